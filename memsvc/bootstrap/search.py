@@ -11,6 +11,7 @@ from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
+from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextDependencies, ContextService
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
@@ -43,6 +44,7 @@ def build_search_services(
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
+    currency = CurrencyJudge(store.tokens, lambda: index.embedding.token_model)
     dependencies = ContextDependencies(
         reads,
         core,
@@ -54,10 +56,11 @@ def build_search_services(
         _session_size(store),
         settings.provenance.trust_agent,
         settings.context.min_relevance,
+        currency,
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
-    return SearchServices(search, GlobalSearch(search, store.files, backends.now), core, contexts)
+    return SearchServices(search, GlobalSearch(search, store.files, backends.now), core, contexts, currency)
 
 
 def _as_of_search(assembly: Assembly, embedding: CachedEmbedder) -> AsOfSearch:

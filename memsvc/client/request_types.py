@@ -209,6 +209,7 @@ class SearchOptions(TypedDict, total=False):
     weighting: search_pb.Weighting
     min_score: float
     min_relevance: float
+    judge_currency: bool
     snippet_chars: int
     diversity: search_pb.Diversity
     collapsing: search_pb.Collapsing

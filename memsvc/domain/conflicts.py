@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status
 
 WEEKDAY, WEEKLY = "weekday", "weekly"
 """The sorts of parts that name a day of the week, and say that every week is meant."""
@@ -108,6 +108,33 @@ class Fact:
     topic: str
     parts: tuple[ValuePart, ...]
     positive: bool = True
+
+
+class Currency(StrEnum):
+    """State of knowledge about whether a memory still holds."""
+
+    CURRENT = "CURRENT"
+    OUTDATED = "OUTDATED"
+    CONFLICTED = "CONFLICTED"
+    POSSIBLY_OUTDATED = "POSSIBLY_OUTDATED"
+
+
+@dataclass(frozen=True, slots=True)
+class CurrencyMark:
+    """The currency of a memory, and the id of the newer memory that replaces it; empty if none is known."""
+
+    currency: Currency
+    newer_id: str = ""
+
+
+CURRENT = CurrencyMark(Currency.CURRENT)
+
+
+def stored_mark(memory: Memory) -> CurrencyMark:
+    """Return what is stored of the currency of a memory."""
+    if memory.status is Status.SUPERSEDED:
+        return CurrencyMark(Currency.OUTDATED, memory.superseded_by_id)
+    return CurrencyMark(Currency.CONFLICTED) if memory.status is Status.CONFLICTED else CURRENT
 
 
 def contradicts(older: Fact, newer: Fact) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.conflicts import CURRENT, CurrencyMark
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.history import AsOf, is_valid_at
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
@@ -153,16 +154,19 @@ class ContextHolding:
     Attributes:
         excerpt: What of it is shown; empty: all.
         citation: How the context cites it, such as "[m3]".
+        mark: What the context says of its currency.
     """
 
     section: Section
     revision: int
     excerpt: str = ""
     citation: str = ""
+    mark: CurrencyMark = CURRENT
 
     def covers(self, other: ContextHolding) -> bool:
         """Return whether who has this has the other one too."""
-        return self.revision == other.revision and self.excerpt in {"", other.excerpt}
+        is_equal = self.revision == other.revision and self.mark == other.mark
+        return is_equal and self.excerpt in {"", other.excerpt}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from memsvc.engine.admin.stats import StatsService
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher
+from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.conflicts.resolution import ConflictResolver
 from memsvc.engine.consolidation.service import ConsolidationService
 from memsvc.engine.consolidation.undo import ConsolidationUndo
@@ -129,6 +130,7 @@ class SearchServices:
     global_search: GlobalSearch
     core_memories: CoreMemoryCache
     contexts: ContextService
+    currency: CurrencyJudge
 
 
 @dataclass(frozen=True)

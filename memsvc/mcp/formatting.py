@@ -45,7 +45,15 @@ def hit_shown(hit: search_pb.Hit, place: BridgeScope) -> Shown:
     """Return a hit of a search by its snippet."""
     relevance = round(hit.relevance, 2) if hit.HasField("relevance") else None
     found = shown(hit.memory, place, text=hit.snippet)
-    return found.model_copy(update={"score": round(hit.score, 3), "relevance": relevance})
+    currency = types_pb.Currency.Name(hit.currency).removeprefix("CURRENCY_")
+    return found.model_copy(
+        update={
+            "score": round(hit.score, 3),
+            "relevance": relevance,
+            "currency": "" if currency in {"CURRENT", "UNSPECIFIED"} else currency,
+            "newer_id": hit.newer_memory_id,
+        }
+    )
 
 
 def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "") -> Shown:
@@ -78,6 +86,9 @@ def _line(memory: Shown) -> str:
     facts = [memory.date, memory.kind]
     if memory.relevance is not None:
         facts.append(f"relevance {memory.relevance:.2f}")
+    if memory.currency:
+        said = memory.currency.replace("_", " ").lower()
+        facts.append(f"{said}, see {citation(memory.newer_id)}" if memory.newer_id else said)
     if memory.importance > _USUAL:
         facts.append(f"importance {memory.importance}")
     if memory.key:
@@ -137,6 +148,9 @@ class Shown(Answer):
     importance: int
     score: float | None = None
     relevance: float | None = None
+    currency: str = ""
+    """OUTDATED, POSSIBLY_OUTDATED or CONFLICTED; empty: current."""
+    newer_id: str = ""
     key: str = ""
     tags: list[str] = Field(default_factory=list)
     origin: str = ""

@@ -21,6 +21,7 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
     place = asked.link.place
     filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "min_importance": given.min_importance or 0}
     options: SearchOptions = {"limit": given.limit, "filters": filters, "snippet_chars": SNIPPET_CHARS}
+    options["judge_currency"] = True
     if given.mode is not None:
         options["mode"] = given.mode
     if given.since is not None or given.until is not None:

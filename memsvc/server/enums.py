@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from memsvc.domain import maintenance
 from memsvc.domain.api_keys import ApiKeyRole, KeyState
 from memsvc.domain.capture import CaptureReason, Decider
-from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, Rule
+from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Currency, Resolution, Rule
 from memsvc.domain.context import CitationStyle, NoticeSeverity, OmissionReason, Section
 from memsvc.domain.diagnostics import Fault, IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.files import FileCategory
@@ -103,6 +103,7 @@ RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
 NORMALIZATION = EnumTable(Normalization, search_pb.FusionNormalization, "FUSION_NORMALIZATION")
 SECTION = EnumTable(Section, search_pb.ContextSection, "CONTEXT_SECTION")
+CURRENCY = EnumTable(Currency, types_pb.Currency, "CURRENCY")
 CITATION_STYLE = EnumTable(CitationStyle, search_pb.CitationStyle, "CITATION_STYLE")
 SEVERITY = EnumTable(NoticeSeverity, types_pb.Severity, "SEVERITY")
 WARNING_CODES = member_numbers(types_pb.WarningCode, "WARNING_CODE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 
+from memsvc.domain.conflicts import Currency
 from memsvc.domain.context import Locale, Omission, OmissionReason, Section
 from memsvc.domain.memory import Origin
 
@@ -97,6 +98,29 @@ _ORIGINS: Mapping[Locale, Mapping[Origin, str]] = {
 def origin_mark(origin: Origin, locale: Locale) -> str:
     """Return what a line says of where it comes from; nothing where the user or an agent wrote it."""
     return _ORIGINS[locale].get(origin, "")
+
+
+_CURRENCIES: Mapping[Locale, Mapping[Currency, tuple[str, str]]] = {
+    Locale.EN: {
+        Currency.OUTDATED: ("outdated", ", see {}"),
+        Currency.POSSIBLY_OUTDATED: ("outdated?", " see {}"),
+        Currency.CONFLICTED: ("conflicted", ", see {}"),
+    },
+    Locale.ZH: {
+        Currency.OUTDATED: ("已过时", "，见{}"),
+        Currency.POSSIBLY_OUTDATED: ("可能过时？", "见{}"),
+        Currency.CONFLICTED: ("有冲突", "，见{}"),
+    },
+}
+
+
+def currency_mark(currency: Currency, newer: str, locale: Locale) -> str:
+    """Return what a line says of its currency, with the citation of the *newer* memory if it is known."""
+    if currency is Currency.CURRENT:
+        return ""
+    said, reference = _CURRENCIES[locale][currency]
+    text = said + (reference.format(newer) if newer else "")
+    return f" ({text})" if locale is Locale.EN else f"（{text}）"
 
 
 def heading(section: Section, locale: Locale) -> str:

@@ -718,6 +718,7 @@ class SearchRequest(_message.Message):
     RERANKING_FIELD_NUMBER: _builtins.int
     READ_MASK_FIELD_NUMBER: _builtins.int
     MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
+    JUDGE_CURRENCY_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
     White space alone counts as empty. Empty: search by vector or keywords.
@@ -746,6 +747,10 @@ class SearchRequest(_message.Message):
     """snippet_chars is the maximum length of a snippet in characters (Unicode code points): 40 to 2 000. 0: 240."""
     min_relevance: _builtins.float
     """min_relevance is the minimum Hit.relevance: 0 to 1. Hits without a relevance are kept. 0: no bound."""
+    judge_currency: _builtins.bool
+    """judge_currency compares the hits with each other, so that Hit.currency tells of more than stored states. It takes
+    about 2 ms for a page of 50.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -843,10 +848,11 @@ class SearchRequest(_message.Message):
         reranking: Global___Reranking | None = ...,
         read_mask: _field_mask_pb2.FieldMask | None = ...,
         min_relevance: _builtins.float = ...,
+        judge_currency: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "judge_currency", b"judge_currency", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -901,6 +907,8 @@ class Hit(_message.Message):
     COLLAPSED_IDS_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     RELEVANCE_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score orders the hits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within one
     response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
@@ -925,6 +933,12 @@ class Hit(_message.Message):
     with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given vector, or
     not computed yet).
     """
+    currency: _types_pb2.Currency.ValueType
+    """currency is whether the memory still holds: by its status, and with SearchRequest.judge_currency also by comparison
+    with the other hits.
+    """
+    newer_memory_id: _builtins.str
+    """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision. Always set."""
@@ -969,10 +983,12 @@ class Hit(_message.Message):
         collapsed_ids: _abc.Iterable[_builtins.str] | None = ...,
         files: _abc.Iterable[_file_service_pb2.ResolvedFileRef] | None = ...,
         relevance: _builtins.float | None = ...,
+        currency: _types_pb2.Currency.ValueType = ...,
+        newer_memory_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "explanation", b"explanation", "memory", b"memory", "relevance", b"relevance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "memory", b"memory", "relevance", b"relevance", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "currency", b"currency", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "memory", b"memory", "newer_memory_id", b"newer_memory_id", "relevance", b"relevance", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__relevance: _TypeAlias = _typing.Literal["relevance"]  # noqa: Y015
     _WhichOneofArgType__relevance: _TypeAlias = _typing.Literal["_relevance", b"_relevance"]  # noqa: Y015
@@ -1895,6 +1911,8 @@ class ContextItem(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     EXCERPT_FIELD_NUMBER: _builtins.int
     CITATION_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
     """section is the section of the memory."""
     memory_id: _builtins.str
@@ -1914,6 +1932,12 @@ class ContextItem(_message.Message):
     """excerpt is true when the text shows the memory's summary or a part of its content."""
     citation: _builtins.str
     """citation is the mark by which the text cites the memory: see CitationStyle."""
+    currency: _types_pb2.Currency.ValueType
+    """currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The text
+    says so, too: "(outdated, see [m7])", "(outdated? see [m7])". Core and session memories are not judged.
+    """
+    newer_memory_id: _builtins.str
+    """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
     def __init__(
         self,
         *,
@@ -1925,10 +1949,12 @@ class ContextItem(_message.Message):
         score: _builtins.float = ...,
         excerpt: _builtins.bool = ...,
         citation: _builtins.str = ...,
+        currency: _types_pb2.Currency.ValueType = ...,
+        newer_memory_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "excerpt", b"excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "currency", b"currency", "excerpt", b"excerpt", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2129,6 +2155,8 @@ class ContextCitation(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     CITATION_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     """memory_id is the id of the memory."""
     revision: _builtins.int
@@ -2143,6 +2171,10 @@ class ContextCitation(_message.Message):
     """end is the offset after the memory's text, in Unicode code points from 0."""
     citation: _builtins.str
     """citation is the mark by which the text cites the memory: see CitationStyle."""
+    currency: _types_pb2.Currency.ValueType
+    """currency is whether the memory still holds: see ContextItem.currency."""
+    newer_memory_id: _builtins.str
+    """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
     def __init__(
         self,
         *,
@@ -2152,10 +2184,12 @@ class ContextCitation(_message.Message):
         start: _builtins.int = ...,
         end: _builtins.int = ...,
         citation: _builtins.str = ...,
+        currency: _types_pb2.Currency.ValueType = ...,
+        newer_memory_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "end", b"end", "memory_id", b"memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "currency", b"currency", "end", b"end", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

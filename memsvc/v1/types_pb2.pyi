@@ -158,6 +158,42 @@ MEMORY_TIER_ARCHIVED: MemoryTier.ValueType  # 4
 """MEMORY_TIER_ARCHIVED is found only by a filter that names this tier, and by id or key."""
 Global___MemoryTier: _TypeAlias = MemoryTier  # noqa: Y015
 
+class _Currency:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CurrencyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Currency.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CURRENCY_UNSPECIFIED: _Currency.ValueType  # 0
+    """CURRENCY_UNSPECIFIED means that nothing was judged."""
+    CURRENCY_CURRENT: _Currency.ValueType  # 1
+    """CURRENCY_CURRENT: nothing newer is known to replace it."""
+    CURRENCY_OUTDATED: _Currency.ValueType  # 2
+    """CURRENCY_OUTDATED: it was superseded, or a newer memory beside it states otherwise."""
+    CURRENCY_CONFLICTED: _Currency.ValueType  # 3
+    """CURRENCY_CONFLICTED: an open conflict with a newer memory."""
+    CURRENCY_POSSIBLY_OUTDATED: _Currency.ValueType  # 4
+    """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
+    change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
+    """
+
+class Currency(_Currency, metaclass=_CurrencyEnumTypeWrapper):
+    """Currency is whether a memory still holds, as far as the service knows when it returns it beside others."""
+
+CURRENCY_UNSPECIFIED: Currency.ValueType  # 0
+"""CURRENCY_UNSPECIFIED means that nothing was judged."""
+CURRENCY_CURRENT: Currency.ValueType  # 1
+"""CURRENCY_CURRENT: nothing newer is known to replace it."""
+CURRENCY_OUTDATED: Currency.ValueType  # 2
+"""CURRENCY_OUTDATED: it was superseded, or a newer memory beside it states otherwise."""
+CURRENCY_CONFLICTED: Currency.ValueType  # 3
+"""CURRENCY_CONFLICTED: an open conflict with a newer memory."""
+CURRENCY_POSSIBLY_OUTDATED: Currency.ValueType  # 4
+"""CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
+change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
+"""
+Global___Currency: _TypeAlias = Currency  # noqa: Y015
+
 class _MemoryStatus:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015

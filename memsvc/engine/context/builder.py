@@ -36,6 +36,7 @@ from memsvc.domain.memory import Memory, Tier
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.search import SearchHit, SearchReply
+from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.core_memories import LIST
 from memsvc.engine.context.rendering import LineRenderer, RenderedLine
 from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelector
@@ -83,6 +84,7 @@ class BuildInputs:
         session_size: Returns the tokens that the scope's session has and may have; None if they are not tracked.
         earlier: The content of an earlier context by id; None if no delta is requested.
         least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
+        currency: Marks the retrieved memories that are not current.
         lines: Cached lines of memories from earlier contexts.
         sayings: Cached shingles of memories from earlier contexts.
     """
@@ -95,6 +97,7 @@ class BuildInputs:
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, ContextHolding] | None = None
     least_core_trust: float = 0.0
+    currency: CurrencyJudge | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +297,13 @@ class ContextBuilder:
         if self._starts(Section.SHORT_TERM):
             recent = self._read(Section.SHORT_TERM)
         recent_ids = {memory.id for memory in recent}
+        known = {hit.memory.id for hit in hits}
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
                 found[section_of(hit.memory, scope)].append(hit)
+        if self._inputs.currency is not None:
+            others = [memory for memory in recent if memory.id not in known]
+            self.lines.marks = self._inputs.currency.marks([*hits, *messages], others)
         found[Section.EVIDENCE] = messages = _unrepeated(messages, hits)
         allowance.reserve(Section.EVIDENCE, self._selector.share_of(messages, found[Section.LONG_TERM]))
         for section in (Section.LONG_TERM, Section.SHORT_TERM, Section.GLOBAL, Section.EVIDENCE):

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
+from memsvc.domain.conflicts import CURRENT, CurrencyMark
 from memsvc.domain.context import CitationStyle, ContextQuery, Section
 from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.ports.models import Tokenizer
-from memsvc.text.context_phrases import day_text, heading, local, origin_mark
+from memsvc.text.context_phrases import currency_mark, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import refs_given_apart
 from memsvc.text.recalled_text import MOST_HANDLES, citation, handle
 
@@ -107,6 +108,8 @@ class LineRenderer:
         self.cost = self._count = tokenizer.count
         self._headings: dict[Section, RenderedLine] = {}
         self._cache = cache
+        self.marks: Mapping[str, CurrencyMark] = {}
+        """The marks of memories that are not current, by id."""
         self._has_handles = query.citation_style is CitationStyle.HANDLE
         self._handles = {} if handles is None else dict(handles)
         self.next_handle = query.first_handle
@@ -119,6 +122,11 @@ class LineRenderer:
             self._handles[memory_id] = f"[{handle(self.next_handle)}]"
             self.next_handle += 1
         return self._handles[memory_id]
+
+    @property
+    def handles(self) -> Mapping[str, str]:
+        """Return the citations of this context and those before it, by memory id."""
+        return self._handles
 
     def cite(self, line: RenderedLine, memory_id: str) -> RenderedLine:
         """Return a line with its citation; it never has more tokens than without."""
@@ -157,6 +165,8 @@ class LineRenderer:
 
     def _short(self, section: Section, memory: Memory) -> RenderedLine:
         """Return the line that shows all of a memory, cached."""
+        if memory.id in self.marks:
+            return self._whole(self._front(section, memory), memory.content, self._files(memory), is_excerpt=False)
         form = section if section in _FORMS else None
         key = (form, self._has_handles, self._locale, self._zone.key, content_identity(memory))
         line = self._cache.get(key)
@@ -202,7 +212,9 @@ class LineRenderer:
         title = f" {_as_data(memory.title)} —" if is_new else ""
         origin = origin_mark(memory.origin, self._locale)
         cited = UNNAMED if self._has_handles else citation(memory.id)
-        return f"- {cited} {when}{origin}{said}{title} "
+        mark = self.marks.get(memory.id, CURRENT)
+        newer = self.citation(mark.newer_id) if mark.newer_id else ""
+        return f"- {cited} {when}{currency_mark(mark.currency, newer, self._locale)}{origin}{said}{title} "
 
 
 def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark
 from memsvc.domain.context import ContextHolding, ContextItem, OmissionReason, Section
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.lru_cache import LruCache
@@ -72,8 +73,12 @@ class SectionSelector:
         yield from self._yield_items(section, self._select(section, groups, may_have_gaps=False)[::-1])
 
     def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[ContextItem]:
-        """Select the best hits that fit, and yield them by date."""
-        chosen = self._select(section, [[SelectionCandidate(hit.memory, _part(hit), hit.score)] for hit in hits])
+        """Select the best hits that fit, and yield them by date.
+
+        Hits that are outdated come last, and others that a newer one may replace after that one.
+        """
+        ordered = _newer_first(hits, self._lines.marks)
+        chosen = self._select(section, [[SelectionCandidate(hit.memory, _part(hit), hit.score)] for hit in ordered])
         yield from self._yield_items(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
 
     def share_of(self, messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> int:
@@ -158,7 +163,8 @@ class SectionSelector:
             line = self._lines.cite(uncited, memory.id)
             # An unchanged memory uses the budget of the whole context, but no token of the delta.
             self._allowance.spend(line.tokens)
-            held = ContextHolding(section, memory.revision, line.excerpt, self._lines.citation(memory.id))
+            mark = self._lines.marks.get(memory.id, CURRENT)
+            held = ContextHolding(section, memory.revision, line.excerpt, self._lines.citation(memory.id), mark)
             self._ledger.holds[memory.id] = held
             before = self._earlier.get(memory.id)
             if before is not None and before.covers(held):
@@ -202,6 +208,17 @@ def _most_tokens(memory: Memory) -> int:
     """Return an upper bound for the tokens of a memory: every token has at least one byte."""
     text = f"{memory.content}{memory.title}{memory.speaker}"
     return _FRONT_TOKENS + (len(text) if text.isascii() else len(text.encode(errors="replace")))
+
+
+def _newer_first(hits: Sequence[SearchHit], marks: Mapping[str, CurrencyMark]) -> list[SearchHit]:
+    places = {hit.memory.id: place for place, hit in enumerate(hits)}
+
+    def key(hit: SearchHit) -> tuple[bool, int, bool]:
+        mark = marks.get(hit.memory.id, CURRENT)
+        place = places[hit.memory.id]
+        return mark.currency is Currency.OUTDATED, max(place, places.get(mark.newer_id, -1)), mark is not CURRENT
+
+    return sorted(hits, key=key)
 
 
 def _relevance(hit: SearchHit) -> float:

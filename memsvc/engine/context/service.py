@@ -16,6 +16,7 @@ from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.scope import Scope
+from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.builder import BuildInputs, ContextBuilder, RetrievedHits
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.rendering import CachedTokenCounter, RenderedLine
@@ -57,6 +58,8 @@ class ContextService:
         self._lines.clear()
         self._sayings.clear()
         self._tokenizer.clear()
+        if self._dependencies.currency is not None:
+            self._dependencies.currency.forget()
         with self._lock:
             for run_id in [run.id for run in self._runs.values() if run.scope.owner == owner]:
                 del self._runs[run_id]
@@ -85,6 +88,7 @@ class ContextService:
             session_size=lambda: dependencies.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
             least_core_trust=dependencies.least_core_trust,
+            currency=dependencies.currency,
         )
         run = ContextRun(
             dependencies.random(ID_BYTES), ContextBuilder(query, inputs, dependencies.now()), time.monotonic()
@@ -216,7 +220,9 @@ class ContextRun:
         """Return the id and revision of the memories that this context and those before it show, by citation."""
         with self._lock:
             held = {**(self._builder.earlier or {}), **self._builder.ledger.holds}
-        return {one.citation.strip("[]"): (memory_id, one.revision) for memory_id, one in held.items()}
+            cited = {**{memory_id: one.citation for memory_id, one in held.items()}, **self._builder.lines.handles}
+        revisions = {memory_id: one.revision for memory_id, one in held.items()}
+        return {name.strip("[]"): (memory_id, revisions.get(memory_id, 0)) for memory_id, name in cited.items()}
 
     def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
         """Return the next batch of events after number *index*; none at the end.
@@ -285,6 +291,7 @@ class ContextDependencies:
         least_core_trust: Minimum trust of core memories that neither the user nor an agent wrote.
         session_size: Returns the tokens that a session has and may have, if tracked.
         min_relevance: Minimum relevance of retrieved memories, where it is known.
+        currency: Marks the retrieved memories that are not current.
     """
 
     reads: MemoryReads
@@ -297,6 +304,7 @@ class ContextDependencies:
     session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
     least_core_trust: float = 0.0
     min_relevance: float = 0.0
+    currency: CurrencyJudge | None = None
 
 
 def _unknown(field: str) -> InvalidRequestError:

@@ -212,9 +212,12 @@ def resolve_citations_request(message: search_pb.ResolveCitationsRequest) -> Cit
     """Return the citations to resolve."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    if not message.context_cursor:
+    run_id = b""
+    if message.context_cursor:
+        read, cursor = tokens.context_position, message.context_cursor
+        run_id, _ = decoder.token(read, cursor, field="context_cursor", default=(b"", 0))
+    else:
         decoder.add("context_cursor", "must be set")
-    run_id, _ = decoder.token(tokens.context_position, message.context_cursor, field="context_cursor", default=(b"", 0))
     decoder.count("citations", message.citations, least=1, most=limits.RESOLVED_CITATIONS)
     decoder.read_mask(message.read_mask)
     decoder.finish()

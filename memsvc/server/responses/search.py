@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from memsvc.domain import limits
+from memsvc.domain.conflicts import CurrencyMark, stored_mark
 from memsvc.domain.context import ContextItem, ContextNotice, ContextPlan, ContextSummary, CoreContext, Event
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import (
@@ -21,6 +23,7 @@ from memsvc.engine.files.service import FileRefResolver
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CATEGORY_NUMBERS,
+    CURRENCY,
     DEGRADATION_REASONS,
     OMISSION_REASON,
     REFINEMENT_STAGES,
@@ -48,12 +51,16 @@ def fill_search_response(
     request: search_pb.SearchRequest,
     query: SearchQuery,
     resolver: FileRefResolver,
+    marks: Mapping[str, CurrencyMark],
 ) -> None:
-    """Fill in one page of hits, and the token of the next where there is one."""
+    """Fill in one page of hits, and the token of the next where there is one; *marks* are those beyond stored ones."""
     response.next_page_token = _next_page_token(reply, request, query)
     response.candidate_count = reply.total_candidates
     for hit in reply.hits:
-        _fill_hit(response.hits.add(), hit, include_files=request.include_files)
+        message = response.hits.add()
+        _fill_hit(message, hit, include_files=request.include_files)
+        mark = marks.get(hit.memory.id) or stored_mark(hit.memory)
+        message.currency, message.newer_memory_id = CURRENCY.to_proto[mark.currency], mark.newer_id
     apply_read_mask((hit.memory for hit in response.hits), request.read_mask)
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
@@ -189,7 +196,7 @@ def render_context_response(rendered: RenderedContext) -> search_pb.RenderContex
                 section=SECTION.to_proto[event.section],
                 start=offset + event.heading_chars,
                 end=offset + len(event.text),
-                citation="" if event.held is None else event.held.citation,
+                **_held_fields(event),
             )
         elif isinstance(event, ContextSummary):
             response.token_count = event.token_count
@@ -240,9 +247,21 @@ def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> search_pb.B
             token_count=item.token_count,
             score=item.score,
             excerpt=item.is_excerpt,
-            citation="" if item.held is None else item.held.citation,
+            **_held_fields(item),
         )
     return response
+
+
+def _held_fields(item: ContextItem) -> dict[str, Any]:
+    """Return the citation and currency of an item."""
+    if item.held is None:
+        return {}
+    mark = item.held.mark
+    return {
+        "citation": item.held.citation,
+        "currency": CURRENCY.to_proto[mark.currency],
+        "newer_memory_id": mark.newer_id,
+    }
 
 
 def _response(

@@ -224,4 +224,5 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         request: search_pb.SearchRequest,
         query: SearchQuery,
     ) -> None:
-        responses.fill_search_response(response, reply, request, query, self._app.files.ref_resolver)
+        marks = self._app.currency.marks(reply.hits) if request.judge_currency else {}
+        responses.fill_search_response(response, reply, request, query, self._app.files.ref_resolver, marks)

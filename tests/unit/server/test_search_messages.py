@@ -149,7 +149,7 @@ def test_weighting_is_the_services_unless_the_search_says() -> None:
 def reply_of(request: search_pb.SearchRequest, reply: SearchReply) -> search_pb.SearchResponse:
     """Return the answer to a request."""
     response = search_pb.SearchResponse()
-    fill_search_response(response, reply, request, query_of(request), NoFiles())
+    fill_search_response(response, reply, request, query_of(request), NoFiles(), {})
     return response
 
 
@@ -214,7 +214,7 @@ def test_the_last_page_has_no_token() -> None:
     request = search_pb.SearchRequest(scope=SCOPE, query="q")
     deep = SearchQuery(query_of(request).scope, offset=999)
     response = search_pb.SearchResponse()
-    fill_search_response(response, SearchReply((hit(),), has_more=True), request, deep, NoFiles())
+    fill_search_response(response, SearchReply((hit(),), has_more=True), request, deep, NoFiles(), {})
 
     assert reply_of(request, SearchReply((hit(),))).next_page_token == ""
     assert response.next_page_token == ""

