@@ -65,7 +65,7 @@ class _MemoryKind:
 class _MemoryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_KIND_UNSPECIFIED: _MemoryKind.ValueType  # 0
-    """MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. Never in a response. In a
+    """MEMORY_KIND_UNSPECIFIED in a write means FACT, with and without a `speaker`. Never in a response. In a
     filter: INVALID_ARGUMENT.
     """
     MEMORY_KIND_FACT: _MemoryKind.ValueType  # 1
@@ -97,7 +97,7 @@ class MemoryKind(_MemoryKind, metaclass=_MemoryKindEnumTypeWrapper):
     """MemoryKind is the type of statement that a memory makes."""
 
 MEMORY_KIND_UNSPECIFIED: MemoryKind.ValueType  # 0
-"""MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. Never in a response. In a
+"""MEMORY_KIND_UNSPECIFIED in a write means FACT, with and without a `speaker`. Never in a response. In a
 filter: INVALID_ARGUMENT.
 """
 MEMORY_KIND_FACT: MemoryKind.ValueType  # 1
@@ -989,11 +989,14 @@ class Memory(_message.Message):
     else INVALID_ARGUMENT.
     """
     kind: Global___MemoryKind.ValueType
-    """kind is the type of statement. Unspecified: MESSAGE when `speaker` is set, else FACT."""
+    """kind is the type of statement. Unspecified: FACT."""
     category: _builtins.str
     """category is a free label to filter by, compared exactly. At most 64 characters. Empty: none."""
     speaker: _builtins.str
-    """speaker is the name or role of the speaker. At most 128 characters. Empty: no speaker."""
+    """speaker is the name or role of the speaker. At most 128 characters. Empty: no speaker. It does not change the kind:
+    a spoken statement is compared with others and kept once per speaker, and "I" in it is the speaker. A line of a
+    conversation that is stored as such has the kind MESSAGE.
+    """
     title: _builtins.str
     """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none."""
     content: _builtins.str

@@ -312,7 +312,6 @@ class MemoryBuilder:
     def _memory(self, scope: Scope, draft: Draft, provenance: Provenance) -> Memory:
         now = self.now()
         layer = draft.layer or Layer.LONG_TERM
-        speaker = draft.speaker or ""
         title = draft.title or ""
         given = draft.keywords
         memory = Memory(
@@ -324,9 +323,9 @@ class MemoryBuilder:
             content_hash=content_hash(draft.content),
             key=draft.key,
             layer=layer,
-            kind=draft.kind or default_kind(speaker),
+            kind=draft.kind or Kind.FACT,
             category=draft.category or "",
-            speaker=speaker,
+            speaker=draft.speaker or "",
             title=title,
             summary=draft.summary or "",
             tags=draft.tags or (),
@@ -447,11 +446,6 @@ def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
     return draft.expire_time
 
 
-def default_kind(speaker: str) -> Kind:
-    """Return the kind of a memory without one: MESSAGE if it has a speaker, else FACT."""
-    return Kind.MESSAGE if speaker else Kind.FACT
-
-
 def chunks_of(content: str) -> tuple[Chunk, ...]:
     """Return the chunks of *content* as a record stores them: none if there is only one."""
     pieces = chunk(content)
@@ -464,7 +458,7 @@ def chunks_of(content: str) -> tuple[Chunk, ...]:
 
 
 def claims_content(memory: Memory) -> bool:
-    """Return whether *memory* must be the only one with its content in its project and kind.
+    """Return whether *memory* must be the only one with its content in its project and kind, by its speaker.
 
     A memory whose validity ended claims nothing: the same may become true again, as another memory.
     """
@@ -483,7 +477,7 @@ def require_validity(memory: Memory) -> None:
 
 def content_name(memory: Memory) -> ContentName:
     """Return the identity of the content of *memory* within its owner."""
-    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
+    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash, memory.speaker)
 
 
 def keywords_from_content(title: str, content: str) -> tuple[Keyword, ...]:
