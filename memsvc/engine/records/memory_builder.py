@@ -510,7 +510,13 @@ def statements_of(memory: Memory) -> tuple[Fact, ...]:
     """Return the statements of *memory*, whatever its status."""
     if memory.kind not in STATEMENT_KINDS or memory.layer is Layer.SESSION:
         return ()
-    return facts_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
+    return facts_in(memory.content, speaker=_voice(memory), is_titled=bool(memory.title))
+
+
+def _voice(memory: Memory) -> str:
+    """Return the speaker of *memory*, to whom "I" refers; empty for the user, also under the name of the user_id."""
+    speaker = memory.speaker.strip()
+    return "" if speaker.casefold() == memory.scope.user_id.strip().casefold() else speaker
 
 
 def extract_statements(memory: Memory) -> tuple[Fact, ...]:
@@ -529,12 +535,16 @@ def states_more(memory: Memory, statement: Fact) -> bool:
     return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
 
 
-def is_personal(statement: Fact) -> bool:
-    """Return whether a statement is about the home, work or name of the user, and thus valid in every project."""
+def is_personal(statement: Fact, memory: Memory) -> bool:
+    """Return whether a statement of *memory* holds in every project: the home, work or name of the user or speaker."""
     topic = statement.topic
-    if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
-        return topic.endswith(f" of {USER}") or topic.startswith(f"{USER} ")
-    return topic in {f"is name {USER}", f"{USER} 名字"}
+    for person in dict.fromkeys((USER, _voice(memory).lower() or USER)):
+        if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
+            if topic.endswith(f" of {person}") or topic.startswith(f"{person} "):
+                return True
+        elif topic in {f"is name {person}", f"{person} 名字"}:
+            return True
+    return False
 
 
 def differs_in_project(older: Memory, newer: Memory) -> bool:
