@@ -297,7 +297,7 @@ class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOut
     WRITE_OUTCOME_UPDATED: _WriteOutcome.ValueType  # 2
     """WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
     WRITE_OUTCOME_DUPLICATE: _WriteOutcome.ValueType  # 3
-    """WRITE_OUTCOME_DUPLICATE: a memory with equal content exists; it is returned, which counts as an access, and is not
+    """WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
     changed otherwise.
     """
 
@@ -311,7 +311,7 @@ WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 WRITE_OUTCOME_UPDATED: WriteOutcome.ValueType  # 2
 """WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
 WRITE_OUTCOME_DUPLICATE: WriteOutcome.ValueType  # 3
-"""WRITE_OUTCOME_DUPLICATE: a memory with equal content exists; it is returned, which counts as an access, and is not
+"""WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
 changed otherwise.
 """
 Global___WriteOutcome: _TypeAlias = WriteOutcome  # noqa: Y015
