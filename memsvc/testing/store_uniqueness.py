@@ -64,6 +64,7 @@ class StoreNamesContract(StoreSeams):
             ({"project_id": "web"}, True),
             ({"user_id": "ada-2"}, True),
             ({"kind": Kind.NOTE}, True),
+            ({"speaker": "Anna"}, True),
             ({"status": Status.DELETED}, True),
             ({"status": Status.QUARANTINED}, True),
             ({}, False),

@@ -76,7 +76,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
-    """What ending a session extracted from it.
+    """The memories that the end of a session extracted from it.
 
     Attributes:
         flushed: The extracted memories; None if nothing was to be extracted.
