@@ -25,11 +25,12 @@ def test_a_conversation_is_kept(run: Any) -> None:
     assert "0 messages (0 tokens) archived" in run("session", "trim", "talk")
     assert json.loads(run("session", "show", "talk", "--json"))["messageCount"] == 6
     assert "计划" in run("session", "show", "talk")
+    run("session", "append", "talk", "We decided to use Redis.")
     closed = run("session", "close", "talk", "--no-flush").splitlines()
     assert closed == ["talk closed"]
     remembered = run("session", "close", "talk").splitlines()
     assert remembered[0] == "talk closed"
-    assert any(line.startswith("remembered: We decided on step 1.") for line in remembered)
+    assert remembered[1].startswith("remembered: We decided to use Redis. (")
     assert json.loads(run("session", "close", "talk", "--json"))["session"]["state"] == "SESSION_STATE_CLOSED"
     assert run("session", "reopen", "talk").startswith("talk active")
     assert "reads" not in run("session", "messages", "talk", "--archived", "--json")

@@ -271,3 +271,19 @@ def test_many_bytes_are_written_in_parts(bench: Bench, monkeypatch: pytest.Monke
     bench.vault.follow()
 
     assert len(bench.files()) == 3
+
+
+@pytest.mark.parametrize("content", ["I live in Lisbon.", "我住在里斯本。"])
+def test_a_spoken_fact_is_a_note_of_its_own(bench: Bench, content: str) -> None:
+    """Not a line of a conversation: it has a file with its speaker, which a sync leaves as it is."""
+    memory = bench.writes.create(content, SAID, speaker="ada").memory
+    bench.vault.follow()
+
+    [path] = bench.files()
+    assert memory.kind is Kind.FACT
+    assert "/sessions/" not in path
+    text = bench.text(path)
+    assert "speaker: ada" in text
+    assert "kind: fact" in text
+    bench.vault.follow()
+    assert text == bench.text(path)
