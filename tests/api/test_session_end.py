@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.http_stub import failed
+from tests.support.openai_chat_stub import said as openai_said
+from tests.support.openai_chat_stub import serving
 from tests.support.rpc import TIMEOUT, found, list_all, refused
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
@@ -254,10 +259,31 @@ def test_what_is_refused_remembers_nothing(stubs: Stubs, user: str) -> None:
     assert ([], 1, 0) == (kept(stubs, here), show(stubs, here).state, show(stubs, here).flushed_ordinal)
 
 
+def test_a_language_model_decides_and_the_rules_when_it_fails(tmp_path: Path) -> None:
+    """Over real HTTP; the reply says who decided, and why the model did not."""
+    decision = {
+        "index": 0, "remember": True, "reason": "PREFERENCE", "detail": "likes tea", "scope": "global", "layer": "CORE",
+        "kind": "PREFERENCE", "category": "", "importance": 5, "title": "Tea", "tags": [], "content": "Ada likes tea.",
+    }  # fmt: skip
+    with serving() as endpoint:
+        model = {"backend": "openai", "options": {"base_url": endpoint.url, "model": "m", "retries": 0}}
+        endpoint.replies.append(openai_said(json.dumps({"decisions": [decision]})))
+        endpoint.otherwise = lambda _: failed(503)
+        with served(tmp_path / "data", language_model=model) as stubs:
+            first, second = place("u", "1"), place("u", "2")
+            for here, text in ((first, "Oolong, as ever!"), (second, FACTS["zh"][0])):
+                open_session(stubs, here)
+                append(stubs, here, [text])
+            by_model, by_rules = close(stubs, first).flush, close(stubs, second).flush
+
+    assert (memory_pb.CAPTURE_DECIDER_LANGUAGE_MODEL, ["Ada likes tea."]) == (by_model.decider, remembered(by_model))
+    assert (memory_pb.CAPTURE_DECIDER_RULES, [FACTS["zh"][0]]) == (by_rules.decider, remembered(by_rules))
+    assert "rules" in by_rules.notice
+    assert not by_rules.incomplete
+
+
 def test_messages_appended_at_the_same_time_are_not_lost(stubs: Stubs, user: str) -> None:
     """Each acknowledged message is read once, however appends and the end overlap."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one test
-
     here = place(user)
     open_session(stubs, here)
 

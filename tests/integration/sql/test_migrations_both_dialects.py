@@ -89,13 +89,13 @@ def test_memories_of_the_first_version_get_their_cues(
     texts = [f"Line {number}, said yesterday?" if number % 2 else f"第{number}行。" for number in range(600)]
     with SQL.open(place, context) as store:
         kept = insert(store, *map(factories.memory, texts), factories.memory("茶 " * 50_000, status=Status.DELETED))
+    columns = ("owner", "project_id", "content_hash", "kind")
     with _connected(place) as connection:
         for undo in (
             "DROP TABLE passage_tokens",
             "ALTER TABLE memories DROP COLUMN cues",
             "DROP INDEX unique_memory_content",
-            "CREATE UNIQUE INDEX unique_memory_content ON memories (owner, project_id, content_hash, kind) "
-            "WHERE is_unique = 1",
+            f"CREATE UNIQUE INDEX unique_memory_content ON memories ({', '.join(columns)}) WHERE is_unique = 1",
             "UPDATE alembic_version SET version_num = '0001'",
         ):
             connection.exec_driver_sql(undo)
