@@ -929,8 +929,8 @@ class Memory(_message.Message):
     The service sets output-only fields and ignores their values in requests. Times have microsecond precision.
 
     Duplicates: a memory of kind MESSAGE is never a duplicate. Any other is a duplicate when an ACTIVE, unexpired memory
-    of the same user, project and kind has equal content; OnDuplicate selects the effect. An update to content that
-    another memory holds fails with ALREADY_EXISTS, but a write under an existing key always takes the new content.
+    of the same user, project, kind and speaker has equal content; OnDuplicate selects the effect. An update to content
+    that another memory holds fails with ALREADY_EXISTS, but a write under an existing key always takes the new content.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
