@@ -65,11 +65,18 @@ def _session_service(assembly: Assembly, parts: WriteParts, flush: ConversationF
         token_limit=chosen.token_limit,
         on_open=OnOpen.ARCHIVE_OTHERS if chosen.archive_others else OnOpen.KEEP_OTHERS,
         auto_trim=AutoTrim.AT_LIMIT if chosen.auto_trim else AutoTrim.NEVER,
+        flush_on_end=chosen.flush_on_end,
     )
     return SessionService(
-        lifecycle=SessionLifecycle(committer, defaults, backends.now),
+        lifecycle=SessionLifecycle(parts.requests, store.sessions, flusher, defaults, backends.now),
         appender=MessageAppender(
-            committer, memory_builder, backends.tokenizer, background_trimmer.request, flusher.is_due, backends.now
+            committer,
+            memory_builder,
+            backends.tokenizer,
+            background_trimmer.request,
+            flusher.is_due,
+            backends.now,
+            keep_rounds=chosen.keep_rounds,
         ),
         reader=SessionReader(store.sessions),
         trimmer=trimmer,

@@ -36,7 +36,7 @@ def add(  # noqa: PLR0913 - an option each
     title: Annotated[str, typer.Option(help="Title.")] = "",
     key: Annotated[str, typer.Option(help="Key; adding under an existing key updates that memory.")] = "",
     layer: Annotated[Layer, typer.Option(help="Memory layer.")] = Layer.LONG_TERM,
-    kind: Annotated[Kind | None, typer.Option(help="Kind.  [default: message with a speaker, else fact]")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Kind.  [default: fact]")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag. May be repeated.")] = None,
     importance: Annotated[int, typer.Option(min=1, max=5, help="Importance, 1 to 5.")] = 3,
     speaker: Annotated[str, typer.Option(help="Speaker.")] = "",

@@ -34,17 +34,21 @@ def create(
     session_id: OptionalId = "",
     title: Annotated[str, typer.Option(help="Title.")] = "",
     token_limit: Annotated[int, typer.Option(min=0, help="Token limit; 0: that of the service.")] = 0,
-    keep_others: Annotated[
-        bool, typer.Option("--keep-others", help="Keep the other sessions of the project open.")
-    ] = False,
+    archive_others: Annotated[
+        bool | None,
+        typer.Option(
+            "--archive-others/--keep-others",
+            help="Archive the other sessions of the project, or keep them open.  [default: as the service is set]",
+        ),
+    ] = None,
 ) -> None:
-    """Open a session; the other ones of the project are archived."""
+    """Open a session."""
     with session.client() as client:
         opened = client.create_session(
             session_id,
             title=title,
             token_limit=token_limit,
-            on_open="KEEP_OTHERS" if keep_others else None,
+            on_open=None if archive_others is None else "ARCHIVE_OTHERS" if archive_others else "KEEP_OTHERS",
         )
     _answer(session, opened)
 
@@ -164,16 +168,37 @@ def trim(session: CliContext, *, session_id: Id) -> None:
         f"{reply.archived_message_count} messages ({reply.archived_token_count} tokens) archived, "
         f"{reply.token_count} tokens left"
     )
+    if reply.notice:
+        write(reply.notice)
     if reply.HasField("summary"):
         write()
         write(reply.summary.content)
 
 
 @connected
-def close(session: CliContext, *, session_id: Id) -> None:
-    """End a session."""
+def close(
+    session: CliContext,
+    *,
+    session_id: Id,
+    flush: Annotated[
+        bool | None,
+        typer.Option(
+            "--flush/--no-flush",
+            help="Extract memories from its messages, or not.  [default: as the service is set]",
+        ),
+    ] = None,
+) -> None:
+    """End a session; what is remembered of it is listed."""
     with session.client() as client:
-        _answer(session, client.close_session(session_id))
+        reply = client.close_session(session_id, flush=flush)
+    if session.as_json:
+        write_json(reply)
+        return
+    _answer(session, reply.session)
+    for result in reply.flush.results:
+        write(f"remembered: {shortened(result.memory.content, CONTENT_WIDTH)} ({result.memory.id})")
+    if reply.flush.notice:
+        write(reply.flush.notice)
 
 
 @connected

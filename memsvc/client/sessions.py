@@ -29,14 +29,15 @@ class SessionMethods(ScopedMethods):
         token_limit: int = 0,
         auto_trim: AutoTrim | None = None,
         on_open: OnOpen | None = None,
+        flush: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
         request_id: str = "",
         timeout: float | None = None,
     ) -> session_pb.Session:
         """Open a session; without any id the service makes one.
 
-        The other active sessions of the same user and project are archived unless the settings or *on_open*
-        say otherwise.
+        With *on_open* ARCHIVE_OTHERS, or if the settings say so, the other active sessions of the same user and
+        project are archived, and memories are extracted from them as *flush* says: see `close_session`.
         """
         request = session_pb.CreateSessionRequest(
             scope=self._session(session_id),
@@ -44,6 +45,7 @@ class SessionMethods(ScopedMethods):
             token_limit=token_limit,
             auto_trim=_value("auto_trim", auto_trim),
             on_open=_value("on_open", on_open),
+            flush=flush,
             metadata=to_proto.struct_to_proto(metadata or {}),
             request_id=request_id or str(uuid4()),
         )
@@ -126,24 +128,41 @@ class SessionMethods(ScopedMethods):
         return await self._remote.unary(self._remote.sessions.TrimSession, request, timeout)
 
     async def close_session(
-        self, session_id: str = "", *, request_id: str = "", timeout: float | None = None
-    ) -> session_pb.Session:
-        """End a session; it stays readable."""
-        request = session_pb.CloseSessionRequest(scope=self._session(session_id), request_id=request_id or str(uuid4()))
-        return (await self._remote.unary(self._remote.sessions.CloseSession, request, timeout)).session
+        self,
+        session_id: str = "",
+        *,
+        flush: bool | None = None,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> session_pb.CloseSessionResponse:
+        """End a session; it stays readable.
+
+        Memories are extracted from its messages, each once, as *flush* or else the settings say; `flush.results` of
+        the response lists them.
+        """
+        request = session_pb.CloseSessionRequest(
+            scope=self._session(session_id),
+            flush=flush,
+            wait_for=to_proto.named("wait_for", wait_for),
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.sessions.CloseSession, request, timeout)
 
     async def reopen_session(
         self,
         session_id: str = "",
         *,
         on_open: OnOpen | None = None,
+        flush: bool | None = None,
         request_id: str = "",
         timeout: float | None = None,
     ) -> session_pb.Session:
-        """Go on with a session that was closed or archived."""
+        """Go on with a session that was closed or archived; *on_open* and *flush* as in `create_session`."""
         request = session_pb.ReopenSessionRequest(
             scope=self._session(session_id),
             on_open=_value("on_open", on_open),
+            flush=flush,
             request_id=request_id or str(uuid4()),
         )
         return (await self._remote.unary(self._remote.sessions.ReopenSession, request, timeout)).session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -213,46 +213,19 @@ def message_state(status: Status) -> MessageState:
 # Selection of the messages that a trim removes.
 
 
-def dropped_ordinals(messages: Sequence[MessageRecord], *, target_tokens: int, keep_rounds: int) -> list[int]:
+def dropped_ordinals(
+    messages: Sequence[MessageRecord], *, target_tokens: int, keep_rounds: int, keep_last: bool = False
+) -> list[int]:
     """Return which of a session's live *messages*, given by ordinal, to drop so that at most *target_tokens* remain.
 
     The oldest go first. System messages, pinned ones and the last *keep_rounds* rounds stay, even when that is more
     than the target; a round begins with a user's message. What a tool answered goes with the message that called it.
+    *keep_last* keeps the last message as well, with what its tools answered, when no round does.
     """
-    return _units_to_drop(_units(messages[: _first_kept(messages, keep_rounds)]), _tokens(messages) - target_tokens)
-
-
-def ordinals_over_limit(
-    messages: Sequence[MessageRecord], *, target_tokens: int, keep_rounds: int, rounds_tokens: int, token_limit: int
-) -> list[int]:
-    """Return which of a session's live *messages* to drop so that it is below its *token_limit* again.
-
-    As `dropped_ordinals`, with the fewer rounds the larger they are: several stay while no more than *rounds_tokens*
-    remain, the last one while that is below the limit. A round that is too large is cut: what was asked in it stays
-    while the target is met, then the last message stays with what its tools answered, then the last message alone.
-    Only system messages, pinned ones and that last message can leave a session at its limit.
-    """
-    excess = _tokens(messages) - target_tokens
-    rounds = min(keep_rounds, sum(message.role is Role.USER for message in messages))
-    for kept in range(rounds, 0, -1):
-        dropped = _units_to_drop(_units(messages[: _first_kept(messages, kept)]), excess)
-        if _tokens_left(messages, dropped) <= (rounds_tokens if kept > 1 else token_limit - 1):
-            return dropped
-    for most, units in _cuts(messages, target_tokens, token_limit - 1):
-        dropped = _units_to_drop(units, excess)
-        if _tokens_left(messages, dropped) <= most:
-            return dropped
-    return _units_to_drop([[message] for message in messages[:-1]], excess)
-
-
-def _cuts(
-    messages: Sequence[MessageRecord], target_tokens: int, most_tokens: int
-) -> Iterator[tuple[int, list[list[MessageRecord]]]]:
-    """Yield what may go when not even the last round stays whole, and what may remain then."""
-    units = _units(messages)[:-1]
-    asked = max((message.ordinal for message in messages if message.role is Role.USER), default=0)
-    yield target_tokens, [unit for unit in units if all(message.ordinal != asked for message in unit)]
-    yield most_tokens, units
+    first_kept = _first_kept(messages, keep_rounds)
+    if keep_last and messages:
+        first_kept = min(first_kept, len(messages) - len(_units(messages)[-1]))
+    return _units_to_drop(_units(messages[:first_kept]), _tokens(messages) - target_tokens)
 
 
 def _units_to_drop(units: Sequence[Sequence[MessageRecord]], excess: int) -> list[int]:
@@ -270,11 +243,6 @@ def _units_to_drop(units: Sequence[Sequence[MessageRecord]], excess: int) -> lis
 
 def _tokens(messages: Sequence[MessageRecord]) -> int:
     return sum(message.token_count for message in messages)
-
-
-def _tokens_left(messages: Sequence[MessageRecord], dropped: Collection[int]) -> int:
-    gone = set(dropped)
-    return sum(message.token_count for message in messages if message.ordinal not in gone)
 
 
 def _is_protected(message: MessageRecord) -> bool:

@@ -91,8 +91,11 @@ class SessionWrites(Protocol):
         """Return the counts of a session, deleted messages left out."""
         ...
 
-    def has_droppable(self, session: Session, *, before: int) -> bool:
-        """Return whether a live message with a smaller ordinal is neither pinned nor a system message."""
+    def has_droppable(self, session: Session, *, before: int, keep_rounds: int) -> bool:
+        """Return whether a live message with a smaller ordinal is neither pinned nor a system message.
+
+        Messages of the last *keep_rounds* rounds do not count; a round begins with a live message of the user.
+        """
         ...
 
     def are_live(self, wanted: Sequence[Message]) -> bool:

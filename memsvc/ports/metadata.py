@@ -171,8 +171,8 @@ class Record:
     Attributes:
         memory: Its row is set by the store when it is new.
         chunks: The pieces of the content; empty when there is just one (the content itself).
-        is_unique: Whether the content may be there only once for (owner, project, kind). A deleted or superseded
-            memory, a message, or one kept next to its duplicate is not.
+        is_unique: Whether the content may be there only once for (owner, project, kind, speaker). A deleted or
+            superseded memory, a message, or one kept next to its duplicate is not.
         given_vector: Little-endian float32 bytes of a given embedding, or empty.
         given_model: The model whose space the given vector is in.
         statements: What the memory states, each topic once. None leaves what is stored of it as it is.
@@ -188,11 +188,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ContentName:
-    """Identity of content: project, kind and hash, under one owner."""
+    """Identity of content: project, kind, hash and speaker, under one owner; "I live here" differs by its speaker."""
 
     project_id: str
     kind: str
     content_hash: str
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

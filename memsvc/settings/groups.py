@@ -144,12 +144,14 @@ class SessionSettings(SettingsGroup):
     trim_to: float = Field(default=0.5, ge=0, lt=1)
     """Share of the limit that a session keeps when it is trimmed."""
     keep_rounds: int = Field(default=3, ge=0, le=100)
-    """Number of last rounds that trimming keeps if there is room; a round begins with a user message."""
+    """Number of last rounds that trimming always keeps, whatever their size; a round begins with a user message."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
     """Maximum length of the summary of trimmed messages; at most a quarter of these."""
     flush_tokens: int = Field(default=8_000, ge=0, le=10_000_000)
     """Tokens of live messages since the last flush at which memories are extracted; 0: never."""
-    archive_others: bool = True
+    flush_on_end: bool = True
+    """Whether memories are extracted from the remaining messages of a session that is closed or archived."""
+    archive_others: bool = False
     """Whether opening a session archives the other active ones of the same user and project."""
 
 

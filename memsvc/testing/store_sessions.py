@@ -222,7 +222,7 @@ class StoreSessionsContract(StoreSeams):
         assert [one.record.token_count for one in found] == [17, 0, 10]
 
     def test_what_can_be_dropped_is_known(self, store: MetadataStore) -> None:
-        """A live message before that ordinal which is neither pinned nor a system message."""
+        """A live message before that ordinal and the last rounds which is neither pinned nor a system message."""
         [session] = _opened(store, _session())
         roles = ((Role.SYSTEM, False), (Role.USER, True), (Role.TOOL, False), (Role.USER, False))
         fields: dict[str, Any] = {"session_id": "s", "kind": Kind.MESSAGE, "layer": Layer.SESSION}
@@ -234,11 +234,18 @@ class StoreSessionsContract(StoreSeams):
         with store.transaction() as transaction:
             transaction.sessions.append(session, records)
 
-        with store.transaction() as transaction:
-            assert [transaction.sessions.has_droppable(session, before=place) for place in (3, 4)] == [False, True]
+        def droppable(*wanted: tuple[int, int]) -> list[bool]:
+            with store.transaction() as transaction:
+                return [
+                    transaction.sessions.has_droppable(session, before=before, keep_rounds=rounds)
+                    for before, rounds in wanted
+                ]
+
+        assert droppable((3, 0), (4, 0)) == [False, True]
+        assert droppable((4, 1), (4, 2), (4, 9)) == [True, False, False]
+        assert droppable((5, 0), (5, 1), (5, 2)) == [True, True, False]
         revise(store, memories[2], status=Status.ARCHIVED)
-        with store.transaction() as transaction:
-            assert not transaction.sessions.has_droppable(session, before=4)
+        assert droppable((4, 0), (5, 1), (5, 0)) == [False, False, True]
 
     def test_a_session_without_messages_counts_zero(self, store: MetadataStore) -> None:
         """It is in the answer all the same."""

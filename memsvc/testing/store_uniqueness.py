@@ -22,7 +22,7 @@ from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, 
 
 
 def _name(memory: Memory) -> ContentName:
-    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
+    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash, memory.speaker)
 
 
 class StoreNamesContract(StoreSeams):
@@ -64,6 +64,7 @@ class StoreNamesContract(StoreSeams):
             ({"project_id": "web"}, True),
             ({"user_id": "ada-2"}, True),
             ({"kind": Kind.NOTE}, True),
+            ({"speaker": "Anna"}, True),
             ({"status": Status.DELETED}, True),
             ({"status": Status.QUARANTINED}, True),
             ({}, False),

@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fmemsvc/v1/session_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15memsvc/v1/types.proto\"\xf2\x04\n\x07Session\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05title\x18\x02 \x01(\t\x12&\n\x05state\x18\x03 \x01(\x0e\x32\x17.memsvc.v1.SessionState\x12\x13\n\x0btoken_limit\x18\x04 \x01(\x05\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\x13\n\x0busage_ratio\x18\x06 \x01(\x01\x12\x15\n\rmessage_count\x18\x07 \x01(\x05\x12\x1e\n\x16\x61rchived_message_count\x18\x08 \x01(\x05\x12\x1c\n\x14\x61rchived_token_count\x18\t \x01(\x05\x12\x12\n\ntrim_count\x18\n \x01(\x05\x12-\n\tauto_trim\x18\x0b \x01(\x0e\x32\x1a.memsvc.v1.SessionAutoTrim\x12)\n\x08metadata\x18\x0c \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0b\x63reate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x11last_message_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\ttrim_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x66lushed_ordinal\x18\x12 \x01(\x03\"\xfa\x01\n\x14\x43reateSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0btoken_limit\x18\x03 \x01(\x05\x12-\n\tauto_trim\x18\x04 \x01(\x0e\x32\x1a.memsvc.v1.SessionAutoTrim\x12)\n\x07on_open\x18\x05 \x01(\x0e\x32\x18.memsvc.v1.SessionOnOpen\x12)\n\x08metadata\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x12\n\nrequest_id\x18\x07 \x01(\t\"<\n\x15\x43reateSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\"\xa2\x01\n\x15\x41ppendMessagesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.ChatMessage\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"J\n\x0f\x41ppendedMessage\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0f\n\x07ordinal\x18\x02 \x01(\x03\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\"\x9d\x01\n\x16\x41ppendMessagesResponse\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.memsvc.v1.AppendedMessage\x12\x13\n\x0btoken_count\x18\x02 \x01(\x05\x12\x13\n\x0btoken_limit\x18\x03 \x01(\x05\x12\x10\n\x08trimming\x18\x04 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\":\n\x11GetSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\"9\n\x12GetSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\"\x8c\x01\n\x13ListSessionsRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\'\n\x06states\x18\x02 \x03(\x0e\x32\x17.memsvc.v1.SessionState\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"U\n\x14ListSessionsResponse\x12$\n\x08sessions\x18\x01 \x03(\x0b\x32\x12.memsvc.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x93\x01\n\x13ListMessagesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x18\n\x10include_archived\x18\x02 \x01(\x08\x12\x14\n\x0cnewest_first\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"Y\n\x14ListMessagesResponse\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.memsvc.v1.ChatMessage\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xcd\x01\n\x12TrimSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x1a\n\rtarget_tokens\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0bkeep_rounds\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x10\n\x0e_target_tokensB\x0e\n\x0c_keep_rounds\"\xa7\x01\n\x13TrimSessionResponse\x12\"\n\x07summary\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x1e\n\x16\x61rchived_message_count\x18\x02 \x01(\x05\x12\x1c\n\x14\x61rchived_token_count\x18\x03 \x01(\x05\x12\x13\n\x0btoken_count\x18\x04 \x01(\x05\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\"P\n\x13\x43loseSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x12\n\nrequest_id\x18\x02 \x01(\t\";\n\x14\x43loseSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\"|\n\x14ReopenSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12)\n\x07on_open\x18\x02 \x01(\x0e\x32\x18.memsvc.v1.SessionOnOpen\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"<\n\x15ReopenSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session*}\n\x0cSessionState\x12\x1d\n\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14SESSION_STATE_ACTIVE\x10\x01\x12\x18\n\x14SESSION_STATE_CLOSED\x10\x02\x12\x1a\n\x16SESSION_STATE_ARCHIVED\x10\x03*u\n\rSessionOnOpen\x12\x1f\n\x1bSESSION_ON_OPEN_UNSPECIFIED\x10\x00\x12\"\n\x1eSESSION_ON_OPEN_ARCHIVE_OTHERS\x10\x01\x12\x1f\n\x1bSESSION_ON_OPEN_KEEP_OTHERS\x10\x02*q\n\x0fSessionAutoTrim\x12!\n\x1dSESSION_AUTO_TRIM_UNSPECIFIED\x10\x00\x12\x1e\n\x1aSESSION_AUTO_TRIM_AT_LIMIT\x10\x01\x12\x1b\n\x17SESSION_AUTO_TRIM_NEVER\x10\x02\x32\x9b\x05\n\x0eSessionService\x12R\n\rCreateSession\x12\x1f.memsvc.v1.CreateSessionRequest\x1a .memsvc.v1.CreateSessionResponse\x12U\n\x0e\x41ppendMessages\x12 .memsvc.v1.AppendMessagesRequest\x1a!.memsvc.v1.AppendMessagesResponse\x12I\n\nGetSession\x12\x1c.memsvc.v1.GetSessionRequest\x1a\x1d.memsvc.v1.GetSessionResponse\x12O\n\x0cListSessions\x12\x1e.memsvc.v1.ListSessionsRequest\x1a\x1f.memsvc.v1.ListSessionsResponse\x12O\n\x0cListMessages\x12\x1e.memsvc.v1.ListMessagesRequest\x1a\x1f.memsvc.v1.ListMessagesResponse\x12L\n\x0bTrimSession\x12\x1d.memsvc.v1.TrimSessionRequest\x1a\x1e.memsvc.v1.TrimSessionResponse\x12O\n\x0c\x43loseSession\x12\x1e.memsvc.v1.CloseSessionRequest\x1a\x1f.memsvc.v1.CloseSessionResponse\x12R\n\rReopenSession\x12\x1f.memsvc.v1.ReopenSessionRequest\x1a .memsvc.v1.ReopenSessionResponseBU\n\x0cio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fmemsvc/v1/session_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ememsvc/v1/memory_service.proto\x1a\x15memsvc/v1/types.proto\"\xf2\x04\n\x07Session\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\r\n\x05title\x18\x02 \x01(\t\x12&\n\x05state\x18\x03 \x01(\x0e\x32\x17.memsvc.v1.SessionState\x12\x13\n\x0btoken_limit\x18\x04 \x01(\x05\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\x13\n\x0busage_ratio\x18\x06 \x01(\x01\x12\x15\n\rmessage_count\x18\x07 \x01(\x05\x12\x1e\n\x16\x61rchived_message_count\x18\x08 \x01(\x05\x12\x1c\n\x14\x61rchived_token_count\x18\t \x01(\x05\x12\x12\n\ntrim_count\x18\n \x01(\x05\x12-\n\tauto_trim\x18\x0b \x01(\x0e\x32\x1a.memsvc.v1.SessionAutoTrim\x12)\n\x08metadata\x18\x0c \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0b\x63reate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x11last_message_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\ttrim_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x66lushed_ordinal\x18\x12 \x01(\x03\"\xbe\x02\n\x14\x43reateSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0btoken_limit\x18\x03 \x01(\x05\x12-\n\tauto_trim\x18\x04 \x01(\x0e\x32\x1a.memsvc.v1.SessionAutoTrim\x12)\n\x07on_open\x18\x05 \x01(\x0e\x32\x18.memsvc.v1.SessionOnOpen\x12)\n\x08metadata\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x12\n\x05\x66lush\x18\x08 \x01(\x08H\x00\x88\x01\x01\x12$\n\x08wait_for\x18\t \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x08\n\x06_flush\"\x82\x01\n\x15\x43reateSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\x12)\n\x08\x61rchived\x18\x02 \x03(\x0b\x32\x17.memsvc.v1.SessionFlush\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"\xf4\x01\n\x0cSessionFlush\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\'\n\x07results\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.FlushResult\x12(\n\nredactions\x18\x03 \x03(\x0b\x32\x14.memsvc.v1.Redaction\x12\x15\n\rignored_count\x18\x04 \x01(\x05\x12\x16\n\x0erecalled_count\x18\x05 \x01(\x05\x12*\n\x07\x64\x65\x63ider\x18\x06 \x01(\x0e\x32\x19.memsvc.v1.CaptureDecider\x12\x0e\n\x06notice\x18\x07 \x01(\t\x12\x12\n\nincomplete\x18\x08 \x01(\x08\"\xa2\x01\n\x15\x41ppendMessagesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.memsvc.v1.ChatMessage\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"J\n\x0f\x41ppendedMessage\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0f\n\x07ordinal\x18\x02 \x01(\x03\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\"\x9d\x01\n\x16\x41ppendMessagesResponse\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.memsvc.v1.AppendedMessage\x12\x13\n\x0btoken_count\x18\x02 \x01(\x05\x12\x13\n\x0btoken_limit\x18\x03 \x01(\x05\x12\x10\n\x08trimming\x18\x04 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\":\n\x11GetSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\"9\n\x12GetSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\"\x8c\x01\n\x13ListSessionsRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\'\n\x06states\x18\x02 \x03(\x0e\x32\x17.memsvc.v1.SessionState\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"U\n\x14ListSessionsResponse\x12$\n\x08sessions\x18\x01 \x03(\x0b\x32\x12.memsvc.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x93\x01\n\x13ListMessagesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x18\n\x10include_archived\x18\x02 \x01(\x08\x12\x14\n\x0cnewest_first\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"Y\n\x14ListMessagesResponse\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.memsvc.v1.ChatMessage\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xcd\x01\n\x12TrimSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x1a\n\rtarget_tokens\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0bkeep_rounds\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x10\n\x0e_target_tokensB\x0e\n\x0c_keep_rounds\"\xce\x01\n\x13TrimSessionResponse\x12\"\n\x07summary\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x1e\n\x16\x61rchived_message_count\x18\x02 \x01(\x05\x12\x1c\n\x14\x61rchived_token_count\x18\x03 \x01(\x05\x12\x13\n\x0btoken_count\x18\x04 \x01(\x05\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\x12\x15\n\rtarget_tokens\x18\x06 \x01(\x05\x12\x0e\n\x06notice\x18\x07 \x01(\t\"\x94\x01\n\x13\x43loseSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x12\n\x05\x66lush\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x08\n\x06_flush\"~\n\x14\x43loseSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\x12&\n\x05\x66lush\x18\x02 \x01(\x0b\x32\x17.memsvc.v1.SessionFlush\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"\xc0\x01\n\x14ReopenSessionRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12)\n\x07on_open\x18\x02 \x01(\x0e\x32\x18.memsvc.v1.SessionOnOpen\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x12\n\x05\x66lush\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x08\n\x06_flush\"\x82\x01\n\x15ReopenSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.Session\x12)\n\x08\x61rchived\x18\x02 \x03(\x0b\x32\x17.memsvc.v1.SessionFlush\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t*}\n\x0cSessionState\x12\x1d\n\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14SESSION_STATE_ACTIVE\x10\x01\x12\x18\n\x14SESSION_STATE_CLOSED\x10\x02\x12\x1a\n\x16SESSION_STATE_ARCHIVED\x10\x03*u\n\rSessionOnOpen\x12\x1f\n\x1bSESSION_ON_OPEN_UNSPECIFIED\x10\x00\x12\"\n\x1eSESSION_ON_OPEN_ARCHIVE_OTHERS\x10\x01\x12\x1f\n\x1bSESSION_ON_OPEN_KEEP_OTHERS\x10\x02*q\n\x0fSessionAutoTrim\x12!\n\x1dSESSION_AUTO_TRIM_UNSPECIFIED\x10\x00\x12\x1e\n\x1aSESSION_AUTO_TRIM_AT_LIMIT\x10\x01\x12\x1b\n\x17SESSION_AUTO_TRIM_NEVER\x10\x02\x32\x9b\x05\n\x0eSessionService\x12R\n\rCreateSession\x12\x1f.memsvc.v1.CreateSessionRequest\x1a .memsvc.v1.CreateSessionResponse\x12U\n\x0e\x41ppendMessages\x12 .memsvc.v1.AppendMessagesRequest\x1a!.memsvc.v1.AppendMessagesResponse\x12I\n\nGetSession\x12\x1c.memsvc.v1.GetSessionRequest\x1a\x1d.memsvc.v1.GetSessionResponse\x12O\n\x0cListSessions\x12\x1e.memsvc.v1.ListSessionsRequest\x1a\x1f.memsvc.v1.ListSessionsResponse\x12O\n\x0cListMessages\x12\x1e.memsvc.v1.ListMessagesRequest\x1a\x1f.memsvc.v1.ListMessagesResponse\x12L\n\x0bTrimSession\x12\x1d.memsvc.v1.TrimSessionRequest\x1a\x1e.memsvc.v1.TrimSessionResponse\x12O\n\x0c\x43loseSession\x12\x1e.memsvc.v1.CloseSessionRequest\x1a\x1f.memsvc.v1.CloseSessionResponse\x12R\n\rReopenSession\x12\x1f.memsvc.v1.ReopenSessionRequest\x1a .memsvc.v1.ReopenSessionResponseBU\n\x0cio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,48 +53,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLOSESESSIONREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
   _globals['_REOPENSESSIONREQUEST'].fields_by_name['scope']._loaded_options = None
   _globals['_REOPENSESSIONREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
-  _globals['_SESSIONSTATE']._serialized_start=2809
-  _globals['_SESSIONSTATE']._serialized_end=2934
-  _globals['_SESSIONONOPEN']._serialized_start=2936
-  _globals['_SESSIONONOPEN']._serialized_end=3053
-  _globals['_SESSIONAUTOTRIM']._serialized_start=3055
-  _globals['_SESSIONAUTOTRIM']._serialized_end=3168
-  _globals['_SESSION']._serialized_start=166
-  _globals['_SESSION']._serialized_end=792
-  _globals['_CREATESESSIONREQUEST']._serialized_start=795
-  _globals['_CREATESESSIONREQUEST']._serialized_end=1045
-  _globals['_CREATESESSIONRESPONSE']._serialized_start=1047
-  _globals['_CREATESESSIONRESPONSE']._serialized_end=1107
-  _globals['_APPENDMESSAGESREQUEST']._serialized_start=1110
-  _globals['_APPENDMESSAGESREQUEST']._serialized_end=1272
-  _globals['_APPENDEDMESSAGE']._serialized_start=1274
-  _globals['_APPENDEDMESSAGE']._serialized_end=1348
-  _globals['_APPENDMESSAGESRESPONSE']._serialized_start=1351
-  _globals['_APPENDMESSAGESRESPONSE']._serialized_end=1508
-  _globals['_GETSESSIONREQUEST']._serialized_start=1510
-  _globals['_GETSESSIONREQUEST']._serialized_end=1568
-  _globals['_GETSESSIONRESPONSE']._serialized_start=1570
-  _globals['_GETSESSIONRESPONSE']._serialized_end=1627
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=1630
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=1770
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1772
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1857
-  _globals['_LISTMESSAGESREQUEST']._serialized_start=1860
-  _globals['_LISTMESSAGESREQUEST']._serialized_end=2007
-  _globals['_LISTMESSAGESRESPONSE']._serialized_start=2009
-  _globals['_LISTMESSAGESRESPONSE']._serialized_end=2098
-  _globals['_TRIMSESSIONREQUEST']._serialized_start=2101
-  _globals['_TRIMSESSIONREQUEST']._serialized_end=2306
-  _globals['_TRIMSESSIONRESPONSE']._serialized_start=2309
-  _globals['_TRIMSESSIONRESPONSE']._serialized_end=2476
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=2478
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=2558
-  _globals['_CLOSESESSIONRESPONSE']._serialized_start=2560
-  _globals['_CLOSESESSIONRESPONSE']._serialized_end=2619
-  _globals['_REOPENSESSIONREQUEST']._serialized_start=2621
-  _globals['_REOPENSESSIONREQUEST']._serialized_end=2745
-  _globals['_REOPENSESSIONRESPONSE']._serialized_start=2747
-  _globals['_REOPENSESSIONRESPONSE']._serialized_end=2807
-  _globals['_SESSIONSERVICE']._serialized_start=3171
-  _globals['_SESSIONSERVICE']._serialized_end=3838
+  _globals['_SESSIONSTATE']._serialized_start=3542
+  _globals['_SESSIONSTATE']._serialized_end=3667
+  _globals['_SESSIONONOPEN']._serialized_start=3669
+  _globals['_SESSIONONOPEN']._serialized_end=3786
+  _globals['_SESSIONAUTOTRIM']._serialized_start=3788
+  _globals['_SESSIONAUTOTRIM']._serialized_end=3901
+  _globals['_SESSION']._serialized_start=198
+  _globals['_SESSION']._serialized_end=824
+  _globals['_CREATESESSIONREQUEST']._serialized_start=827
+  _globals['_CREATESESSIONREQUEST']._serialized_end=1145
+  _globals['_CREATESESSIONRESPONSE']._serialized_start=1148
+  _globals['_CREATESESSIONRESPONSE']._serialized_end=1278
+  _globals['_SESSIONFLUSH']._serialized_start=1281
+  _globals['_SESSIONFLUSH']._serialized_end=1525
+  _globals['_APPENDMESSAGESREQUEST']._serialized_start=1528
+  _globals['_APPENDMESSAGESREQUEST']._serialized_end=1690
+  _globals['_APPENDEDMESSAGE']._serialized_start=1692
+  _globals['_APPENDEDMESSAGE']._serialized_end=1766
+  _globals['_APPENDMESSAGESRESPONSE']._serialized_start=1769
+  _globals['_APPENDMESSAGESRESPONSE']._serialized_end=1926
+  _globals['_GETSESSIONREQUEST']._serialized_start=1928
+  _globals['_GETSESSIONREQUEST']._serialized_end=1986
+  _globals['_GETSESSIONRESPONSE']._serialized_start=1988
+  _globals['_GETSESSIONRESPONSE']._serialized_end=2045
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=2048
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=2188
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=2190
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=2275
+  _globals['_LISTMESSAGESREQUEST']._serialized_start=2278
+  _globals['_LISTMESSAGESREQUEST']._serialized_end=2425
+  _globals['_LISTMESSAGESRESPONSE']._serialized_start=2427
+  _globals['_LISTMESSAGESRESPONSE']._serialized_end=2516
+  _globals['_TRIMSESSIONREQUEST']._serialized_start=2519
+  _globals['_TRIMSESSIONREQUEST']._serialized_end=2724
+  _globals['_TRIMSESSIONRESPONSE']._serialized_start=2727
+  _globals['_TRIMSESSIONRESPONSE']._serialized_end=2933
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=2936
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=3084
+  _globals['_CLOSESESSIONRESPONSE']._serialized_start=3086
+  _globals['_CLOSESESSIONRESPONSE']._serialized_end=3212
+  _globals['_REOPENSESSIONREQUEST']._serialized_start=3215
+  _globals['_REOPENSESSIONREQUEST']._serialized_end=3407
+  _globals['_REOPENSESSIONRESPONSE']._serialized_start=3410
+  _globals['_REOPENSESSIONRESPONSE']._serialized_end=3540
+  _globals['_SESSIONSERVICE']._serialized_start=3904
+  _globals['_SESSIONSERVICE']._serialized_end=4571
 # @@protoc_insertion_point(module_scope)

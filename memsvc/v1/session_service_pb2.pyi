@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -35,7 +36,7 @@ class _SessionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionS
     SESSION_STATE_CLOSED: _SessionState.ValueType  # 2
     """SESSION_STATE_CLOSED is set by CloseSession."""
     SESSION_STATE_ARCHIVED: _SessionState.ValueType  # 3
-    """SESSION_STATE_ARCHIVED is set when another session is opened."""
+    """SESSION_STATE_ARCHIVED is set when another session is opened with ARCHIVE_OTHERS."""
 
 class SessionState(_SessionState, metaclass=_SessionStateEnumTypeWrapper):
     """SessionState is the state of a session."""
@@ -47,7 +48,7 @@ SESSION_STATE_ACTIVE: SessionState.ValueType  # 1
 SESSION_STATE_CLOSED: SessionState.ValueType  # 2
 """SESSION_STATE_CLOSED is set by CloseSession."""
 SESSION_STATE_ARCHIVED: SessionState.ValueType  # 3
-"""SESSION_STATE_ARCHIVED is set when another session is opened."""
+"""SESSION_STATE_ARCHIVED is set when another session is opened with ARCHIVE_OTHERS."""
 Global___SessionState: _TypeAlias = SessionState  # noqa: Y015
 
 class _SessionOnOpen:
@@ -57,7 +58,7 @@ class _SessionOnOpen:
 class _SessionOnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionOnOpen.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SESSION_ON_OPEN_UNSPECIFIED: _SessionOnOpen.ValueType  # 0
-    """SESSION_ON_OPEN_UNSPECIFIED means the service's setting: ARCHIVE_OTHERS by default."""
+    """SESSION_ON_OPEN_UNSPECIFIED means the service's setting: KEEP_OTHERS by default."""
     SESSION_ON_OPEN_ARCHIVE_OTHERS: _SessionOnOpen.ValueType  # 1
     """SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
     SESSION_ON_OPEN_KEEP_OTHERS: _SessionOnOpen.ValueType  # 2
@@ -67,7 +68,7 @@ class SessionOnOpen(_SessionOnOpen, metaclass=_SessionOnOpenEnumTypeWrapper):
     """SessionOnOpen selects the effect of opening a session on the other active ones of the same user and project."""
 
 SESSION_ON_OPEN_UNSPECIFIED: SessionOnOpen.ValueType  # 0
-"""SESSION_ON_OPEN_UNSPECIFIED means the service's setting: ARCHIVE_OTHERS by default."""
+"""SESSION_ON_OPEN_UNSPECIFIED means the service's setting: KEEP_OTHERS by default."""
 SESSION_ON_OPEN_ARCHIVE_OTHERS: SessionOnOpen.ValueType  # 1
 """SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
 SESSION_ON_OPEN_KEEP_OTHERS: SessionOnOpen.ValueType  # 2
@@ -146,7 +147,8 @@ class Session(_message.Message):
     """auto_trim selects automatic trimming at the limit. Never UNSPECIFIED."""
     flushed_ordinal: _builtins.int
     """flushed_ordinal is the ordinal of the last message from which memories were extracted automatically. That happens
-    when the live messages after it exceed the setting `sessions.flush_tokens`, and before a trim. 0: no message.
+    when the live messages after it exceed the setting `sessions.flush_tokens`, before a trim, and when the session is
+    closed or archived. 0: no message.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -223,6 +225,8 @@ class CreateSessionRequest(_message.Message):
     ON_OPEN_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FLUSH_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
     title: _builtins.str
     """title is a short heading for people. At most 512 characters. Empty: none."""
     token_limit: _builtins.int
@@ -237,6 +241,10 @@ class CreateSessionRequest(_message.Message):
     """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
     request.
     """
+    flush: _builtins.bool
+    """flush selects whether memories are extracted from the sessions that become ARCHIVED: see CloseSessionRequest.flush."""
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is the owner, the project and the id of the session. Without a session_id the service generates one: see
@@ -257,12 +265,16 @@ class CreateSessionRequest(_message.Message):
         on_open: Global___SessionOnOpen.ValueType = ...,
         metadata: _struct_pb2.Struct | None = ...,
         request_id: _builtins.str = ...,
+        flush: _builtins.bool | None = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_flush", b"_flush", "flush", b"flush", "metadata", b"metadata", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["auto_trim", b"auto_trim", "metadata", b"metadata", "on_open", b"on_open", "request_id", b"request_id", "scope", b"scope", "title", b"title", "token_limit", b"token_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_flush", b"_flush", "auto_trim", b"auto_trim", "flush", b"flush", "metadata", b"metadata", "on_open", b"on_open", "request_id", b"request_id", "scope", b"scope", "title", b"title", "token_limit", b"token_limit", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__flush: _TypeAlias = _typing.Literal["flush"]  # noqa: Y015
+    _WhichOneofArgType__flush: _TypeAlias = _typing.Literal["_flush", b"_flush"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flush) -> _WhichOneofReturnType__flush | None: ...
 
 Global___CreateSessionRequest: _TypeAlias = CreateSessionRequest  # noqa: Y015
 
@@ -273,22 +285,92 @@ class CreateSessionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include the extracted memories: see MemoryService. Never empty."""
     @_builtins.property
     def session(self) -> Global___Session:
         """session is the session as it was opened. Always set."""
+
+    @_builtins.property
+    def archived(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionFlush]:
+        """archived are the sessions that became ARCHIVED, in the order of their opening, with the extracted memories."""
 
     def __init__(
         self,
         *,
         session: Global___Session | None = ...,
+        archived: _abc.Iterable[Global___SessionFlush] | None = ...,
+        consistency_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "consistency_token", b"consistency_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateSessionResponse: _TypeAlias = CreateSessionResponse  # noqa: Y015
+
+@_typing.final
+class SessionFlush(_message.Message):
+    """SessionFlush lists the memories that were extracted from a session when it was closed or archived."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    IGNORED_COUNT_FIELD_NUMBER: _builtins.int
+    RECALLED_COUNT_FIELD_NUMBER: _builtins.int
+    DECIDER_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """session_id is the id of the session."""
+    ignored_count: _builtins.int
+    """ignored_count is the number of statements that were not remembered."""
+    recalled_count: _builtins.int
+    """recalled_count is the number of those that were recalled text or known already."""
+    decider: _memory_service_pb2.CaptureDecider.ValueType
+    """decider is the component that decided. UNSPECIFIED: nothing was examined."""
+    notice: _builtins.str
+    """notice is a description, in English, of what went wrong: the reason why a configured language model did not decide,
+    why messages remain although they were to be examined, or what was left out. Empty: nothing.
+    """
+    incomplete: _builtins.bool
+    """incomplete is true when messages remain from which nothing was extracted: `flush` was false, the extraction failed,
+    or messages were appended at the same time. CloseSession extracts the rest, also from a closed session.
+    """
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[_memory_service_pb2.FlushResult]:
+        """results are the memories that were stored or existed already, in the order of the messages, as in
+        FlushMessagesResponse.results. They belong to the project of the session or are global, not to the session.
+        """
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions are the kinds of secrets that were replaced. Empty: none."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        results: _abc.Iterable[_memory_service_pb2.FlushResult] | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        ignored_count: _builtins.int = ...,
+        recalled_count: _builtins.int = ...,
+        decider: _memory_service_pb2.CaptureDecider.ValueType = ...,
+        notice: _builtins.str = ...,
+        incomplete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decider", b"decider", "ignored_count", b"ignored_count", "incomplete", b"incomplete", "notice", b"notice", "recalled_count", b"recalled_count", "redactions", b"redactions", "results", b"results", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionFlush: _TypeAlias = SessionFlush  # noqa: Y015
 
 @_typing.final
 class AppendMessagesRequest(_message.Message):
@@ -382,7 +464,8 @@ class AppendMessagesResponse(_message.Message):
     """token_limit is the number of tokens at which the session is full."""
     trimming: _builtins.bool
     """trimming is true when the limit was reached and the session is being trimmed in the background. It is false when
-    only system messages, pinned ones and the last one remain: these stay even beyond the limit.
+    only messages remain that stay even beyond the limit: the last rounds (setting `sessions.keep_rounds`, 3 by
+    default), the last message, system messages and pinned ones.
     """
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
@@ -603,8 +686,8 @@ Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 @_typing.final
 class TrimSessionRequest(_message.Message):
     """TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
-    met: system messages and pinned ones stay, even when they exceed the target, and so do the last rounds up to
-    keep_rounds. The response of a tool is archived together with the message that called it.
+    met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The response
+    of a tool is archived together with the message that called it.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
     (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
@@ -622,11 +705,9 @@ class TrimSessionRequest(_message.Message):
     service's setting, half by default.
     """
     keep_rounds: _builtins.int
-    """keep_rounds is the maximum number of last rounds that stay: 0 to 100; a round begins with a user's message. Absent:
-    the service's setting, 3 by default, and fewer when they are large. Without target_tokens, rounds stay as long as
-    they fit into the share of the limit that remains, with it as long as they fit into the limit; the last one stays
-    if that leaves the session below its limit. A larger last round loses its oldest messages, too, so that only system
-    messages, pinned ones and the last message can fill a session.
+    """keep_rounds is the number of last rounds that stay, whatever their size: 0 to 100; a round begins with a user's
+    message. Absent: the service's setting, 3 by default; then the last message of a session stays as well, with the
+    responses of its tools, also in a session without a user's message.
     """
     request_id: _builtins.str
     """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
@@ -673,6 +754,8 @@ class TrimSessionResponse(_message.Message):
     ARCHIVED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    TARGET_TOKENS_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     archived_message_count: _builtins.int
     """archived_message_count is the number of archived messages."""
     archived_token_count: _builtins.int
@@ -681,6 +764,12 @@ class TrimSessionResponse(_message.Message):
     """token_count is the number of tokens of the session's live messages now."""
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
+    target_tokens: _builtins.int
+    """target_tokens is the number of tokens that the call aimed at. token_count exceeds it when the messages that always
+    stay do.
+    """
+    notice: _builtins.str
+    """notice is the reason, in English, why the target is not met. Empty: it is met."""
     @_builtins.property
     def summary(self) -> _types_pb2.Memory:
         """summary is the summary of the archived messages, a memory of layer SHORT_TERM and kind SUMMARY, with the
@@ -697,10 +786,12 @@ class TrimSessionResponse(_message.Message):
         archived_token_count: _builtins.int = ...,
         token_count: _builtins.int = ...,
         consistency_token: _builtins.str = ...,
+        target_tokens: _builtins.int = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_message_count", b"archived_message_count", "archived_token_count", b"archived_token_count", "consistency_token", b"consistency_token", "summary", b"summary", "token_count", b"token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_message_count", b"archived_message_count", "archived_token_count", b"archived_token_count", "consistency_token", b"consistency_token", "notice", b"notice", "summary", b"summary", "target_tokens", b"target_tokens", "token_count", b"token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -717,10 +808,18 @@ class CloseSessionRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FLUSH_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
     request.
     """
+    flush: _builtins.bool
+    """flush selects whether memories are extracted from the messages after Session.flushed_ordinal. Absent: the setting
+    `sessions.flush_on_end`, true by default.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the session by its session_id, which is required."""
@@ -730,12 +829,16 @@ class CloseSessionRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         request_id: _builtins.str = ...,
+        flush: _builtins.bool | None = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_flush", b"_flush", "flush", b"flush", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_flush", b"_flush", "flush", b"flush", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__flush: _TypeAlias = _typing.Literal["flush"]  # noqa: Y015
+    _WhichOneofArgType__flush: _TypeAlias = _typing.Literal["_flush", b"_flush"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flush) -> _WhichOneofReturnType__flush | None: ...
 
 Global___CloseSessionRequest: _TypeAlias = CloseSessionRequest  # noqa: Y015
 
@@ -746,18 +849,28 @@ class CloseSessionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
+    FLUSH_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include the extracted memories: see MemoryService. Never empty."""
     @_builtins.property
     def session(self) -> Global___Session:
         """session is the present state of the session. Always set."""
+
+    @_builtins.property
+    def flush(self) -> Global___SessionFlush:
+        """flush lists the extracted memories. Always set, except in the repeated response of an earlier version."""
 
     def __init__(
         self,
         *,
         session: Global___Session | None = ...,
+        flush: Global___SessionFlush | None = ...,
+        consistency_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["flush", b"flush", "session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "flush", b"flush", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -775,12 +888,18 @@ class ReopenSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ON_OPEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FLUSH_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
     on_open: Global___SessionOnOpen.ValueType
     """on_open selects the effect on the other active sessions of the project. Unspecified: the service's setting."""
     request_id: _builtins.str
     """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
     request.
     """
+    flush: _builtins.bool
+    """flush selects whether memories are extracted from the sessions that become ARCHIVED: see CloseSessionRequest.flush."""
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the session by its session_id, which is required."""
@@ -791,12 +910,16 @@ class ReopenSessionRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         on_open: Global___SessionOnOpen.ValueType = ...,
         request_id: _builtins.str = ...,
+        flush: _builtins.bool | None = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_flush", b"_flush", "flush", b"flush", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["on_open", b"on_open", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_flush", b"_flush", "flush", b"flush", "on_open", b"on_open", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__flush: _TypeAlias = _typing.Literal["flush"]  # noqa: Y015
+    _WhichOneofArgType__flush: _TypeAlias = _typing.Literal["_flush", b"_flush"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flush) -> _WhichOneofReturnType__flush | None: ...
 
 Global___ReopenSessionRequest: _TypeAlias = ReopenSessionRequest  # noqa: Y015
 
@@ -807,18 +930,28 @@ class ReopenSessionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include the extracted memories: see MemoryService. Never empty."""
     @_builtins.property
     def session(self) -> Global___Session:
         """session is the present state of the session. Always set."""
+
+    @_builtins.property
+    def archived(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionFlush]:
+        """archived are the sessions that became ARCHIVED, in the order of their opening, with the extracted memories."""
 
     def __init__(
         self,
         *,
         session: Global___Session | None = ...,
+        archived: _abc.Iterable[Global___SessionFlush] | None = ...,
+        consistency_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "consistency_token", b"consistency_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

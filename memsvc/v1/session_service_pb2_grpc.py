@@ -104,8 +104,9 @@ class SessionServiceServicer(object):
     """
 
     def CreateSession(self, request, context):
-        """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
-        project become ARCHIVED, whichever agent opened them.
+        """CreateSession opens a session. The other sessions of the same user and project stay as they are, unless the
+        settings or on_open say otherwise: then the active ones become ARCHIVED, whichever agent opened them, and memories
+        are extracted from them as by CloseSession.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,7 +154,11 @@ class SessionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CloseSession(self, request, context):
-        """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect.
+        """CloseSession ends a session. It stays readable and can be reopened. Memories are extracted from the messages from
+        which none were extracted so far, as by MemoryService.FlushMessages, unless the settings or `flush` say otherwise.
+        The memories and the new state are stored in one transaction, each message counts once, and the response lists the
+        memories. A failed extraction does not keep the session open: the response says so (SessionFlush.notice), and
+        closing the session again extracts the rest. Closing a closed session does nothing else.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

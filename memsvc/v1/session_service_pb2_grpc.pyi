@@ -46,8 +46,9 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     CreateSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]
-    """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
-    project become ARCHIVED, whichever agent opened them.
+    """CreateSession opens a session. The other sessions of the same user and project stay as they are, unless the
+    settings or on_open say otherwise: then the active ones become ARCHIVED, whichever agent opened them, and memories
+    are extracted from them as by CloseSession.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]
     """AppendMessages appends messages to an active session, all or none, in their order. They are durable when the call
@@ -69,7 +70,12 @@ class SessionServiceStub:
     extracted from the messages, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
-    """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect."""
+    """CloseSession ends a session. It stays readable and can be reopened. Memories are extracted from the messages from
+    which none were extracted so far, as by MemoryService.FlushMessages, unless the settings or `flush` say otherwise.
+    The memories and the new state are stored in one transaction, each message counts once, and the response lists the
+    memories. A failed extraction does not keep the session open: the response says so (SessionFlush.notice), and
+    closing the session again extracts the rest. Closing a closed session does nothing else.
+    """
     ReopenSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ReopenSessionRequest, _session_service_pb2.ReopenSessionResponse]
     """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one has no effect. The other
     sessions are treated as in CreateSession.
@@ -93,8 +99,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]  # type: ignore[assignment]
-    """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
-    project become ARCHIVED, whichever agent opened them.
+    """CreateSession opens a session. The other sessions of the same user and project stay as they are, unless the
+    settings or on_open say otherwise: then the active ones become ARCHIVED, whichever agent opened them, and memories
+    are extracted from them as by CloseSession.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]  # type: ignore[assignment]
     """AppendMessages appends messages to an active session, all or none, in their order. They are durable when the call
@@ -116,7 +123,12 @@ class SessionServiceAsyncStub(SessionServiceStub):
     extracted from the messages, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
-    """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect."""
+    """CloseSession ends a session. It stays readable and can be reopened. Memories are extracted from the messages from
+    which none were extracted so far, as by MemoryService.FlushMessages, unless the settings or `flush` say otherwise.
+    The memories and the new state are stored in one transaction, each message counts once, and the response lists the
+    memories. A failed extraction does not keep the session open: the response says so (SessionFlush.notice), and
+    closing the session again extracts the rest. Closing a closed session does nothing else.
+    """
     ReopenSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ReopenSessionRequest, _session_service_pb2.ReopenSessionResponse]  # type: ignore[assignment]
     """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one has no effect. The other
     sessions are treated as in CreateSession.
@@ -143,8 +155,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CreateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CreateSessionResponse, _abc.Awaitable[_session_service_pb2.CreateSessionResponse]]:
-        """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
-        project become ARCHIVED, whichever agent opened them.
+        """CreateSession opens a session. The other sessions of the same user and project stay as they are, unless the
+        settings or on_open say otherwise: then the active ones become ARCHIVED, whichever agent opened them, and memories
+        are extracted from them as by CloseSession.
         """
 
     @_abc_1.abstractmethod
@@ -202,7 +215,12 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CloseSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CloseSessionResponse, _abc.Awaitable[_session_service_pb2.CloseSessionResponse]]:
-        """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect."""
+        """CloseSession ends a session. It stays readable and can be reopened. Memories are extracted from the messages from
+        which none were extracted so far, as by MemoryService.FlushMessages, unless the settings or `flush` say otherwise.
+        The memories and the new state are stored in one transaction, each message counts once, and the response lists the
+        memories. A failed extraction does not keep the session open: the response says so (SessionFlush.notice), and
+        closing the session again extracts the rest. Closing a closed session does nothing else.
+        """
 
     @_abc_1.abstractmethod
     def ReopenSession(

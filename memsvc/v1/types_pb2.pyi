@@ -65,7 +65,7 @@ class _MemoryKind:
 class _MemoryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_KIND_UNSPECIFIED: _MemoryKind.ValueType  # 0
-    """MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. Never in a response. In a
+    """MEMORY_KIND_UNSPECIFIED in a write means FACT, with and without a `speaker`. Never in a response. In a
     filter: INVALID_ARGUMENT.
     """
     MEMORY_KIND_FACT: _MemoryKind.ValueType  # 1
@@ -97,7 +97,7 @@ class MemoryKind(_MemoryKind, metaclass=_MemoryKindEnumTypeWrapper):
     """MemoryKind is the type of statement that a memory makes."""
 
 MEMORY_KIND_UNSPECIFIED: MemoryKind.ValueType  # 0
-"""MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. Never in a response. In a
+"""MEMORY_KIND_UNSPECIFIED in a write means FACT, with and without a `speaker`. Never in a response. In a
 filter: INVALID_ARGUMENT.
 """
 MEMORY_KIND_FACT: MemoryKind.ValueType  # 1
@@ -333,7 +333,7 @@ class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOut
     WRITE_OUTCOME_UPDATED: _WriteOutcome.ValueType  # 2
     """WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
     WRITE_OUTCOME_DUPLICATE: _WriteOutcome.ValueType  # 3
-    """WRITE_OUTCOME_DUPLICATE: a memory with equal content exists; it is returned, which counts as an access, and is not
+    """WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
     changed otherwise.
     """
 
@@ -347,7 +347,7 @@ WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 WRITE_OUTCOME_UPDATED: WriteOutcome.ValueType  # 2
 """WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
 WRITE_OUTCOME_DUPLICATE: WriteOutcome.ValueType  # 3
-"""WRITE_OUTCOME_DUPLICATE: a memory with equal content exists; it is returned, which counts as an access, and is not
+"""WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
 changed otherwise.
 """
 Global___WriteOutcome: _TypeAlias = WriteOutcome  # noqa: Y015
@@ -965,8 +965,8 @@ class Memory(_message.Message):
     The service sets output-only fields and ignores their values in requests. Times have microsecond precision.
 
     Duplicates: a memory of kind MESSAGE is never a duplicate. Any other is a duplicate when an ACTIVE, unexpired memory
-    of the same user, project and kind has equal content; OnDuplicate selects the effect. An update to content that
-    another memory holds fails with ALREADY_EXISTS, but a write under an existing key always takes the new content.
+    of the same user, project, kind and speaker has equal content; OnDuplicate selects the effect. An update to content
+    that another memory holds fails with ALREADY_EXISTS, but a write under an existing key always takes the new content.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1025,11 +1025,14 @@ class Memory(_message.Message):
     else INVALID_ARGUMENT.
     """
     kind: Global___MemoryKind.ValueType
-    """kind is the type of statement. Unspecified: MESSAGE when `speaker` is set, else FACT."""
+    """kind is the type of statement. Unspecified: FACT."""
     category: _builtins.str
     """category is a free label to filter by, compared exactly. At most 64 characters. Empty: none."""
     speaker: _builtins.str
-    """speaker is the name or role of the speaker. At most 128 characters. Empty: no speaker."""
+    """speaker is the name or role of the speaker. At most 128 characters. Empty: no speaker. It does not change the kind:
+    a spoken statement is compared with others and kept once per speaker, and "I" in it is the speaker. A line of a
+    conversation that is stored as such has the kind MESSAGE.
+    """
     title: _builtins.str
     """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none."""
     content: _builtins.str

@@ -47,7 +47,7 @@ def test_equal_content_is_stored_once(stubs: Stubs, scope: types_pb.Scope) -> No
 
 def test_a_repeated_request_is_done_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Also when the repetitions overtake each other: every caller gets the one answer."""
-    said = types_pb.Memory(content="Said once.", speaker="Ann")
+    said = types_pb.Memory(content="Said once.", kind=types_pb.MEMORY_KIND_MESSAGE, speaker="Ann")
     replies = at_once(lambda _: write(stubs, scope, said, request_id="r"))
 
     assert all(reply == replies[0] for reply in replies)

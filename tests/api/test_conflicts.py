@@ -288,3 +288,46 @@ def test_messages_of_sessions_are_not_compared(stubs: Stubs, scope: types_pb.Sco
 
     assert [] == listed(stubs, talk)
     assert [] == list(write(stubs, scope, "我住在上海。").conflicts)
+
+
+SPOKEN = {
+    "en": ("I live in Lisbon.", "I moved to Porto.", "Anna lives in Madrid.", "anna"),
+    "zh": ("我住在北京。", "我搬到了上海。", "小王住在广州。", "小王"),
+}
+
+
+@pytest.mark.parametrize("language", SPOKEN)
+def test_what_a_speaker_says_of_themselves_is_about_the_speaker(stubs: Stubs, user: str, language: str) -> None:
+    """It contradicts what they said before and what is said about them; not other speakers, the user or messages."""
+    older, newer, about, name = SPOKEN[language]
+    scope = types_pb.Scope(user_id=user)
+    speaker = name.title()
+
+    def say(content: str, who: str, **fields: Any) -> memory_pb.CreateMemoryResponse:
+        return write(stubs, scope, types_pb.Memory(content=content, speaker=who, **fields))
+
+    first = say(older, speaker).memory
+    for other in (say(newer, "Ben"), say(newer, ""), say(newer, speaker, kind=types_pb.MEMORY_KIND_MESSAGE)):
+        assert [] == list(other.conflicts)
+    assert ACTIVE == get(stubs, scope, first.id).status
+    [conflict] = say(newer, speaker).conflicts
+    assert (first.id, CONFLICTED) == (conflict.older_memory.id, get(stubs, scope, first.id).status)
+    assert name in conflict.topic.lower()
+    [told] = say(about, "").conflicts
+    assert (newer, speaker) == (told.older_memory.content, told.older_memory.speaker)
+
+
+@pytest.mark.parametrize("language", SPOKEN)
+def test_a_user_under_their_own_name_is_the_user(stubs: Stubs, user: str, language: str) -> None:
+    """Under any spelling of the user_id "I" is the user, in every project; another speaker is known across projects."""
+    older, newer, _, name = SPOKEN[language]
+    home = types_pb.Scope(user_id=user)
+    work = types_pb.Scope(user_id=user, project_id="work")
+    create(stubs, home, older)
+
+    assert [] == list(write(stubs, work, types_pb.Memory(content=newer, speaker=name)).conflicts)
+    [conflict] = write(stubs, work, types_pb.Memory(content=newer, speaker=user.upper())).conflicts
+    assert older == conflict.older_memory.content
+    stranger = types_pb.Scope(user_id=f"{user}-2", project_id="work")
+    create(stubs, types_pb.Scope(user_id=f"{user}-2"), older, speaker=name)
+    assert 1 == len(write(stubs, stranger, types_pb.Memory(content=newer, speaker=name)).conflicts)

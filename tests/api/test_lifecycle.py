@@ -44,7 +44,7 @@ def test_memories_are_counted_by_everything(stubs: Stubs, user: str) -> None:
             types_pb.Memory(
                 content="私下说的话。", layer=types_pb.MEMORY_LAYER_SESSION, kind=types_pb.MEMORY_KIND_NOTE
             ),
-            types_pb.Memory(content="A message.", speaker="Ann"),
+            types_pb.Memory(content="A message.", kind=types_pb.MEMORY_KIND_MESSAGE, speaker="Ann"),
             types_pb.Memory(content="Over.", expire_time=Timestamp(seconds=9), layer=types_pb.MEMORY_LAYER_SHORT_TERM),
             types_pb.Memory(content="Deleted."),
             types_pb.Memory(content="Archived."),

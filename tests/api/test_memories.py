@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
@@ -54,13 +55,42 @@ def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope
     assert memory == get(stubs, scope, memory.id)
 
 
-def test_what_somebody_said_is_a_message(stubs: Stubs, scope: types_pb.Scope) -> None:
-    """A speaker makes MESSAGE the default kind, and messages are never duplicates."""
-    replies = [write(stubs, scope, types_pb.Memory(content="好的", speaker="小王")) for _ in range(2)]
+@pytest.mark.parametrize("content", ["I live in Lisbon.", "我住在里斯本。"])
+def test_a_speaker_does_not_change_the_kind(stubs: Stubs, scope: types_pb.Scope, content: str) -> None:
+    """What is said is a FACT, kept once for each speaker; a MESSAGE is one on request, and never a duplicate."""
 
-    assert [CREATED] * 2 == [reply.outcome for reply in replies]
-    assert {types_pb.MEMORY_KIND_MESSAGE} == {reply.memory.kind for reply in replies}
-    assert replies[0].memory.id != replies[1].memory.id
+    def said(speaker: str, **fields: Any) -> memory_pb.CreateMemoryResponse:
+        return write(stubs, scope, types_pb.Memory(content=content, speaker=speaker, **fields))
+
+    anna, ben, nobody, again = said("Anna"), said("Ben"), said(""), said("Anna")
+    messages = [said("Anna", kind=types_pb.MEMORY_KIND_MESSAGE) for _ in range(2)]
+
+    assert {types_pb.MEMORY_KIND_FACT} == {reply.memory.kind for reply in (anna, ben, nobody, again)}
+    assert [CREATED, CREATED, CREATED, DUPLICATE] == [reply.outcome for reply in (anna, ben, nobody, again)]
+    assert (anna.memory.id, "Anna") == (again.memory.id, again.memory.speaker)
+    assert [CREATED] * 2 == [reply.outcome for reply in messages]
+    assert {types_pb.MEMORY_KIND_MESSAGE} == {reply.memory.kind for reply in messages}
+    assert messages[0].memory.id != messages[1].memory.id
+
+
+def test_a_changed_speaker_keeps_the_kind_and_meets_duplicates(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """An update of the speaker, and one that clears the kind."""
+    anna, ben = (
+        write(
+            stubs, scope, types_pb.Memory(content="I sail.", speaker=name, kind=types_pb.MEMORY_KIND_EXPERIENCE)
+        ).memory
+        for name in ("Anna", "Ben")
+    )
+
+    def update(memory: types_pb.Memory, *paths: str) -> memory_pb.UpdateMemoryRequest:
+        return memory_pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=FieldMask(paths=paths))
+
+    taken = update(types_pb.Memory(id=ben.id, speaker="Anna"), "speaker")
+    assert grpc.StatusCode.ALREADY_EXISTS == refused(stubs.memory.UpdateMemory, taken).code
+    renamed = stubs.memory.UpdateMemory(update(types_pb.Memory(id=ben.id, speaker="Bo"), "speaker"), timeout=TIMEOUT)
+    assert ("Bo", types_pb.MEMORY_KIND_EXPERIENCE) == (renamed.memory.speaker, renamed.memory.kind)
+    cleared = stubs.memory.UpdateMemory(update(types_pb.Memory(id=anna.id), "kind"), timeout=TIMEOUT).memory
+    assert ("Anna", types_pb.MEMORY_KIND_FACT) == (cleared.speaker, cleared.kind)
 
 
 def test_every_field_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:

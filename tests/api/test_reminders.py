@@ -338,3 +338,12 @@ def test_wrong_requests_are_refused_by_their_paths(
 
     assert (INVALID, paths) == (refusal.code, tuple(sorted(refusal.fields)))
     assert ("time_zone",) == refused(stubs.search.LoadCore, core).fields
+
+
+@pytest.mark.parametrize("content", ["My sister's birthday is March 5.", "我妹妹的生日是3月5日。"])
+def test_a_spoken_date_is_announced(stubs: Stubs, scope: types_pb.Scope, content: str) -> None:
+    """A speaker does not make a message of it; a line of a conversation announces nothing."""
+    create(stubs, scope, content, speaker="Anna")
+    create(stubs, scope, content, speaker="Anna", kind=types_pb.MEMORY_KIND_MESSAGE)
+
+    assert [content] == [one.memory.content for one in page(stubs, scope, "2027-03-05T09:00").reminders]

@@ -173,7 +173,20 @@ def test_lists_go_page_by_page(stubs: Stubs, user: str) -> None:
         assert ("page_token",) == refused(stubs.session.ListMessages, request).fields
 
 
-def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str) -> None:
+def test_opening_another_session_leaves_the_others_alone(stubs: Stubs, user: str) -> None:
+    """By default two conversations of one user and project go on side by side; so does reopening."""
+    first, second = place(user, "1", "p"), place(user, "2", "p")
+    open_session(stubs, first)
+    reply = stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=second), timeout=TIMEOUT)
+
+    assert (ACTIVE, []) == (show(stubs, first).state, list(reply.archived))
+    assert 1 == append(stubs, first, ["goes on"]).messages[0].ordinal
+    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=first), timeout=TIMEOUT)
+    reopened = stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=first), timeout=TIMEOUT)
+    assert (ACTIVE, []) == (show(stubs, second).state, list(reopened.archived))
+
+
+def test_opening_another_session_archives_the_one_before_on_request(stubs: Stubs, user: str) -> None:
     """Of the same project, whichever agent opened it; it stays readable, takes no messages, and can be reopened."""
     first, second = place(user, "1", "p"), place(user, "2", "p")
     elsewhere, of_agent = (
@@ -183,7 +196,7 @@ def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str
     for one in (of_agent, elsewhere, first):
         open_session(stubs, one)
     append(stubs, first, ["kept"])
-    open_session(stubs, second)
+    open_session(stubs, second, on_open=session_pb.SESSION_ON_OPEN_ARCHIVE_OTHERS)
 
     states = {one.scope.session_id: one.state for one in listed(stubs, first)}
     assert {"1": ARCHIVED, "2": ACTIVE, "a1": ARCHIVED} == states
@@ -194,7 +207,8 @@ def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str
     assert (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_ACTIVE") == (refusal.code, refusal.reason)
     assert {"session_id": "1", "state": "ARCHIVED"} == refusal.metadata
 
-    reopened = stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=first), timeout=TIMEOUT).session
+    reopening = session_pb.ReopenSessionRequest(scope=first, on_open=session_pb.SESSION_ON_OPEN_ARCHIVE_OTHERS)
+    reopened = stubs.session.ReopenSession(reopening, timeout=TIMEOUT).session
     assert (ACTIVE, False) == (reopened.state, reopened.HasField("end_time"))
     assert ARCHIVED == show(stubs, second).state
     assert 2 == append(stubs, first, ["goes on"]).messages[0].ordinal

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -12,6 +14,7 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, found, list_all, refused, search
 from tests.support.server_process import Stubs
+from tests.support.server_thread import served
 from tests.support.sessions import (
     ASSISTANT,
     SYSTEM,
@@ -88,12 +91,52 @@ def test_the_last_rounds_stay_whatever_they_cost(stubs: Stubs, user: str) -> Non
     reply = trim(stubs, here, target_tokens=0)
 
     assert (3, 205) == (reply.archived_message_count, reply.archived_token_count)
+    assert (700, 0) == (reply.token_count, reply.target_tokens)
+    assert "700 tokens remain, more than the target of 0" in reply.notice
     assert ["pinned", "round 0", "round 1", "round 2"] == [message.content for message in said(stubs, here)]
     assert 1 == trim(stubs, here, target_tokens=0, keep_rounds=2).archived_message_count
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [("The plan is to move the server {}.", "Noted {}."), ("计划是搬迁第{}台服务器。", "第{}台记下了。")],
+    ids=("en", "zh"),
+)
+def test_the_last_three_rounds_are_never_trimmed_by_themselves(stubs: Stubs, user: str, texts: tuple[str, str]) -> None:
+    """Not even when they alone exceed the limit; older ones go, and `trimming` is said only when some can."""
+    here = place(user)
+    open_session(stubs, here, token_limit=200)
+    for number in range(5):
+        turn = [say(texts[0].format(number), token_count=100), say(texts[1].format(number), ASSISTANT, token_count=50)]
+        append(stubs, here, turn)
+        if number == 2:
+            assert not append(stubs, here, [say(".", ASSISTANT, token_count=1)]).trimming
+            assert (7, 451) == (show(stubs, here).message_count, show(stubs, here).token_count)
+    until(lambda: show(stubs, here).message_count == 7)
+
+    kept = [text.format(number) for number in (2, 3, 4) for text in texts]
+    assert kept == [message.content for message in said(stubs, here) if message.content != "."]
+    reply = trim(stubs, here)
+    assert (0, 451, 100) == (reply.archived_message_count, reply.token_count, reply.target_tokens)
+    assert "more than the target of 100" in reply.notice
+    assert kept[2:] == [message.content for message in (trim(stubs, here, keep_rounds=2), *said(stubs, here))[1:]]
+    assert "" == trim(stubs, here, keep_rounds=0).notice
+
+
+def test_the_number_of_rounds_is_a_setting(tmp_path: Path) -> None:
+    """With one round, two of three go."""
+    with served(tmp_path / "data", sessions={"keep_rounds": 1, "auto_trim": False}) as stubs:
+        here = place("u")
+        open_session(stubs, here, token_limit=100)
+        append(stubs, here, [say(f"round {number}", token_count=60) for number in range(3)])
+        reply = trim(stubs, here)
+
+        assert (2, 60, 50) == (reply.archived_message_count, reply.token_count, reply.target_tokens)
+        assert ["round 2"] == [message.content for message in said(stubs, here)]
+
+
 def test_an_agent_at_work_never_fills_its_session(stubs: Stubs, user: str) -> None:
-    """It is trimmed without a user's message or in one long round; `trimming` is said only when that is so."""
+    """It is trimmed without a user's message; one long round is trimmed on request."""
     agent, task, fixed = place(user), place(user, "task"), place(user, "fixed")
     for here in (agent, task, fixed):
         open_session(stubs, here, token_limit=200, on_open=2)
@@ -104,8 +147,9 @@ def test_an_agent_at_work_never_fills_its_session(stubs: Stubs, user: str) -> No
     append(stubs, fixed, [say("Be brief.", SYSTEM, token_count=150)])
 
     assert not append(stubs, fixed, [say("Hello there.", token_count=60)]).trimming
+    assert 310 == show(stubs, task).token_count
+    until_trimmed(stubs, agent)
     for here in (agent, task):
-        until_trimmed(stubs, here)
         trim(stubs, here, keep_rounds=0)
         assert show(stubs, here).token_count <= 100
         assert "Step 29 is done." == said(stubs, here)[-1].content

@@ -88,4 +88,10 @@ def _memories() -> Iterator[types_pb.Memory]:
     for number in range(_NOTES):
         yield types_pb.Memory(content=f"Note {number}: what was done on the day.", scope=project, layer=3)  # type: ignore[arg-type]
     for number in range(_MESSAGES):
-        yield types_pb.Memory(content=f"Message {number} of what is spoken now.", scope=talk, layer=2, speaker="user")  # type: ignore[arg-type]
+        yield types_pb.Memory(
+            content=f"Message {number} of what is spoken now.",
+            scope=talk,
+            layer=types_pb.MEMORY_LAYER_SESSION,
+            kind=types_pb.MEMORY_KIND_MESSAGE,
+            speaker="user",
+        )

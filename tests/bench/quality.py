@@ -192,6 +192,7 @@ def _memory(line: Said) -> types_pb.Memory:
     return types_pb.Memory(
         scope=types_pb.Scope(session_id=line.session),
         content=line.text,
+        kind=types_pb.MEMORY_KIND_MESSAGE if line.speaker else types_pb.MEMORY_KIND_FACT,
         speaker=line.speaker,
         event_time=timestamp(line.time) if line.time else None,
     )

@@ -264,7 +264,7 @@ def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[t
 def _write(transaction: Transaction, number: int, memory: Memory) -> str:
     """Write as one of several writers of a transaction does: look first, then insert what is free; say what was."""
     owner, project = memory.scope.owner, memory.scope.project_id
-    name = ContentName(project, memory.kind.value, memory.content_hash)
+    name = ContentName(project, memory.kind.value, memory.content_hash, memory.speaker)
     request = (owner, "Create", f"{number % 4}")
     with transaction.savepoint():
         answer = transaction.recall_request(*request) if number % 6 else None

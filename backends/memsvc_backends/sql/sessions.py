@@ -51,7 +51,7 @@ from memsvc_backends.sql.memory_codec import (
     moment_or_none,
 )
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import DELETED, IS_LIVE_MESSAGE, memories, messages, sessions
+from memsvc_backends.sql.tables import ACTIVE, DELETED, IS_LIVE_MESSAGE, memories, messages, sessions
 
 _FIXED = frozenset({"row", "owner", "project_id", "id", "create_time"})
 _CHANGEABLE = frozenset(sessions.columns.keys()) - _FIXED
@@ -183,9 +183,9 @@ class SqlSessionWrites:
         """Return the counts of one session."""
         return _counts(self._connection, [session])[session.row]
 
-    def has_droppable(self, session: Session, *, before: int) -> bool:
+    def has_droppable(self, session: Session, *, before: int, keep_rounds: int) -> bool:
         """Return whether there is something to trim."""
-        wanted = {"session": session.row, "before": before}
+        wanted = {"session": session.row, "before": before, "rounds": keep_rounds}
         return execute(self._connection, _select_droppable(), wanted).first() is not None
 
     def are_live(self, wanted: Sequence[Message]) -> bool:
@@ -302,9 +302,21 @@ def _count_live() -> sa.Select[Any]:
 
 @cached_statement
 def _select_droppable() -> sa.Select[Any]:
-    mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
+    before = sa.bindparam("before", type_=NUMBER)
+    mine = messages.c.session_row == sa.bindparam("session")
+    other = messages.alias("round")
+    begins = (
+        sa.select(other.c.ordinal)
+        .where(other.c.session_row == sa.bindparam("session"), other.c.role == Role.USER.value)
+        .where(other.c.state == ACTIVE)
+        .order_by(other.c.ordinal.desc())
+        .limit(sa.bindparam("rounds", type_=sa.Integer))
+        .subquery()
+    )
+    first = sa.select(sa.func.coalesce(sa.func.min(begins.c.ordinal), before)).scalar_subquery()
+    old = (messages.c.ordinal < before, messages.c.ordinal < first)
     free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
-    return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
+    return sa.select(messages.c.row).where(mine, *old, IS_LIVE_MESSAGE, *free).limit(1)
 
 
 @cached_statement

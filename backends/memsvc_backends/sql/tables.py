@@ -117,7 +117,7 @@ _c = memories.c
 sa.Index("unique_memory_id", _c.id, unique=True)
 _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
 _conditional("memories_former_key", IS_FORMER_HOLDER, _c.owner, _c.project_id, _c.key)
-_conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
+_conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind, _c.speaker)
 _conditional("memories_indexed", IS_INDEXED, _c.row, _c.fingerprint, _c.chunk_count)
 _conditional("memories_superseded", IS_SUPERSEDED, _c.superseded_by_id)
 _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())

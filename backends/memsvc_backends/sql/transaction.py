@@ -70,14 +70,14 @@ class SqlTransaction(
         """Return the unique holders of contents."""
         wanted = set(names)
         waiting = self._waiting.contents(owner, wanted)
-        hashes: dict[tuple[str, str], list[str]] = defaultdict(list)
+        hashes: dict[tuple[str, str, str], list[str]] = defaultdict(list)
         for name in wanted - waiting.keys():
-            hashes[name.project_id, name.kind].append(name.content_hash)
+            hashes[name.project_id, name.kind, name.speaker].append(name.content_hash)
         found: dict[ContentName, Memory] = {}
-        for (project, kind), listed in hashes.items():
-            place = {"owner": owner, "project_id": project, "kind": kind}
+        for (project, kind, speaker), listed in hashes.items():
+            place = {"owner": owner, "project_id": project, "kind": kind, "speaker": speaker}
             for memory in self._find(_select_contents(), listed, place):
-                found[ContentName(project, kind, memory.content_hash)] = memory
+                found[ContentName(project, kind, memory.content_hash, speaker)] = memory
         self._waiting.note_free_contents(owner, wanted - waiting.keys() - found.keys())
         return waiting | found
 
@@ -216,7 +216,7 @@ def _select_keys() -> sa.Select[Any]:
 
 @cached_statement
 def _select_contents() -> sa.Select[Any]:
-    place = (_at("owner"), _at("project_id"), _at("kind"))
+    place = (_at("owner"), _at("project_id"), _at("kind"), _at("speaker"))
     return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
 
 

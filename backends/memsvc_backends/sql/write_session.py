@@ -337,7 +337,7 @@ def _content(record: Record) -> Content | None:
     if not record.is_unique or memory.status in UNNAMED:
         return None
     scope = memory.scope
-    return scope.owner, ContentName(scope.project_id, memory.kind.value, memory.content_hash)
+    return scope.owner, ContentName(scope.project_id, memory.kind.value, memory.content_hash, memory.speaker)
 
 
 def _key(memory: Memory) -> Key | None:

@@ -118,9 +118,15 @@ def session_warnings(fills: Sequence[SessionFill]) -> Iterator[HealthWarning]:
         if fill.usage <= NEARLY_FULL:
             return
         severity = NoticeSeverity.CRITICAL if fill.usage > ALMOST_FULL else NoticeSeverity.WARNING
+        advice = "trim it with TrimSession, or let it be trimmed by itself when it is full."
+        if fill.usage >= 1:
+            advice = (
+                "trimming keeps its last rounds, system messages and pinned messages, whatever their size; if these "
+                "fill it, trim it with fewer keep_rounds, or continue in a session with a higher limit."
+            )
         message = (
             f"The session {fill.session_id!r} holds {fill.live_tokens} of {fill.token_limit} tokens "
-            f"({fill.usage:.0%}): trim it with TrimSession, or let it be trimmed by itself when it is full."
+            f"({fill.usage:.0%}): {advice}"
         )
         yield HealthWarning("SESSION_NEARLY_FULL", message, severity)
 

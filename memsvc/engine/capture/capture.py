@@ -37,7 +37,7 @@ from memsvc.engine.commit.idempotency import (
 )
 from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.upsert import Upserter, as_rejection
-from memsvc.engine.records.memory_builder import ExtractedImages, MemoryBuilder, store_part_images
+from memsvc.engine.records.memory_builder import ExtractedImages, MemoryBuilder, PreparedMemory, store_part_images
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _METHOD = "CaptureMemory"
@@ -230,19 +230,36 @@ class CaptureWriter:
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        items = [self._memory_builder.prepare(scope, draft) for draft in drafts]
+        items = self.prepare(scope, drafts)
 
         def work(transaction: Transaction) -> tuple[list[UpsertResult | RejectedItem], Json]:
-            placed = self._upserter.upsert(transaction, items, OnDuplicate.RETURN_EXISTING, on_conflict)
-            return [as_rejection(result) for result in placed], note
+            return self.upsert(transaction, items, on_conflict), note
 
         answer = self._requests.run_once_with_note(request, work)
+        self.note_duplicates(answer.results)
+        return answer
+
+    def prepare(self, scope: Scope, drafts: Sequence[Draft]) -> list[PreparedMemory]:
+        """Return *drafts* prepared for `upsert`."""
+        return [self._memory_builder.prepare(scope, draft) for draft in drafts]
+
+    def upsert(
+        self,
+        transaction: Transaction,
+        items: Sequence[PreparedMemory | RejectedItem],
+        on_conflict: ConflictPolicy,
+    ) -> list[UpsertResult | RejectedItem]:
+        """Store prepared drafts in order; a duplicate is the existing memory."""
+        placed = self._upserter.upsert(transaction, items, OnDuplicate.RETURN_EXISTING, on_conflict)
+        return [as_rejection(result) for result in placed]
+
+    def note_duplicates(self, results: Iterable[RequestResult]) -> None:
+        """Count duplicates among committed *results* as accesses."""
         self._accesses.note(
             result.memory.id
-            for result in answer.results
+            for result in results
             if isinstance(result, WriteResult) and result.outcome is Outcome.DUPLICATE
         )
-        return answer
 
 
 def capture_request(method: str, scope: Scope, request_id: str, digest: str) -> IdempotentRequest:

@@ -17,12 +17,13 @@ from memsvc.domain.capture import (
     SourceStatement,
 )
 from memsvc.domain.clock import Deadline
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import sum_redactions
 from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import Draft, Redaction, WriteOptions, WriteResult
+from memsvc.domain.write_requests import Draft, Redaction, RejectedItem, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.capture.capture import CaptureWriter, capture_request, redactions_from_json, redactions_to_json
 from memsvc.engine.capture.statement_extraction import (
     SOURCE,
@@ -32,7 +33,9 @@ from memsvc.engine.capture.statement_extraction import (
     draft_from_statement,
     split_statements,
 )
-from memsvc.engine.commit.idempotency import IdempotentResult, request_digest
+from memsvc.engine.commit.idempotency import RequestResult, request_digest
+from memsvc.engine.records.memory_builder import PreparedMemory
+from memsvc.ports.metadata import Transaction
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_rules import title_of
 from memsvc.text.file_refs import refs_in
@@ -82,7 +85,20 @@ class ConversationFlusher:
         if answer is None:
             extracted = self._extract_all(scope, self._store_images(scope, messages), artifacts, deadline)
             answer = self._writer.store(scope, extracted.drafts, request, extracted.note, options.on_conflict)
-        return _result(answer)
+        return flush_result(answer.results, answer.note, answer.position)
+
+    def prepare(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> PreparedFlush:
+        """Return what a flush of stored *messages* will write: for writing it in the caller's own transaction."""
+        extracted = self._extract_all(scope, messages, (), deadline)
+        return PreparedFlush(tuple(self._writer.prepare(scope, extracted.drafts)), extracted.note)
+
+    def write(self, transaction: Transaction, prepared: PreparedFlush) -> list[UpsertResult | RejectedItem]:
+        """Write a prepared flush; older memories that it contradicts are marked."""
+        return self._writer.upsert(transaction, prepared.items, ConflictPolicy.MARK)
+
+    def note_duplicates(self, results: Sequence[RequestResult]) -> None:
+        """Count the accesses of memories that a committed flush found to exist already."""
+        self._writer.note_duplicates(results)
 
     def _store_images(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return *messages* with references in place of images; all are validated before the first is stored."""
@@ -129,6 +145,14 @@ class ConversationFlusher:
             scope, statements[: limits.FLUSHED_STATEMENTS], sum_redactions(redactions), deadline
         )
         return extraction.with_notice(_CUT if is_cut else "")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFlush:
+    """The memories of a flush, and the note that `flush_result` reads."""
+
+    items: tuple[PreparedMemory | RejectedItem, ...]
+    note: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +244,38 @@ def _note_from(extraction: Extraction, files: Sequence[FileRef], *, left_out: in
     }
 
 
-def _result(answer: IdempotentResult) -> FlushResult:
-    note: Any = answer.note
+EMPTY_NOTE: Json = {
+    "files": [], "ignored": 0, "recalled": 0, "redactions": [], "decider": Decider.RULES.value, "notice": "",
+}  # fmt: skip
+"""The note of a flush of no messages."""
+
+
+def sum_notes(flush_notes: Sequence[Json]) -> Json:
+    """Return the notes of several flushes as one; the language model decided if it decided in one of them."""
+    notes: Sequence[Any] = flush_notes
+    model = Decider.LANGUAGE_MODEL.value
+    return {
+        "files": list(dict.fromkeys(tuple(pair) for note in notes for pair in note["files"])),
+        "ignored": sum(note["ignored"] for note in notes),
+        "recalled": sum(note["recalled"] for note in notes),
+        "redactions": redactions_to_json(sum_redactions([redactions_from_json(note["redactions"]) for note in notes])),
+        "decider": model if any(note["decider"] == model for note in notes) else Decider.RULES.value,
+        "notice": " ".join(dict.fromkeys(note["notice"] for note in notes if note["notice"])),
+    }
+
+
+def flush_result(results: Sequence[RequestResult], flush_note: Json, position: int) -> FlushResult:
+    """Return the result of a flush from its committed writes and its note."""
+    note: Any = flush_note
     return FlushResult(
-        written=tuple(result for result in answer.results if isinstance(result, WriteResult)),
+        written=tuple(result for result in results if isinstance(result, WriteResult)),
         file_refs=tuple(FileRef(*pair) for pair in note["files"]),
         ignored=note["ignored"],
         recalled=note["recalled"],
         redactions=redactions_from_json(note["redactions"]),
         decider=Decider(note["decider"]),
         notice=note["notice"],
-        position=answer.position,
+        position=position,
     )
 
 

@@ -47,12 +47,17 @@ class KnownTextFilter:
         }
         return CitedMemories(frozenset(ids), texts)
 
-    def find_known(self, scope: Scope, text: str, deadline: Deadline) -> Memory | None:
-        """Return an ACTIVE memory of which *text* is all or one sentence, ignoring case, width and punctuation."""
+    def find_known(self, scope: Scope, text: str, deadline: Deadline, *, speaker: str = "") -> Memory | None:
+        """Return an ACTIVE memory of which *text* is all or one sentence, ignoring case, width and punctuation.
+
+        What another *speaker* said is not known: "I live here" differs by who says it.
+        """
         normal = normal_text(text)
         if not normal:
             return None
         for memory in self._find_similar(scope, text, deadline):
+            if speaker and memory.speaker and speaker.casefold() != memory.speaker.casefold():
+                continue
             if normal == normal_text(memory.content) or normal in _parts(memory.content):
                 return memory
         return None

@@ -63,7 +63,7 @@ class StatementExtractor:
         """Return the decision, to be ignored if an existing memory states the same."""
         if not judged.verdict.remember:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
-        known = self._known_text.find_known(scope, judged.content, deadline)
+        known = self._known_text.find_known(scope, judged.content, deadline, speaker=judged.statement.speaker)
         if known is None:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         verdict = CaptureVerdict.ignore(CaptureReason.KNOWN, f"Memory {known.id} states this already.")

@@ -61,7 +61,7 @@ class IdempotentExecutor:
         if isinstance(committed.value, _StoredAnswer):
             return self._load_answer(committed.value.answer, committed.position, request.reach)
         results, note = committed.value
-        written = [_with_changes(_with_position(one, committed.position), committed.changes) for one in results]
+        written = [_with_changes(with_position(one, committed.position), committed.changes) for one in results]
         return IdempotentResult(written, note, committed.position)
 
     def find_answer(self, request: IdempotentRequest) -> IdempotentResult | None:
@@ -79,9 +79,10 @@ class IdempotentExecutor:
 
     def _load_answer(self, answer: Mapping[str, Any], head: int, reach: Reach) -> IdempotentResult:
         position = answer["position"] or head
-        again = self._load_results(answer["results"], position, reach)
+        # The answers of session calls that an earlier version stored hold a value and no results.
+        again = self._load_results(answer.get("results", ()), position, reach)
         changed = [_with_changes(one, answer.get("changes", 1)) for one in again]
-        return IdempotentResult(changed, answer.get("note"), position)
+        return IdempotentResult(changed, answer.get("note", answer.get("value")), position)
 
     def _load_results(self, results: Sequence[Any], position: int, reach: Reach) -> list[RequestResult]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
@@ -247,7 +248,8 @@ def _result_to_json(result: UpsertResult | RejectedItem) -> dict[str, Any]:
     return answer | {"conflicts": conflicts}
 
 
-def _with_position(result: UpsertResult | RejectedItem, position: int) -> WriteResult | RejectedItem:
+def with_position(result: UpsertResult | RejectedItem, position: int) -> WriteResult | RejectedItem:
+    """Return the result of a committed write with the position at which indexes contain it."""
     if isinstance(result, RejectedItem):
         return result
     return WriteResult(result.memory, result.outcome, position, result.conflicts)

@@ -111,7 +111,9 @@ class ConflictDetector:
         pairs: dict[str, tuple[Fact, Fact]] = {}
         found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES)
         personal = (
-            [statement.topic for statement in own_statements.values() if is_personal(statement)] if place[1] else []
+            [statement.topic for statement in own_statements.values() if is_personal(statement, current)]
+            if place[1]
+            else []
         )
         if personal:
             found = [*found, *transaction.find_facts(place[0], "", personal, limit=CANDIDATES)]

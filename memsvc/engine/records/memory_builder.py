@@ -312,7 +312,6 @@ class MemoryBuilder:
     def _memory(self, scope: Scope, draft: Draft, provenance: Provenance) -> Memory:
         now = self.now()
         layer = draft.layer or Layer.LONG_TERM
-        speaker = draft.speaker or ""
         title = draft.title or ""
         given = draft.keywords
         memory = Memory(
@@ -324,9 +323,9 @@ class MemoryBuilder:
             content_hash=content_hash(draft.content),
             key=draft.key,
             layer=layer,
-            kind=draft.kind or default_kind(speaker),
+            kind=draft.kind or Kind.FACT,
             category=draft.category or "",
-            speaker=speaker,
+            speaker=draft.speaker or "",
             title=title,
             summary=draft.summary or "",
             tags=draft.tags or (),
@@ -447,11 +446,6 @@ def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
     return draft.expire_time
 
 
-def default_kind(speaker: str) -> Kind:
-    """Return the kind of a memory without one: MESSAGE if it has a speaker, else FACT."""
-    return Kind.MESSAGE if speaker else Kind.FACT
-
-
 def chunks_of(content: str) -> tuple[Chunk, ...]:
     """Return the chunks of *content* as a record stores them: none if there is only one."""
     pieces = chunk(content)
@@ -464,7 +458,7 @@ def chunks_of(content: str) -> tuple[Chunk, ...]:
 
 
 def claims_content(memory: Memory) -> bool:
-    """Return whether *memory* must be the only one with its content in its project and kind.
+    """Return whether *memory* must be the only one with its content in its project and kind, by its speaker.
 
     A memory whose validity ended claims nothing: the same may become true again, as another memory.
     """
@@ -483,7 +477,7 @@ def require_validity(memory: Memory) -> None:
 
 def content_name(memory: Memory) -> ContentName:
     """Return the identity of the content of *memory* within its owner."""
-    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
+    return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash, memory.speaker)
 
 
 def keywords_from_content(title: str, content: str) -> tuple[Keyword, ...]:
@@ -516,7 +510,13 @@ def statements_of(memory: Memory) -> tuple[Fact, ...]:
     """Return the statements of *memory*, whatever its status."""
     if memory.kind not in STATEMENT_KINDS or memory.layer is Layer.SESSION:
         return ()
-    return facts_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
+    return facts_in(memory.content, speaker=_voice(memory), is_titled=bool(memory.title))
+
+
+def _voice(memory: Memory) -> str:
+    """Return the speaker of *memory*, to whom "I" refers; empty for the user, also under the name of the user_id."""
+    speaker = memory.speaker.strip()
+    return "" if speaker.casefold() == memory.scope.user_id.strip().casefold() else speaker
 
 
 def extract_statements(memory: Memory) -> tuple[Fact, ...]:
@@ -535,12 +535,16 @@ def states_more(memory: Memory, statement: Fact) -> bool:
     return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
 
 
-def is_personal(statement: Fact) -> bool:
-    """Return whether a statement is about the home, work or name of the user, and thus valid in every project."""
+def is_personal(statement: Fact, memory: Memory) -> bool:
+    """Return whether a statement of *memory* holds in every project: the home, work or name of the user or speaker."""
     topic = statement.topic
-    if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
-        return topic.endswith(f" of {USER}") or topic.startswith(f"{USER} ")
-    return topic in {f"is name {USER}", f"{USER} 名字"}
+    for person in dict.fromkeys((USER, _voice(memory).lower() or USER)):
+        if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
+            if topic.endswith(f" of {person}") or topic.startswith(f"{person} "):
+                return True
+        elif topic in {f"is name {person}", f"{person} 名字"}:
+            return True
+    return False
 
 
 def differs_in_project(older: Memory, newer: Memory) -> bool:

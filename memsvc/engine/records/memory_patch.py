@@ -11,12 +11,11 @@ from typing import Any
 from memsvc.domain.files import refs_after_change, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
+from memsvc.domain.memory import Json, Kind, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFETIME,
     ReminderDetector,
-    default_kind,
     keywords_from_content,
 )
 from memsvc.text.file_refs import refs_in
@@ -29,12 +28,12 @@ _DRAFT_FIELDS = (
 """Fields that a draft under an existing key writes to the memory there."""
 
 _CLEARED: Mapping[str, Any] = {
-    "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
-    "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
+    "key": "", "layer": Layer.LONG_TERM, "kind": Kind.FACT, "category": "", "speaker": "", "title": "", "summary": "",
+    "tags": (), "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
     "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
     "origin": Origin.AGENT, "derived_from_ids": (),
 }  # fmt: skip
-"""Values of None in a patch; kind, keywords and times are derived."""
+"""Values of None in a patch; keywords and times are derived."""
 
 
 def values_of_draft(draft: Draft, now: datetime) -> dict[str, Any]:
@@ -53,8 +52,6 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
     values: dict[str, Any] = {
         name: _CLEARED.get(name) if value is None else value for name, value in patch.values.items()
     }
-    if "kind" in values and values["kind"] is None:
-        values["kind"] = default_kind(values.get("speaker", before.speaker))
     if "keywords" in values and not values["keywords"]:
         title, content = (values.get(name, getattr(before, name)) for name in ("title", "content"))
         values["keywords"] = keywords_from_content(title, content)

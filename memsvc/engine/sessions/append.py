@@ -36,7 +36,7 @@ SOURCE = "session"
 class MessageAppender:
     """Appends messages to sessions. Each is a memory of layer SESSION with an ordinal and a role."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a part each
         self,
         committer: GroupCommitter,
         memory_builder: MemoryBuilder,
@@ -44,11 +44,13 @@ class MessageAppender:
         on_full: Callable[[Scope], object],
         is_due: Callable[[int], bool],
         now: Callable[[], datetime],
+        *,
+        keep_rounds: int,
     ) -> None:
         """Write by these parts.
 
         *on_full* receives the scope of a session to trim, or to flush because *is_due* accepts its unflushed tokens; it
-        must return at once.
+        must return at once. *keep_rounds* is the number of last rounds that are never trimmed.
         """
         self._committer = committer
         self._memory_builder = memory_builder
@@ -56,6 +58,7 @@ class MessageAppender:
         self._on_full = on_full
         self._is_due = is_due
         self._now = now
+        self._keep_rounds = keep_rounds
 
     def append(self, scope: Scope, messages: Sequence[NewMessage], request_id: str) -> SessionResult[AppendResult]:
         """Append *messages* in order to the session of *scope*.
@@ -139,7 +142,7 @@ class MessageAppender:
             token_limit=session.token_limit,
             is_full=live >= session.token_limit
             and session.auto_trim is AutoTrim.AT_LIMIT
-            and transaction.sessions.has_droppable(session, before=session.last_ordinal),
+            and transaction.sessions.has_droppable(session, before=session.last_ordinal, keep_rounds=self._keep_rounds),
             unflushed_tokens=status.unflushed_tokens + added,
         )
 
@@ -158,8 +161,8 @@ class AppendResult:
     """The result of an append: the messages and the size of the session.
 
     Attributes:
-        is_full: Whether the session reached its limit and will be trimmed automatically. False if only system messages,
-            pinned ones and the last one could be dropped.
+        is_full: Whether the session reached its limit and will be trimmed automatically. False if only messages that
+            always stay could be dropped: the last rounds, the last message, system messages and pinned ones.
         unflushed_tokens: The tokens of live messages that were not flushed yet.
     """
 

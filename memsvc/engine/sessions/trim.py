@@ -21,7 +21,6 @@ from memsvc.domain.sessions import (
     SessionName,
     SessionState,
     dropped_ordinals,
-    ordinals_over_limit,
 )
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -86,7 +85,7 @@ class SessionTrimmer:
                 answer = run_once(
                     self._committer,
                     request,
-                    lambda transaction, plan=plan: self._apply(transaction, scope, plan),  # type: ignore[misc]
+                    lambda transaction, plan=plan: self._apply(transaction, scope, trim_request, plan),  # type: ignore[misc]
                     to_json=_as_json,
                     from_json=_from_json,
                 )
@@ -129,26 +128,25 @@ class SessionTrimmer:
         most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
         return dropped_messages, self._summarizer.summarize(dropped_messages, most_tokens=most)
 
-    def _ordinals_to_drop(self, session: Session, live: Sequence[MessageRecord], trim_request: TrimRequest) -> set[int]:
-        """Return the ordinals to drop: rounds requested by the caller always stay, others if there is room."""
-        share = int(session.token_limit * self._rules.to_share)
-        target = share if trim_request.target_tokens is None else trim_request.target_tokens
-        if trim_request.keep_rounds is not None:
-            return set(dropped_ordinals(live, target_tokens=target, keep_rounds=trim_request.keep_rounds))
-        plan = ordinals_over_limit(
-            live,
-            target_tokens=target,
-            keep_rounds=self._rules.keep_rounds,
-            rounds_tokens=share if trim_request.target_tokens is None else session.token_limit - 1,
-            token_limit=session.token_limit,
-        )
-        return set(plan)
+    def _target(self, session: Session, trim_request: TrimRequest) -> int:
+        if trim_request.target_tokens is not None:
+            return trim_request.target_tokens
+        return int(session.token_limit * self._rules.to_share)
 
-    def _apply(self, transaction: Transaction, scope: Scope, plan: tuple[Sequence[Message], str]) -> TrimResult:
+    def _ordinals_to_drop(self, session: Session, live: Sequence[MessageRecord], trim_request: TrimRequest) -> set[int]:
+        """Return the ordinals to drop: the last rounds always stay, as many as the caller or the rules say."""
+        target, asked = self._target(session, trim_request), trim_request.keep_rounds
+        rounds = self._rules.keep_rounds if asked is None else asked
+        return set(dropped_ordinals(live, target_tokens=target, keep_rounds=rounds, keep_last=asked is None))
+
+    def _apply(
+        self, transaction: Transaction, scope: Scope, trim_request: TrimRequest, plan: tuple[Sequence[Message], str]
+    ) -> TrimResult:
         dropped_messages, text = plan
         status = active_session(transaction, scope)
+        target = self._target(status.session, trim_request)
         if not dropped_messages:
-            return TrimResult(None, "", 0, 0, status.live_tokens)
+            return TrimResult(None, "", 0, 0, status.live_tokens, target)
         if not transaction.sessions.are_live(dropped_messages):
             raise _OutdatedPlanError
         [summary] = transaction.insert([self._summary(status.session, dropped_messages, text)])
@@ -158,7 +156,7 @@ class SessionTrimmer:
         session = status.session
         transaction.sessions.update(replace(session, trim_count=session.trim_count + 1, trim_time=now, update_time=now))
         tokens = sum(message.record.token_count for message in dropped_messages)
-        return TrimResult(summary, summary.id, len(dropped_messages), tokens, status.live_tokens - tokens)
+        return TrimResult(summary, summary.id, len(dropped_messages), tokens, status.live_tokens - tokens, target)
 
     def _summary(self, session: Session, dropped_messages: Sequence[Message], text: str) -> Record:
         """Return the summary as a memory that every session of the project can find, linked to its messages."""
@@ -196,7 +194,7 @@ class TrimRules:
 
     Attributes:
         to_share: The share of the token limit that remains.
-        keep_rounds: The number of last rounds that stay if there is room.
+        keep_rounds: The number of last rounds that always stay.
         summary_tokens: The maximum length of the summary, in addition to `SUMMARY_SHARE`.
     """
 
@@ -215,13 +213,29 @@ class TrimRequest:
 
 @dataclass(frozen=True, slots=True)
 class TrimResult:
-    """The result of a trim; without dropped messages all numbers are zero and there is no summary."""
+    """The result of a trim; without dropped messages there is no summary.
+
+    Attributes:
+        live_tokens: The tokens that remain. More than *target_tokens* if the messages that always stay exceed it.
+        target_tokens: The requested size; None in answers stored by an earlier version.
+    """
 
     summary: Memory | None
     summary_id: str
     archived_messages: int
     archived_tokens: int
     live_tokens: int
+    target_tokens: int | None = None
+
+    @property
+    def notice(self) -> str:
+        """Return the reason why the target is not met, in English; empty if it is."""
+        if self.target_tokens is None or self.live_tokens <= self.target_tokens:
+            return ""
+        return (
+            f"{self.live_tokens} tokens remain, more than the target of {self.target_tokens}: the last rounds, system "
+            "messages and pinned messages are never archived. Raise the token limit, or trim with fewer keep_rounds."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +308,7 @@ def _as_json(trimmed: TrimResult) -> Json:
         "archived_messages": trimmed.archived_messages,
         "archived_tokens": trimmed.archived_tokens,
         "live_tokens": trimmed.live_tokens,
+        "target_tokens": trimmed.target_tokens,
     }
 
 

@@ -96,7 +96,7 @@ def masked_fields(request: memory_pb.UpdateMemoryRequest) -> list[str]:
 
 
 def decode_patch(decoder: RequestDecoder, request: memory_pb.UpdateMemoryRequest, *, dimension: int) -> Patch:
-    """Return the changes of an update. A kind without a value is None: the default of a memory with its speaker."""
+    """Return the changes of an update. A kind without a value is None: the default, FACT."""
     memory, names = request.memory, masked_fields(request)
     for index, path in enumerate(request.update_mask.paths):
         if path not in PATCHABLE:

@@ -28,6 +28,7 @@ class CreateSession:
     scope: Scope
     session: NewSession
     request_id: str
+    wait_for: WaitFor
 
 
 def create_session_request(message: session_pb.CreateSessionRequest) -> CreateSession:
@@ -41,10 +42,12 @@ def create_session_request(message: session_pb.CreateSessionRequest) -> CreateSe
         auto_trim=decoder.enum("auto_trim", message.auto_trim, AUTO_TRIM, None),
         on_open=decoder.enum("on_open", message.on_open, ON_OPEN, None),
         metadata=decoder.metadata("metadata", message.metadata),
+        flush=_optional_flush(message),
     )
     request_id = decoder.request_id(message.request_id)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
     decoder.finish()
-    return CreateSession(scope, session, request_id)
+    return CreateSession(scope, session, request_id, wait_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +139,35 @@ def trim_session_request(message: session_pb.TrimSessionRequest) -> TrimSession:
     return TrimSession(scope, trim, request_id, wait_for)
 
 
-def close_session_request(message: session_pb.CloseSessionRequest) -> tuple[Scope, str]:
-    """Return the scope of the session to close, and the request id."""
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """A session to close; without *flush* the setting decides."""
+
+    scope: Scope
+    flush: bool | None
+    request_id: str
+    wait_for: WaitFor
+
+
+def close_session_request(message: session_pb.CloseSessionRequest) -> CloseSession:
+    """Return the session to close."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
     request_id = decoder.request_id(message.request_id)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
     decoder.finish()
-    return scope, request_id
+    return CloseSession(scope, _optional_flush(message), request_id, wait_for)
 
 
 @dataclass(frozen=True, slots=True)
 class ReopenSession:
-    """A session to reopen; without *on_open* that of the session holds."""
+    """A session to reopen; without *on_open* and *flush* the settings decide."""
 
     scope: Scope
     on_open: OnOpen | None
+    flush: bool | None
     request_id: str
+    wait_for: WaitFor
 
 
 def reopen_session_request(message: session_pb.ReopenSessionRequest) -> ReopenSession:
@@ -160,8 +176,15 @@ def reopen_session_request(message: session_pb.ReopenSessionRequest) -> ReopenSe
     scope = _session_scope(decoder, message.scope)
     on_open = decoder.enum("on_open", message.on_open, ON_OPEN, None)
     request_id = decoder.request_id(message.request_id)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
     decoder.finish()
-    return ReopenSession(scope, on_open, request_id)
+    return ReopenSession(scope, on_open, _optional_flush(message), request_id, wait_for)
+
+
+def _optional_flush(
+    message: session_pb.CreateSessionRequest | session_pb.CloseSessionRequest | session_pb.ReopenSessionRequest,
+) -> bool | None:
+    return message.flush if message.HasField("flush") else None
 
 
 def _session_scope(decoder: RequestDecoder, message: types_pb.Scope) -> Scope:

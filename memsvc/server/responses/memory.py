@@ -202,12 +202,17 @@ def flush_messages_response(flushed: FlushResult) -> memory_pb.FlushMessagesResp
         notice=flushed.notice,
         consistency_token=consistency_token(flushed.position),
     )
-    for written in flushed.written:
-        result = response.results.add(outcome=OUTCOME.to_proto[written.outcome])
-        fill_memory(result.memory, written.memory)
-        fill_conflicts(result.conflicts, written.conflicts)
+    response.results.extend(map(flush_result_to_proto, flushed.written))
     response.file_refs.extend(map(file_ref_to_proto, flushed.file_refs))
     return response
+
+
+def flush_result_to_proto(written: WriteResult) -> memory_pb.FlushResult:
+    """Return one memory of a flush."""
+    result = memory_pb.FlushResult(outcome=OUTCOME.to_proto[written.outcome])
+    fill_memory(result.memory, written.memory)
+    fill_conflicts(result.conflicts, written.conflicts)
+    return result
 
 
 def append_memory_response(written: WriteResult) -> memory_pb.AppendMemoryResponse:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from memsvc.domain.sessions import CountedSession, Message, MessageState
 from memsvc.engine.sessions.append import AppendResult
 from memsvc.engine.sessions.serialization import SessionResult
+from memsvc.engine.sessions.service import EndedSession, SessionChange
 from memsvc.engine.sessions.trim import TrimResult
-from memsvc.server.enums import AUTO_TRIM, ROLE, SESSION_STATE
-from memsvc.server.responses.memories import file_ref_to_proto, fill_memory, fill_scope, fill_time, struct_to_proto
+from memsvc.server.enums import AUTO_TRIM, DECIDER, ROLE, SESSION_STATE
+from memsvc.server.responses.memories import (
+    file_ref_to_proto,
+    fill_memory,
+    fill_scope,
+    fill_time,
+    redactions_to_proto,
+    struct_to_proto,
+)
+from memsvc.server.responses.memory import flush_result_to_proto
 from memsvc.server.tokens import consistency_token
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -88,8 +97,51 @@ def trim_session_response(answer: SessionResult[TrimResult]) -> session_pb.TrimS
         archived_message_count=trimmed.archived_messages,
         archived_token_count=trimmed.archived_tokens,
         token_count=trimmed.live_tokens,
+        target_tokens=trimmed.target_tokens or 0,
+        notice=trimmed.notice,
         consistency_token=consistency_token(answer.position),
     )
     if trimmed.summary is not None:
         fill_memory(response.summary, trimmed.summary)
     return response
+
+
+def create_session_response(opened: SessionChange) -> session_pb.CreateSessionResponse:
+    """Return the opened session, and the sessions that were archived for it."""
+    return session_pb.CreateSessionResponse(
+        session=session_to_proto(opened.session),
+        archived=map(_session_flush_to_proto, opened.ended),
+        consistency_token=consistency_token(opened.position),
+    )
+
+
+def close_session_response(closed: SessionChange) -> session_pb.CloseSessionResponse:
+    """Return the closed session, and the memories extracted from it."""
+    response = session_pb.CloseSessionResponse(
+        session=session_to_proto(closed.session), consistency_token=consistency_token(closed.position)
+    )
+    for ended in closed.ended:
+        response.flush.CopyFrom(_session_flush_to_proto(ended))
+    return response
+
+
+def reopen_session_response(reopened: SessionChange) -> session_pb.ReopenSessionResponse:
+    """Return the reopened session, and the sessions that were archived for it."""
+    return session_pb.ReopenSessionResponse(
+        session=session_to_proto(reopened.session),
+        archived=map(_session_flush_to_proto, reopened.ended),
+        consistency_token=consistency_token(reopened.position),
+    )
+
+
+def _session_flush_to_proto(ended: EndedSession) -> session_pb.SessionFlush:
+    message = session_pb.SessionFlush(session_id=ended.session_id, notice=ended.notice, incomplete=ended.is_incomplete)
+    flushed = ended.flushed
+    if flushed is not None:
+        message.results.extend(map(flush_result_to_proto, flushed.written))
+        message.redactions.extend(redactions_to_proto(flushed.redactions))
+        message.ignored_count = flushed.ignored
+        message.recalled_count = flushed.recalled
+        message.decider = DECIDER.to_proto[flushed.decider]
+        message.notice = message.notice or flushed.notice
+    return message

@@ -9,7 +9,8 @@ import grpc
 
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
-from memsvc.server import tokens
+from memsvc.server import call_context, tokens
+from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests import session as requests
 from memsvc.server.responses import session as responses
 from memsvc.server.server_context import ServerContext
@@ -34,8 +35,17 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     ) -> session_pb.CreateSessionResponse:
         """Open a session."""
         new = requests.create_session_request(request)
-        opened = await self._write.run(self._sessions.lifecycle.create, new.scope, new.session, new.request_id)
-        return session_pb.CreateSessionResponse(session=responses.session_to_proto(opened.value))
+        lifecycle = self._sessions.lifecycle
+        executor = self._executor(lifecycle.asks_a_model(flush=new.session.flush, on_open=new.session.on_open))
+
+        def create() -> tuple[int, session_pb.CreateSessionResponse]:
+            deadline = call_context.deadline.get()
+            opened = lifecycle.create(new.scope, new.session, new.request_id, deadline=deadline)
+            return opened.position, responses.create_session_response(opened)
+
+        position, response = await executor.run(create)
+        await self._indexed(position, new.wait_for)
+        return response
 
     async def AppendMessages(
         self, request: session_pb.AppendMessagesRequest, context: Context
@@ -96,7 +106,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         """Archive the oldest messages and store their summary."""
         session = requests.trim_session_request(request)
         trimming = self._sessions.trimmer
-        executor = self._language if trimming.asks_a_model else self._write
+        executor = self._executor(trimming.asks_a_model)
         trimmed = await executor.run(trimming.trim, session.scope, session.trim, session.request_id)
         await self._indexed(trimmed.position, session.wait_for)
         return responses.trim_session_response(trimmed)
@@ -105,19 +115,43 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         self, request: session_pb.CloseSessionRequest, context: Context
     ) -> session_pb.CloseSessionResponse:
         """End a session."""
-        scope, request_id = requests.close_session_request(request)
-        closed = await self._write.run(self._sessions.lifecycle.close, scope, request_id)
-        return session_pb.CloseSessionResponse(session=responses.session_to_proto(closed.value))
+        session = requests.close_session_request(request)
+        lifecycle = self._sessions.lifecycle
+
+        def close() -> tuple[int, session_pb.CloseSessionResponse]:
+            deadline = call_context.deadline.get()
+            closed = lifecycle.close(session.scope, session.request_id, flush=session.flush, deadline=deadline)
+            return closed.position, responses.close_session_response(closed)
+
+        position, response = await self._executor(lifecycle.asks_a_model(flush=session.flush)).run(close)
+        await self._indexed(position, session.wait_for)
+        return response
 
     async def ReopenSession(
         self, request: session_pb.ReopenSessionRequest, context: Context
     ) -> session_pb.ReopenSessionResponse:
         """Reopen a session that was closed."""
         session = requests.reopen_session_request(request)
-        reopened = await self._write.run(
-            self._sessions.lifecycle.reopen, session.scope, session.on_open, session.request_id
-        )
-        return session_pb.ReopenSessionResponse(session=responses.session_to_proto(reopened.value))
+        lifecycle = self._sessions.lifecycle
+
+        def reopen() -> tuple[int, session_pb.ReopenSessionResponse]:
+            reopened = lifecycle.reopen(
+                session.scope,
+                session.on_open,
+                session.request_id,
+                flush=session.flush,
+                deadline=call_context.deadline.get(),
+            )
+            return reopened.position, responses.reopen_session_response(reopened)
+
+        asks_a_model = lifecycle.asks_a_model(flush=session.flush, on_open=session.on_open)
+        position, response = await self._executor(asks_a_model).run(reopen)
+        await self._indexed(position, session.wait_for)
+        return response
+
+    def _executor(self, asks_a_model: bool) -> NamedExecutor:  # noqa: FBT001
+        """Return the threads of a call: those that wait for a language model must not hold up writes."""
+        return self._language if asks_a_model else self._write
 
     async def _indexed(self, position: int, wait_for: WaitFor) -> None:
         if wait_for is WaitFor.INDEXED:

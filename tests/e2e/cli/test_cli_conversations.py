@@ -25,7 +25,13 @@ def test_a_conversation_is_kept(run: Any) -> None:
     assert "0 messages (0 tokens) archived" in run("session", "trim", "talk")
     assert json.loads(run("session", "show", "talk", "--json"))["messageCount"] == 6
     assert "计划" in run("session", "show", "talk")
-    assert run("session", "close", "talk").startswith("talk closed")
+    run("session", "append", "talk", "We decided to use Redis.")
+    closed = run("session", "close", "talk", "--no-flush").splitlines()
+    assert closed == ["talk closed"]
+    remembered = run("session", "close", "talk").splitlines()
+    assert remembered[0] == "talk closed"
+    assert remembered[1].startswith("remembered: We decided to use Redis. (")
+    assert json.loads(run("session", "close", "talk", "--json"))["session"]["state"] == "SESSION_STATE_CLOSED"
     assert run("session", "reopen", "talk").startswith("talk active")
     assert "reads" not in run("session", "messages", "talk", "--archived", "--json")
 

@@ -89,15 +89,19 @@ def test_memories_of_the_first_version_get_their_cues(
     texts = [f"Line {number}, said yesterday?" if number % 2 else f"第{number}行。" for number in range(600)]
     with SQL.open(place, context) as store:
         kept = insert(store, *map(factories.memory, texts), factories.memory("茶 " * 50_000, status=Status.DELETED))
+    columns = ("owner", "project_id", "content_hash", "kind")
     with _connected(place) as connection:
         for undo in (
             "DROP TABLE passage_tokens",
             "ALTER TABLE memories DROP COLUMN cues",
+            "DROP INDEX unique_memory_content",
+            f"CREATE UNIQUE INDEX unique_memory_content ON memories ({', '.join(columns)}) WHERE is_unique = 1",
             "UPDATE alembic_version SET version_num = '0001'",
         ):
             connection.exec_driver_sql(undo)
 
     with SQL.open(place, context) as store:
+        insert(store, factories.memory(texts[0], speaker="Anna"))
         rows = [memory.row for memory in kept]
         assert store.memories.by_rows(rows, reach=ADA) == {memory.row: memory for memory in kept}
         found = {one.row: one.cues for one in store.memories.candidates(rows, reach=ADA)}

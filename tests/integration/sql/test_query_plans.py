@@ -186,7 +186,9 @@ USES: dict[str, Use] = {
     "active sessions": _in_transaction(lambda transaction: transaction.sessions.active(OWNER, "")),
     "insert session": _in_transaction(lambda transaction: transaction.sessions.insert(SESSION_OF_MESSAGES)),
     "update session": _in_transaction(lambda transaction: transaction.sessions.update(SESSION_OF_MESSAGES)),
-    "has droppable": _in_transaction(lambda tx: tx.sessions.has_droppable(SESSION_OF_MESSAGES, before=9)),
+    "has droppable": _in_transaction(
+        lambda tx: tx.sessions.has_droppable(SESSION_OF_MESSAGES, before=9, keep_rounds=3)
+    ),
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
     "set_summary": _in_transaction(lambda transaction: transaction.sessions.set_summary([1, 2], "s")),
     "put_away": _put_away,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.sessions import MessageRecord, Role, dropped_ordinals, ordinals_over_limit
+from memsvc.domain.sessions import MessageRecord, Role, dropped_ordinals
 
 records = st.lists(
     st.builds(
@@ -76,9 +76,7 @@ def test_an_answer_goes_with_its_call() -> None:
 
 def automatic(messages: list[MessageRecord], limit: int = 200, rounds: int = 3) -> list[int]:
     """Return what goes by itself at the limit, half of which remains."""
-    return ordinals_over_limit(
-        messages, target_tokens=limit // 2, keep_rounds=rounds, rounds_tokens=limit // 2, token_limit=limit
-    )
+    return dropped_ordinals(messages, target_tokens=limit // 2, keep_rounds=rounds, keep_last=True)
 
 
 def talk(*spoken: tuple[Role, int]) -> list[MessageRecord]:
@@ -88,36 +86,43 @@ def talk(*spoken: tuple[Role, int]) -> list[MessageRecord]:
 
 @given(records, st.integers(1, 600), st.integers(0, 5))
 def test_only_what_must_stay_can_fill_a_session(drawn: list[MessageRecord], limit: int, rounds: int) -> None:
-    """System and pinned messages stay, and the last message; with anything else a full session gets below its limit."""
+    """System and pinned messages stay, the last rounds and the last message, with what its tools answered."""
     messages = numbered(drawn)
     dropped = automatic(messages, limit, rounds)
 
     gone = set(dropped)
     assert dropped == sorted(gone)
-    fixed = [one for one in messages if one.is_pinned or one.role is Role.SYSTEM or one is messages[-1]]
-    assert not gone & {one.ordinal for one in fixed}
-    left = sum(one.token_count for one in messages if one.ordinal not in gone)
-    assert left < limit or left == sum(one.token_count for one in fixed)
+    begins = [one.ordinal for one in messages if one.role is Role.USER]
+    first_kept = begins[-min(rounds, len(begins))] if begins and rounds else len(messages)
+    fixed = {one.ordinal for one in messages if one.is_pinned or one.role is Role.SYSTEM or one.ordinal >= first_kept}
+    assert not gone & (fixed | {len(messages)})
+    left = [one for one in messages if one.ordinal not in gone]
+    if sum(one.token_count for one in left) > limit // 2:
+        # Answers of tools stay with a call that stays.
+        assert all(one.ordinal in fixed or one is messages[-1] or _is_of_a_kept_unit(messages, one) for one in left)
+
+
+def _is_of_a_kept_unit(messages: list[MessageRecord], message: MessageRecord) -> bool:
+    """Return whether a message is a call or an answer of which a part is protected or last."""
+    return message.role is Role.TOOL or (
+        message.ordinal < len(messages) and messages[message.ordinal].role is Role.TOOL
+    )
 
 
 def test_a_conversation_of_an_agent_alone_is_trimmed() -> None:
     """Without a user's message there are no rounds to keep: the oldest go until the target is met."""
     assert automatic(talk(*[(Role.ASSISTANT, 10)] * 30)) == list(range(1, 21))
+    assert automatic(talk(*[(Role.ASSISTANT, 110)] * 2)) == [1]
+    assert automatic(talk((Role.ASSISTANT, 150), (Role.ASSISTANT, 110), (Role.TOOL, 110))) == [1]
     assert dropped_ordinals(talk(*[(Role.ASSISTANT, 10)] * 3), target_tokens=15, keep_rounds=3) == [1, 2]
 
 
-def test_one_long_round_is_cut_and_what_was_asked_stays() -> None:
-    """The task is what the agent works on; when it leaves no room for the rest, it goes as well."""
+def test_the_last_rounds_stay_beyond_the_target() -> None:
+    """However large they are, and however many messages one has; older rounds go as far as needed."""
     steps = [(Role.ASSISTANT, 10), (Role.TOOL, 10)] * 10
-    assert automatic(talk((Role.SYSTEM, 10), (Role.USER, 10), *steps)) == list(range(3, 15))
-    assert automatic(talk((Role.USER, 95), *steps)) == [1, *range(2, 12)]
-    assert automatic(talk((Role.USER, 10), (Role.ASSISTANT, 10), *[(Role.TOOL, 10)] * 30)) == list(range(1, 23))
-
-
-def test_as_many_rounds_stay_as_there_is_room_for() -> None:
-    """Large rounds go down to the share at once, so that not every further one trims again."""
+    assert automatic(talk((Role.SYSTEM, 10), (Role.USER, 10), *steps)) == []
     size = [(Role.USER, 10), (Role.ASSISTANT, 35)]
-    assert automatic(talk(*size * 5)) == [1, 2, 3, 4, 5, 6]
-    assert automatic(talk(*[(Role.USER, 5), (Role.ASSISTANT, 5)] * 20)) == list(range(1, 21))
-    assert automatic(talk((Role.USER, 90), (Role.USER, 20), (Role.ASSISTANT, 130))) == [1]
-    assert automatic(talk((Role.SYSTEM, 300), (Role.USER, 20))) == []
+    assert automatic(talk(*size * 5)) == [1, 2, 3, 4]
+    assert automatic(talk((Role.USER, 900), (Role.ASSISTANT, 900), *size * 2)) == []
+    assert automatic(talk(*size * 5), rounds=1) == [1, 2, 3, 4, 5, 6]
+    assert automatic(talk(*size * 5), limit=400) == [1, 2]

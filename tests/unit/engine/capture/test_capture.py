@@ -129,7 +129,9 @@ def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
 
 def test_a_message_makes_nothing_known(application: Services) -> None:
     """Sessions keep what was said; it is captured from all the same."""
-    written = application.memory_creator.create(ADA, Draft("I live in Lisbon.", speaker="Ada"), WriteOptions())
+    written = application.memory_creator.create(
+        ADA, Draft("I live in Lisbon.", kind=Kind.MESSAGE, speaker="Ada"), WriteOptions()
+    )
     application.indexer.when_reached(written.position).result()
 
     assert only(capture(application, "I live in Lisbon.")).remember

@@ -84,7 +84,7 @@ def test_equal_content_elsewhere_is_no_duplicate(desk: Desk, scope: Scope, field
 
 def test_messages_repeat_themselves(desk: Desk) -> None:
     """Equal messages are all stored."""
-    assert [desk.create("ok", speaker="Anna").outcome for _ in range(2)] == [Outcome.CREATED] * 2
+    assert [desk.create("ok", kind=Kind.MESSAGE, speaker="Anna").outcome for _ in range(2)] == [Outcome.CREATED] * 2
 
 
 def test_duplicates_can_be_rejected(desk: Desk) -> None:
@@ -275,7 +275,9 @@ def test_concurrent_creates_of_the_same_content_store_it_once(desk: Desk) -> Non
 def test_concurrent_repeats_of_a_request_happen_once(desk: Desk) -> None:
     """The same request_id from 16 threads stores one memory, and all get the same answer."""
     with ThreadPoolExecutor(16) as pool:
-        results = list(pool.map(lambda _: desk.create("hello", speaker="Anna", request_id="r1"), range(16)))
+        results = list(
+            pool.map(lambda _: desk.create("hello", kind=Kind.MESSAGE, speaker="Anna", request_id="r1"), range(16))
+        )
 
     assert len({(result.memory.id, result.outcome, result.position) for result in results}) == 1
     assert desk.total() == 1

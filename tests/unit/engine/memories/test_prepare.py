@@ -39,12 +39,13 @@ def test_a_bare_draft_gets_the_defaults() -> None:
     assert content_hash("Anna lives in Lisbon.") == memory.content_hash
 
 
-def test_what_somebody_said_is_a_message() -> None:
-    """With a speaker and no kind a draft is a MESSAGE, which never claims its content."""
-    record = memory_builder.prepare(SCOPE, Draft("Hello", speaker="Anna")).record
+def test_what_somebody_said_is_a_fact_unless_it_is_a_message() -> None:
+    """A speaker does not change the kind; a MESSAGE never claims its content."""
+    fact = memory_builder.prepare(SCOPE, Draft("Hello", speaker="Anna")).record
+    message = memory_builder.prepare(SCOPE, Draft("Hello", kind=Kind.MESSAGE, speaker="Anna")).record
 
-    assert record.memory.kind is Kind.MESSAGE
-    assert not record.is_unique
+    assert (fact.memory.kind, fact.is_unique) == (Kind.FACT, True)
+    assert (message.memory.kind, message.is_unique) == (Kind.MESSAGE, False)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ SAID = "Mom's birthday is March 5."
 @pytest.mark.parametrize(
     "fields",
     [
-        {"kind": Kind.MESSAGE}, {"speaker": "Anna"}, {"kind": Kind.DOCUMENT}, {"kind": Kind.KNOWLEDGE},
+        {"kind": Kind.MESSAGE}, {"kind": Kind.MESSAGE, "speaker": "Anna"}, {"kind": Kind.DOCUMENT}, {"kind": Kind.KNOWLEDGE},
         {"kind": Kind.OPINION}, {"kind": Kind.SKILL}, {"kind": Kind.SUMMARY}, {"layer": Layer.SESSION},
         {"origin": Origin.TOOL}, {"origin": Origin.DOCUMENT},
     ],
@@ -33,6 +33,7 @@ def test_not_every_memory_is_looked_at(fields: dict[str, Any]) -> None:
     memory_builder = MemoryBuilder(model="m", dimension=1, now=lambda: NOW, search_priority=SearchPriority())
 
     assert memory_builder.prepare(scope, Draft(SAID)).record.memory.reminder is not None
+    assert memory_builder.prepare(scope, Draft(SAID, speaker="Anna")).record.memory.reminder is not None
     assert memory_builder.prepare(scope, Draft(SAID, **fields)).record.memory.reminder is None
 
 

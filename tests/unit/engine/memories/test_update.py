@@ -90,7 +90,7 @@ def test_cleared_fields_get_their_defaults(desk: Desk) -> None:
 
     after = update(desk, memory.id, kind=None, importance=None, tags=None, confidence=None).memory
 
-    assert (after.kind, after.importance, after.tags, after.confidence) == (Kind.MESSAGE, 3, (), 1.0)
+    assert (after.kind, after.importance, after.tags, after.confidence) == (Kind.FACT, 3, (), 1.0)
 
 
 def test_global_memories_are_within_reach_of_a_project(desk: Desk) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from memsvc.bootstrap.app import running
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Kind, Memory, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection
-from memsvc.domain.sessions import AutoTrim, NewMessage, OnOpen, Role
+from memsvc.domain.sessions import AutoTrim, NewMessage, OnOpen, Role, SessionState
+from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.services import Services
+from memsvc.engine.sessions.flush import SessionFlusher
 from memsvc.engine.sessions.service import NewSession
 from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
@@ -110,8 +113,8 @@ def test_what_is_trimmed_is_flushed_before(started: Callable[..., Services], fac
         assert [memory.content for memory in kept(application)] == contents
 
 
-def test_what_was_flushed_without_a_note_of_it_is_known(started: Callable[..., Services]) -> None:
-    """Whoever is stopped between the two flushes again, and nothing is stored twice."""
+def test_what_is_flushed_again_is_known(started: Callable[..., Services]) -> None:
+    """Were the progress lost, nothing would be stored twice."""
     application = started(flush_tokens=1)
     say(application, FACTS["en"], "We decided to use Redis.")
     application.sessions.flusher.flush(TALK)
@@ -150,3 +153,79 @@ def test_a_session_that_is_not_there_is_left_alone(started: Callable[..., Servic
     application.sessions.flusher.flush_when_due(replace(TALK, session_id="none"))
 
     assert kept(application) == []
+
+
+@pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
+def test_a_failed_flush_does_not_keep_a_session_open(
+    started: Callable[..., Services], monkeypatch: pytest.MonkeyPatch, fact: str
+) -> None:
+    """It closes, the answer says why nothing is remembered, and the next closing does it; the first answer stays."""
+    application = started()
+    say(application, fact)
+    sessions = application.sessions
+
+    def fail(*_: Any) -> NoReturn:
+        backend = "metadata"
+        raise BackendUnavailableError(backend)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ConversationFlusher, "prepare", fail)
+        closed = sessions.lifecycle.close(TALK, "r")
+    [ended] = closed.ended
+    assert (closed.session.session.state, closed.session.session.flushed_ordinal) == (SessionState.CLOSED, 0)
+    assert (ended.flushed, ended.is_incomplete) == (None, True)
+    assert "failed" in ended.notice
+    assert kept(application) == []
+
+    assert sessions.lifecycle.close(TALK, "r") == closed
+    [later] = sessions.lifecycle.close(TALK, "").ended
+    assert later.flushed is not None
+    assert ([memory.content for memory in later.flushed.memories], later.is_incomplete) == ([fact], False)
+
+
+@pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
+def test_a_crash_leaves_all_of_an_end_or_nothing(
+    started: Callable[..., Services], monkeypatch: pytest.MonkeyPatch, fact: str
+) -> None:
+    """Memories, progress and state are one transaction: what fails after the memories were written takes them along."""
+    application = started()
+    say(application, fact)
+    lifecycle = application.sessions.lifecycle
+
+    def crash(*_: Any) -> NoReturn:
+        message = "crash"
+        raise RuntimeError(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memsvc.engine.sessions.service.session_as_json", crash)
+        with pytest.raises(RuntimeError, match="crash"):
+            lifecycle.close(TALK, "r")
+    session = application.sessions.reader.get(TALK).session
+    assert (session.state, session.flushed_ordinal, kept(application)) == (SessionState.ACTIVE, 0, [])
+
+    [ended] = lifecycle.close(TALK, "r").ended
+    assert ended.flushed is not None
+    assert [memory.content for memory in ended.flushed.memories] == [fact] == [one.content for one in kept(application)]
+
+
+def test_an_end_that_is_always_overtaken_still_ends(
+    started: Callable[..., Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With messages appended before each attempt, the session closes, and the rest is left to the next closing."""
+    application = started()
+    say(application, FACTS["en"])
+    prepare = SessionFlusher.prepare_end
+
+    def overtaken(self: SessionFlusher, *args: Any) -> Any:
+        flush = prepare(self, *args)
+        say(application, "hm")
+        return flush
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionFlusher, "prepare_end", overtaken)
+        [ended] = application.sessions.lifecycle.close(TALK, "").ended
+    assert (ended.flushed, ended.is_incomplete) == (None, True)
+    assert "appended" in ended.notice
+    [later] = application.sessions.lifecycle.close(TALK, "").ended
+    assert later.flushed is not None
+    assert ([memory.content for memory in later.flushed.memories], later.is_incomplete) == ([FACTS["en"]], False)

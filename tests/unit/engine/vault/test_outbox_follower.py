@@ -124,8 +124,8 @@ def test_a_deletion_keeps_what_was_edited_meanwhile(bench: Bench) -> None:
 
 def test_what_was_said_is_one_file_a_session(bench: Bench) -> None:
     """It follows what is said, loses what is deleted for good, and edits of it are kept beside."""
-    first = bench.writes.create("Hello.", SAID, speaker="ada").memory
-    bench.writes.create("你好。", SAID, speaker="bot")
+    first = bench.writes.create("Hello.", SAID, kind=Kind.MESSAGE, speaker="ada").memory
+    bench.writes.create("你好。", SAID, kind=Kind.MESSAGE, speaker="bot")
     bench.vault.follow()
     [path] = bench.files()
     assert path == f"{BASE}/sessions/2026-02/20260206_093000_s1.md"
@@ -134,7 +134,7 @@ def test_what_was_said_is_one_file_a_session(bench: Bench) -> None:
     assert bench.text(path).index("Hello.") < bench.text(path).index("你好。")
 
     bench.put(path, "edited")
-    bench.writes.create("Third.", SAID, speaker="ada")
+    bench.writes.create("Third.", SAID, kind=Kind.MESSAGE, speaker="ada")
     bench.vault.follow()
     assert "Third." in bench.text(path)
     [beside] = [one for one in bench.files() if one != path]
@@ -271,3 +271,19 @@ def test_many_bytes_are_written_in_parts(bench: Bench, monkeypatch: pytest.Monke
     bench.vault.follow()
 
     assert len(bench.files()) == 3
+
+
+@pytest.mark.parametrize("content", ["I live in Lisbon.", "我住在里斯本。"])
+def test_a_spoken_fact_is_a_note_of_its_own(bench: Bench, content: str) -> None:
+    """Not a line of a conversation: it has a file with its speaker, which a sync leaves as it is."""
+    memory = bench.writes.create(content, SAID, speaker="ada").memory
+    bench.vault.follow()
+
+    [path] = bench.files()
+    assert memory.kind is Kind.FACT
+    assert "/sessions/" not in path
+    text = bench.text(path)
+    assert "speaker: ada" in text
+    assert "kind: fact" in text
+    bench.vault.follow()
+    assert text == bench.text(path)
