@@ -56,6 +56,14 @@ class ContextSection(_Hyphenated):
     GLOBAL = auto()
 
 
+class Recurrence(_Hyphenated):
+    """Recurrence of a reminder."""
+
+    YEAR = auto()
+    MONTH = auto()
+    WEEK = auto()
+
+
 class OnDuplicate(_Hyphenated):
     """Action when equal content is stored."""
 

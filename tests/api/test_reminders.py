@@ -21,6 +21,7 @@ from tests.support.server_process import Stubs
 
 MORNING, AFTERNOON = types_pb.REMINDER_SLOT_MORNING, types_pb.REMINDER_SLOT_AFTERNOON
 YEARLY, NONE = types_pb.REMINDER_RECURRENCE_YEARLY, types_pb.REMINDER_RECURRENCE_NONE
+MONTHLY, WEEKLY = types_pb.REMINDER_RECURRENCE_MONTHLY, types_pb.REMINDER_RECURRENCE_WEEKLY
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
@@ -338,3 +339,119 @@ def test_wrong_requests_are_refused_by_their_paths(
 
     assert (INVALID, paths) == (refusal.code, tuple(sorted(refusal.fields)))
     assert ("time_zone",) == refused(stubs.search.LoadCore, core).fields
+
+
+def days_of(
+    stubs: Stubs, scope: types_pb.Scope, time: str, **request: Any
+) -> list[tuple[str, tuple[int, int, int], int, bool]]:
+    """Return what is due then or within some days: content, day, slot, and whether it is overdue."""
+    return [
+        (one.memory.content, (at.date.year, at.date.month, at.date.day), at.slot, at.overdue)
+        for one in page(stubs, scope, time, **request).reminders
+        for at in [one.occurrence]
+    ]
+
+
+def test_rhythms_come_again_after_they_are_acknowledged(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Each slot of each week and month once; the 31st is the last day of a shorter month."""
+    bins = create(stubs, scope, "bins", reminder=types_pb.Reminder(date=day(2026, 2, 6), recurrence=WEEKLY))
+    create(stubs, scope, "rent", reminder=types_pb.Reminder(date=day(2026, 1, 31), recurrence=MONTHLY))
+
+    assert [("bins", MORNING)] == due(stubs, scope, "2026-02-06T09:00") == due(stubs, scope, "2026-02-13T09:00")
+    assert [] == due(stubs, scope, "2026-01-30T09:00") == due(stubs, scope, "2026-02-07T09:00")
+    acknowledge(stubs, scope, bins, day(2026, 2, 6))
+    assert [] == due(stubs, scope, "2026-02-06T16:00")
+    assert [("bins", AFTERNOON)] == due(stubs, scope, "2026-02-13T16:00")
+    assert [("rent", MORNING)] == due(stubs, scope, "2026-02-28T09:00") == due(stubs, scope, "2026-04-30T09:00")
+    assert [] == due(stubs, scope, "2026-03-30T09:00")
+    wrong = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, id=bins.id, date=day(2026, 2, 14))
+    assert ("date",) == refused(stubs.lifecycle.AcknowledgeReminder, wrong).fields
+
+
+def test_days_ahead_are_listed_in_order(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """What is due first, then each memory on its next day, page by page; listing marks nothing as given."""
+    once = {"dentist": day(2026, 3, 9), "overdue": day(2026, 2, 27), "far": day(2026, 4, 30)}
+    for content, date in once.items():
+        create(stubs, scope, content, reminder=types_pb.Reminder(date=date))
+    create(stubs, scope, "birthday", reminder=yearly(3, 7))
+    create(stubs, scope, "rent", reminder=types_pb.Reminder(date=day(2026, 1, 31), recurrence=MONTHLY))
+    today = create(stubs, scope, "bins", reminder=types_pb.Reminder(date=day(2026, 2, 5), recurrence=WEEKLY))
+    lunar = types_pb.Reminder(date=day(2025, 2, 28), recurrence=YEARLY, lunar=True)
+    create(stubs, scope, "grandfather", reminder=lunar)
+    thursday = "2026-03-05T09:00"
+
+    expected = [
+        ("overdue", (2026, 2, 27), AFTERNOON, True),
+        ("bins", (2026, 3, 5), MORNING, False),
+        ("birthday", (2026, 3, 7), MORNING, False),
+        ("dentist", (2026, 3, 9), MORNING, False),
+        ("grandfather", (2026, 3, 19), MORNING, False),
+        ("rent", (2026, 3, 31), MORNING, False),
+    ]
+    assert expected == days_of(stubs, scope, thursday, days_ahead=30)
+    assert expected[:4] == days_of(stubs, scope, thursday, days_ahead=4)
+    assert expected[:2] == sorted(days_of(stubs, scope, thursday), key=lambda one: one[1])
+    paged, token = [], ""
+    for _ in range(10):
+        reply = page(stubs, scope, thursday, days_ahead=30, page_size=2, page_token=token)
+        paged += [one.memory.content for one in reply.reminders]
+        token = reply.next_page_token
+        if not token:
+            break
+    assert [content for content, *_ in expected] == paged
+    acknowledge(stubs, scope, today, day(2026, 3, 5))
+    later = days_of(stubs, scope, thursday, days_ahead=30)
+    assert ("bins", (2026, 3, 12), MORNING, False) in later
+    assert [one for one in later if one[0] != "bins"] == [one for one in expected if one[0] != "bins"]
+
+
+@pytest.mark.parametrize(
+    ("reminder", "field"),
+    [
+        (types_pb.Reminder(date=day(0, 3, 5), recurrence=WEEKLY), "memory.reminder.date.year"),
+        (types_pb.Reminder(date=day(0, 3, 5), recurrence=MONTHLY), "memory.reminder.date.year"),
+        (types_pb.Reminder(date=day(2026, 2, 31), recurrence=MONTHLY), "memory.reminder.date.day"),
+        (types_pb.Reminder(date=day(2026, 3, 5), recurrence=MONTHLY, lunar=True), "memory.reminder.lunar"),
+        (types_pb.Reminder(date=day(2026, 3, 5), lunar=True), "memory.reminder.lunar"),
+        (types_pb.Reminder(date=day(0, 3, 5), lunar=True), "memory.reminder.date.year"),
+        (types_pb.Reminder(date=day(2150, 3, 5), recurrence=YEARLY, lunar=True), "memory.reminder.date.year"),
+    ],
+)
+def test_a_rhythm_needs_its_first_day(
+    stubs: Stubs, scope: types_pb.Scope, reminder: types_pb.Reminder, field: str
+) -> None:
+    """The error names the field; nothing is stored."""
+    wrong = memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="wrong", reminder=reminder))
+
+    assert (field,) == refused(stubs.memory.CreateMemory, wrong).fields
+    assert [] == due(stubs, scope, "2026-03-05T09:00", days_ahead=366)
+
+
+@pytest.mark.parametrize("days", [-1, 367])
+def test_days_ahead_have_a_range(stubs: Stubs, scope: types_pb.Scope, days: int) -> None:
+    """The error names the field."""
+    wrong = lifecycle_pb.ListDueRemindersRequest(scope=scope, days_ahead=days)
+
+    assert ("days_ahead",) == refused(stubs.lifecycle.ListDueReminders, wrong).fields
+
+
+@pytest.mark.parametrize(
+    ("said", "recurrence", "days"),
+    [
+        ("Choir practice is every Wednesday at 7pm.", WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("每周三晚上有合唱团排练。", WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("Rent is due on the last day of every month.", MONTHLY, ["2026-02-28", "2026-03-31"]),
+        ("每个月5号交房租。", MONTHLY, ["2026-02-05", "2026-03-05"]),
+        ("奶奶的生日是农历八月十五。", YEARLY, ["2026-09-25", "2027-09-15"]),
+    ],
+)
+def test_rhythms_that_are_written_are_reminded_of(
+    stubs: Stubs, scope: types_pb.Scope, said: str, recurrence: int, days: list[str]
+) -> None:
+    """The rhythm is found in the content, stored, and kept by an update of something else."""
+    memory = create(stubs, scope, said, event_time=moment("2026-02-04T10:00"))
+    assert memory.reminder.recurrence == recurrence
+
+    changed = update(stubs, scope, memory, "title", title="T")
+    assert changed.reminder == memory.reminder == get(stubs, scope, memory.id).reminder
+    assert [[said], [said]] == [[content for content, _ in due(stubs, scope, f"{one}T08:00")] for one in days]
