@@ -7,13 +7,15 @@ about the reminders of other people is none.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, slot_of
 from memsvc.text import reminder_lexicon as words
+from memsvc.text.analysis import terms, word_terms
 from memsvc.text.reminder_dates import NamedDay, named_days, next_of, time_of_day
 from memsvc.text.sentences import sentences
 
@@ -337,3 +339,121 @@ def _with_slot(found: Reminder, said: str) -> Reminder:
     minute, part = time_of_day(said)
     slot: Slot | None = slot_of(minute // 60) if minute is not None else part
     return replace(found, slot=slot)
+
+
+# Appointments that were moved or called off.
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """A statement that an event was moved or called off.
+
+    Attributes:
+        label: The word of the statement for the event.
+        is_cancelled: Whether the event does not take place; else it is on another day.
+        events: The sorts of events that it names, as places in `reminder_lexicon.EVENTS`.
+        words: The other terms that it consists of.
+        people: The people that it names as those whose event it is.
+    """
+
+    label: str
+    is_cancelled: bool
+    events: frozenset[int]
+    words: frozenset[str]
+    people: frozenset[str]
+
+
+def schedule_change(text: str) -> ScheduleChange | None:
+    """Return what *text* says was moved or called off, or None."""
+    if len(text) > PHRASE_CHARS or not (words.MOVED.search(text) or words.CANCELLED.search(text)):
+        return None
+    for sentence in sentences(text):
+        said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
+        is_cancelled = bool(words.CANCELLED.search(said))
+        if not (is_cancelled or words.MOVED.search(said)) or _is_void(said) or words.CONDITION.search(said):
+            continue
+        subject = _clause_of_change(sentence)
+        events, label = _events_of(subject)
+        found = _terms_of(subject)
+        if events or found:
+            label = label or min(found, key=lambda term: subject.lower().find(term))
+            return ScheduleChange(label, is_cancelled, events, found, _people_of(subject))
+    return None
+
+
+def _clause_of_change(sentence: str) -> str:
+    """Return the clause in which something is moved or called off, if it names the event, else the sentence."""
+    match = words.CANCELLED.search(sentence) or words.MOVED.search(sentence)
+    for start, end in _clauses(sentence, []):
+        if match is not None and start <= match.start() < end and _events_of(sentence[start:end])[0]:
+            return sentence[start:end]
+    return sentence
+
+
+def changed_event(change: ScheduleChange, reminded: Sequence[str]) -> int | None:
+    """Return the place of the only one of the *reminded* sentences that is about the event of *change*, or None.
+
+    Of the same event are those that share its sort, or, when it names none that is known, half of its words. None also
+    when two share equally much: rather both are kept than one is lost.
+    """
+    scores = [_shared(change, sentence) for sentence in reminded]
+    best = max(scores, default=0)
+    return scores.index(best) if best and scores.count(best) == 1 else None
+
+
+def _shared(change: ScheduleChange, sentence: str) -> int:
+    """Return how much of a change is about the event of a sentence; 0: another event."""
+    events, found, people = _events_of(sentence)[0], _terms_of(sentence), _people_of(sentence)
+    task = words.TASK.search(sentence)
+    if task is not None and (task["en"] or task["zh"]).lower() not in change.words:
+        return 0
+    if change.people - people or (events and change.events and not events & change.events):
+        return 0
+    common = change.words & found
+    if change.events & events:
+        return 2 * len(change.events & events) + len(common)
+    return len(common) if not change.events and 2 * len(common) >= len(change.words) else 0
+
+
+def _events_of(sentence: str) -> tuple[frozenset[int], str]:
+    """Return the sorts of events that a sentence names, and the word for the first of them."""
+    found = sorted((match.start(), -len(match[0]), match[0].lower()) for match in _EVENT.finditer(sentence))
+    return frozenset(_SORTS[word] for *_, word in found), found[0][2] if found else ""
+
+
+def _terms_of(sentence: str) -> frozenset[str]:
+    plain = _DATE_WORDS.sub(" ", sentence)
+    return (
+        frozenset(
+            term
+            for term in terms(plain)
+            if not term.isdigit() and term not in words.WEAK_WORDS and (len(term) > 1 or not term.isascii())
+        )
+        - _WEAK_TERMS
+    )
+
+
+def _people_of(sentence: str) -> frozenset[str]:
+    found = (match["en"] or match["zh"] for match in words.PEOPLE.finditer(sentence))
+    return frozenset(_PERSON.get(one.lower(), one.lower()) for one in found)
+
+
+_SORTS = {word: number for number, group in enumerate(words.EVENTS) for word in group}
+_EVENT = re.compile(
+    "|".join(
+        rf"\b{re.escape(word)}" + ("" if word in {"therap", "counsel", "defen", "vaccin"} else r"(?=s?\b)")
+        if word.isascii()
+        else re.escape(word)
+        for word in sorted(_SORTS, key=len, reverse=True)
+    ),
+    re.IGNORECASE,
+)
+_DATE_WORDS = re.compile(r"\d+(?:st|nd|rd|th)?|[一二三四五六七八九十]+[月号日点]")
+_WEAK_TERMS = frozenset(chain.from_iterable(map(word_terms, (word for word in words.WEAK_WORDS if word.isascii()))))
+_PERSON = {
+    "mum": "mother", "mom": "mother", "妈": "mother", "妈妈": "mother",
+    "dad": "father", "爸": "father", "爸爸": "father",
+    "老婆": "wife", "老公": "husband", "儿子": "son", "女儿": "daughter", "闺女": "daughter", "gran": "grandma",
+    "granny": "grandma", "奶奶": "grandma", "外婆": "grandma", "姥姥": "grandma", "爷爷": "grandpa", "外公": "grandpa",
+    "姥爷": "grandpa", "猫": "cat", "狗": "dog", "娃": "孩子", "kid": "孩子", "kids": "孩子", "老板": "boss",
+}  # fmt: skip

@@ -64,7 +64,8 @@ TOLD = _any(
     r"\b(?:the|this|that) (?:\w+ )?(?:novel|story|movie|film|series|episode|poem|song|chapter|scene|plot|legend"
     r"|biography)"
     r"\s+(?:opens|begins|starts|ends|is set|takes place|is about|goes|tells|says)\b",
-    r"\bin chapter\b|\bon page\b|\b(?:protagonist|fictional|main character|historically|in history|sitcom|once upon)\b",
+    r"\bin chapter\b|\bon page\b|\b(?:protagonist|fictional|main character|historically|in history|sitcom"
+    r"|once upon)\b",
     r"\b(?:the|an?|this|that) (?:ad|advert|commercial|poster|headline|article|newspaper|meme|tweet|sign"
     r"|label) (?:\w+ )?(?:says"
     r"|said|reads|claims)\b",
@@ -355,3 +356,108 @@ TIMETABLE = _any(
 )
 OWN = _any(r"\b(?:i|we|my|our|me|us)\b|我|咱")
 HAN_CANCELLED = _any(r"\b(?:cancell?ed|called off)\b|取消了")
+
+# Appointments that were moved or called off.
+
+EVENTS: tuple[tuple[str, ...], ...] = (
+    ("dentist", "dental", "tooth", "teeth", "root canal", "orthodontist", "hygienist", "牙", "智齿", "根管"),
+    ("doctor", "gp", "physician", "看病", "医生", "看诊", "门诊"),
+    ("dermatologist", "derm", "skin doctor", "皮肤科"),
+    ("eye test", "eye exam", "optician", "ophthalmologist", "optometrist", "眼科", "验光", "看眼", "配镜"),
+    ("physio", "physiotherapy", "理疗", "康复", "推拿"),
+    ("check-up", "checkup", "physical", "health screening", "体检"),
+    ("follow-up", "复查", "复诊"),
+    ("surgery", "operation", "手术"),
+    ("scan", "mri", "ultrasound", "x-ray", "核磁", "b超", "彩超"),
+    ("blood test", "blood work", "抽血", "验血"),
+    ("vaccin", "shot", "jab", "疫苗", "打针"),
+    ("therap", "counsel", "咨询师", "心理咨询"),
+    ("vet", "兽医", "宠物医院"),
+    ("exam", "exams", "考试", "科目一", "科目二", "科目三", "科目四", "期末", "期中"),
+    ("interview", "面试"),
+    ("demo", "演示"),
+    ("presentation", "slides", "汇报", "宣讲"),
+    ("talk", "lecture", "演讲", "讲座", "公开课"),
+    ("defen", "viva", "答辩"),
+    ("meeting", "会议", "开会", "例会", "的会"),
+    ("standup", "stand-up", "站会", "晨会"),
+    ("review", "评审"),
+    ("parents evening", "parent-teacher", "parents' evening", "家长会"),
+    ("flight", "plane", "航班", "飞机", "机票"),
+    ("train", "火车", "高铁", "动车"),
+    ("trip", "holiday", "vacation", "旅游", "旅行", "出游"),
+    ("business trip", "出差"),
+    ("wedding", "婚礼"),
+    ("funeral", "葬礼", "追悼会"),
+    ("party", "聚会", "派对", "轰趴"),
+    ("dinner", "晚饭", "晚餐", "聚餐", "饭局", "吃饭"),
+    ("lunch", "午饭", "午餐"),
+    ("coffee", "咖啡"),
+    ("concert", "gig", "演唱会", "音乐会"),
+    ("play", "theatre", "theater", "话剧", "演出"),
+    ("release", "launch", "go-live", "上线", "发布", "发版"),
+    ("cutover", "migration", "迁移", "割接", "切换"),
+    ("paper", "manuscript", "论文", "稿子", "线稿", "书稿", "初稿"),
+    ("thesis", "dissertation", "毕业论文"),
+    ("report", "报告", "总结"),
+    ("class", "lesson", "course", "培训", "上课", "补课", "钢琴课", "英语课", "瑜伽课"),
+    ("haircut", "hairdresser", "barber", "理发", "剪头"),
+    ("delivery", "送货", "快递", "配送"),
+    ("visa", "签证", "面签"),
+    ("move", "movers", "moving house", "搬家"),
+    ("viewing", "看房"),
+    ("inspection", "mot", "年检", "验车", "检查"),
+    ("match", "game", "race", "marathon", "比赛", "球赛", "马拉松"),
+    ("call", "电话会", "通话"),
+    ("date", "约会"),
+    ("picnic", "barbecue", "bbq", "野餐", "烧烤"),
+    ("hike", "camping", "爬山", "徒步", "露营"),
+    ("reunion", "同学会", "同学聚会"),
+    ("plumber", "electrician", "cleaner", "handyman", "维修", "师傅", "修理"),
+)
+"""Words for the same sort of event, in both languages."""
+MOVED = re.compile(
+    r"\b(?:moved|shifted|pushed|pushing|postponed|rescheduled|delayed|bumped|bumping|slides?|slipped|slips"
+    r"|deferred|put back"
+    r"|brought forward|changed|switched|instead|swapped)\b|\bnew (?:date|time|deadline|slot|appointment)\b"
+    r"|\b(?:is|it['’]?s) now\b"
+    r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b"
+    r"|改(?:到|成|为|在|至|期|签|约|天|(?=[\d一二三四五六七八九十周下明后]))|推(?:迟|后)?到"
+    r"|推迟|提前(?:到|至)|延(?:期|后|迟)?(?:到|至)|延期|挪到|挪至|换到|调(?:整)?到|顺延|宽限",
+    re.IGNORECASE,
+)
+CANCELLED = re.compile(
+    r"\bcancell?ed\b|\bcalled off\b|\bfell through\b|\bscrapped\b|\bis off\b(?! (?:to|work|on))|\b(?:isn['’]t"
+    r"|not|no longer|won['’]t be)"
+    r" (?:happening|going ahead|taking place)\b|\bcancell?ing (?:the|my|our)\b"
+    r"|\bI (?:had to )?cancel(?:led)? (?:the|my|our)\b"
+    r"|取消了?|作废|黄了|泡汤|不办了|不开了|不去了|不搞了|不考了|不用去了|没戏了|不做了|不约了",
+    re.IGNORECASE,
+)
+_TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
+TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
+    r"(?P<zh>准备|买|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
+"""Something to do for an event, which is not the event."""
+PEOPLE = _any(
+    r"\b(?P<en>mum|mom|mother|dad|father|wife|husband|son|daughter|sister|brother|grandma|grandpa|gran|granny"
+    r"|aunt|uncle|boss|kids?"
+    r"|dog|cat|rabbit|(?-i:[A-Z][a-z]+)(?=['’]s\b))",
+    r"(?P<zh>妈妈?|爸爸?|老婆|老公|儿子|女儿|闺女|姐姐?|妹妹?|哥哥?|弟弟?|爷爷|奶奶|外公|外婆|姥姥|姥爷|孩子|娃|猫|狗|老板|老伴)",
+)
+WEAK_WORDS = frozenset(
+    _words("""
+    appointment appt slot session reservation booking event deadline due moved shifted pushed postponed rescheduled
+    delayed changed cancelled canceled called off now instead new date time got has been have is was be the a an my our
+    your user i we it its to on at in of for from by with and so but back forward until till week day month year morning
+    afternoon evening noon today tomorrow tonight next this last monday tuesday wednesday thursday friday saturday
+    sunday january february march april may june july august september october november december jan feb mar apr jun jul
+    aug sep sept oct nov dec out up down again just please remind me need needs must rang said says they he she them us
+    go going will can half past am pm after all anymore not no longer happening through put brought finally actually
+    really still also there here that which who would could should because more want wants
+    改 到 了 的 我 用户 是 在 取消 推迟 提前 延期 改期 挪到 宽限 时间 日期 预约 约 号 月 日 周 上午 下午
+    晚上 点 又 也 就 都 不 去 要 把 被 给 说 那边 那个 这个 下 上 改成 改为 改到 提醒 记得 明天 后天 今天 星期
+    礼拜 年 天 一 二 三 四 五 六 七 八 九 十 两 两点 个 有 和 跟 没 还
+    周一 周二 周三 周四 周五 周六 周日 打电话 电话 好 那样 还是
+    """).split("|")
+)
+"""Words that say nothing of which event is meant."""

@@ -16,7 +16,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.rpc import TIMEOUT, create, create_all, get, refused
+from tests.support.rpc import TIMEOUT, create, create_all, get, refused, write
 from tests.support.server_process import Stubs
 
 MORNING, AFTERNOON = types_pb.REMINDER_SLOT_MORNING, types_pb.REMINDER_SLOT_AFTERNOON
@@ -455,3 +455,119 @@ def test_rhythms_that_are_written_are_reminded_of(
     changed = update(stubs, scope, memory, "title", title="T")
     assert changed.reminder == memory.reminder == get(stubs, scope, memory.id).reminder
     assert [[said], [said]] == [[content for content, _ in due(stubs, scope, f"{one}T08:00")] for one in days]
+
+
+def statuses(stubs: Stubs, scope: types_pb.Scope, *memories: types_pb.Memory) -> list[str]:
+    """Return the statuses of memories as they are now."""
+    found = [get(stubs, scope, memory.id).status for memory in memories]
+    return [types_pb.MemoryStatus.Name(status).removeprefix("MEMORY_STATUS_") for status in found]
+
+
+def ahead(stubs: Stubs, scope: types_pb.Scope) -> list[str]:
+    """Return the contents of what comes due in the year after 4 February 2026."""
+    return [content for content, *_ in days_of(stubs, scope, "2026-02-04T12:00", days_ahead=366)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("I have a dentist appointment on May 3.", "The dentist moved to May 10th."),
+        ("我预约了5月3日看牙医。", "牙医改到5月10号了"),
+        ("我预约了5月3日看牙医。", "The dentist appointment got pushed to May 10th."),
+        ("Dentist on May 3 at 9am", "牙医改到5月10号了"),
+        ("The Postgres cutover is scheduled for May 3.", "The Postgres cutover was pushed to May 10."),
+        ("线稿5月3号交给编辑。", "编辑把线稿宽限到5月10号"),
+    ],
+)
+@pytest.mark.parametrize("kind", [types_pb.MEMORY_KIND_FACT, types_pb.MEMORY_KIND_TASK])
+def test_a_moved_appointment_takes_its_reminder_along(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str, kind: int
+) -> None:
+    """The earlier day is no longer announced, but the new one; a rejection of the conflict brings it back."""
+    said = {"event_time": moment("2026-02-04T10:00"), "kind": kind}
+    other = create(stubs, scope, "Physio on May 4.", **said)
+    first = create(stubs, scope, older, **said)
+    second = create(stubs, scope, newer, **said)
+
+    assert ["CONFLICTED", "ACTIVE", "ACTIVE"] == statuses(stubs, scope, first, second, other)
+    assert [other.content, newer] == ahead(stubs, scope)
+    listed = stubs.memory.ListConflicts(memory_pb.ListConflictsRequest(scope=scope), timeout=TIMEOUT).conflicts
+    [conflict] = [one for one in listed if one.older_memory.id == first.id]
+    assert ("2026-05-03", "2026-05-10") == (conflict.older_value, conflict.newer_value)
+    rejected = memory_pb.ResolveConflictRequest(
+        scope=scope, id=conflict.id, resolution=memory_pb.CONFLICT_RESOLUTION_REJECT
+    )
+    stubs.memory.ResolveConflict(rejected, timeout=TIMEOUT)
+    assert [older, other.content] == ahead(stubs, scope)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The demo is in two weeks.", "The demo is cancelled."),
+        ("周五体检。", "体检取消了。"),
+        ("周五体检。", "The check-up on Friday got called off."),
+        ("Concert with Ana on June 3", "演唱会取消了"),
+    ],
+)
+def test_what_is_called_off_is_not_announced(stubs: Stubs, scope: types_pb.Scope, older: str, newer: str) -> None:
+    """By a statement in either language; with the policy that supersedes, the earlier memory is superseded."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    first = create(stubs, scope, older, **said)
+    create(stubs, scope, newer, **said)
+    assert [] == ahead(stubs, scope)
+    assert ["CONFLICTED"] == statuses(stubs, scope, first)
+
+    elsewhere = types_pb.Scope(user_id=scope.user_id, project_id="elsewhere")
+    second = create(stubs, elsewhere, older, **said)
+    write(stubs, elsewhere, types_pb.Memory(content=newer, **said), conflict_policy=types_pb.CONFLICT_POLICY_SUPERSEDE)
+    assert ["SUPERSEDED"] == statuses(stubs, elsewhere, second)
+
+
+def test_a_memory_that_states_more_stays_in_use(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Only its reminder goes."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    first = create(stubs, scope, "The dentist is on May 3. He wants the X-rays of last year.", **said)
+    create(stubs, scope, "The dentist moved to May 10th.", **said)
+
+    assert ["ACTIVE"] == statuses(stubs, scope, first)
+    assert ["The dentist moved to May 10th."] == ahead(stubs, scope)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (["Dentist on May 3."], "Emma's dentist moved to May 10th."),
+        (["Board meeting on May 3.", "Design meeting on May 4."], "The meeting moved to May 10."),
+        (["Prepare the slides for the demo by May 3."], "The demo is cancelled."),
+        (["Dentist on May 3."], "If the dentist is cancelled, I am free."),
+        (["Dentist on May 3."], "Is the dentist cancelled?"),
+        (["Dentist on May 3."], "I have a dentist appointment on May 10."),
+        (["Flight to Leeds on May 3."], "I moved to Leeds last year."),
+        (["5月3号看牙医。"], "5月10号看牙医。"),
+        (["5月3号看牙医。"], "如果牙医取消了，我就去爬山。"),
+        (["5月3号看牙医。"], "女儿的牙医改到5月10号了"),
+        (["5月3号体检。"], "牙医改到5月10号了"),
+    ],
+)
+def test_when_unsure_both_reminders_are_kept(stubs: Stubs, scope: types_pb.Scope, older: list[str], newer: str) -> None:
+    """Other people's events, one of several, something to do for it, suppositions, and a second appointment."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    for content in older:
+        create(stubs, scope, content, **said)
+    create(stubs, scope, newer, **said)
+
+    assert older == [content for content in ahead(stubs, scope) if content in older]
+
+
+def test_moves_of_others_change_nothing(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Neither those of another user nor those of another project."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    create(stubs, scope, "Dentist on May 3.", **said)
+    for other in (
+        types_pb.Scope(user_id=f"{scope.user_id}2", project_id=scope.project_id),
+        types_pb.Scope(user_id=scope.user_id, project_id="another"),
+    ):
+        create(stubs, other, "The dentist moved to May 10th.", **said)
+
+    assert ["Dentist on May 3."] == ahead(stubs, scope)

@@ -62,6 +62,15 @@ class SqlReminderReads:
 class SqlReminderWrites(WriteSession):
     """`memsvc.ports.features.ReminderWrites`, on the connection of a transaction."""
 
+    def single_reminders(self, owner: str, project_id: str, *, since: date, limit: int) -> list[Memory]:
+        """Return them: the numbers of recurring reminders are less than that of any day."""
+        first = ReminderPlace(number_of(since), 0)
+        parameters = {
+            "owner": owner, "project_id": project_id, "first": first.day, "last": number_of(date.max),
+            "after_day": first.day, "after_row": first.row, "most": max(0, limit),
+        }  # fmt: skip
+        return [memory_from_row(values[2:]) for values in execute(self._connection, _select_span(), parameters)]
+
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Insert the acknowledgement unless it exists, and return all."""
         place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
