@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -150,6 +150,15 @@ _LATE = ("下午", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚")
 _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 
 
+# Looking for each cue by itself takes a tenth of an expression, and most texts have none.
+_RECURRING_CUES = ("every", "each", "weekly", "monthly", "days", "of the month", "once a week", "每", "隔", "双周")
+_RELATIVE_CUES = (
+    "day", "tom", "tmr", "tonight", "this ", "in ", "from ", "next", "end", "eom", "eoy", "fortnight", "overmorrow",
+    "mon", "tue", "wed", "thu", "fri", "sat", "sun", "周", "星期", "礼拜", "天", "后", "明", "今", "月", "年", "过",
+)  # fmt: skip
+_ORDINAL_CUES = ("st", "nd", "rd", "th")
+
+
 @dataclass(frozen=True, slots=True)
 class NamedDay:
     """A day as a sentence names it, at these offsets; a part that is not said is 0.
@@ -186,17 +195,27 @@ def named_days(text: str, today: date) -> list[NamedDay]:
     "Next Friday" and 下周五 are the Friday of the next week, "Friday" is the first one after *today*, and 这周五 may
     have been already. A day of the month alone ("the 20th", 20号) is the next, today included.
     """
-    found = [_recurring(match, today) for match in _RECURRING.finditer(text)]
-    if _LUNAR_CUE.search(text):
+    small = text.lower()
+    found: list[NamedDay] = []
+    if _has(small, _RECURRING_CUES):
+        found += [_recurring(match, today) for match in _RECURRING.finditer(text)]
+    if not text.isascii() and _LUNAR_CUE.search(text):
         found += [_lunar(match, today) for match in _LUNAR.finditer(text) if _is_lunar(match)]
     found += [_absolute(*placed) for placed in placed_dates(text)]
-    found += [one for match in _RELATIVE.finditer(text) if (one := _relative(match, today)) is not None]
-    found += [_slashed(match, text) for match in _SLASHED.finditer(text)]
-    found += [_day_alone(match, today) for match in _NTH_ALONE.finditer(text)]
+    if _has(small, _RELATIVE_CUES):
+        found += [one for match in _RELATIVE.finditer(text) if (one := _relative(match, today)) is not None]
+    if "/" in text:
+        found += [_slashed(match, text) for match in _SLASHED.finditer(text)]
+    if _has(small, _ORDINAL_CUES):
+        found += [_day_alone(match, today) for match in _NTH_ALONE.finditer(text)]
     if not text.isascii():
         found += [_short(match) for match in _HAN_SHORT.finditer(text)]
         found += [_day_alone(match, today) for match in _HAN_DAY_ALONE.finditer(text)]
     return list(_apart(sorted(found, key=lambda one: (one.start, -one.end))))
+
+
+def _has(text: str, cues: Sequence[str]) -> bool:
+    return any(cue in text for cue in cues)
 
 
 def time_of_day(text: str) -> tuple[int | None, Slot | None]:

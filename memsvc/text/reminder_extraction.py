@@ -365,7 +365,10 @@ class ScheduleChange:
 
 def schedule_change(text: str) -> ScheduleChange | None:
     """Return what *text* says was moved or called off, or None."""
-    if len(text) > PHRASE_CHARS or not (words.MOVED.search(text) or words.CANCELLED.search(text)):
+    small = text.lower()
+    if len(text) > PHRASE_CHARS or not any(cue in small for cue in words.CHANGE_CUES):
+        return None
+    if not (words.MOVED.search(text) or words.CANCELLED.search(text)):
         return None
     for sentence in sentences(text):
         said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))

@@ -257,7 +257,7 @@ FOREIGN = re.compile(
     r"(?-i:\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+)(?!['’]s)",
     re.IGNORECASE,
 )
-"""Not one of the user's people: "the hero", or somebody with a family name."""
+"""Not one of the user's people: "the hero", or a person with a family name."""
 HAN_BORN_AFTER = re.compile(r"\A\s*(?:那天)?(?:出生|生的|生(?=[，。,！\s]|\Z)|生人|诞生|落地)")
 HAN_BIRTH_OF = re.compile(
     r"(?:爸爸?|妈妈?|爹|娘|爷爷?|奶奶?|外公|外婆|姥姥|姥爷|哥哥?|姐姐?|弟弟?|妹妹?|儿子|女儿|孩子|宝宝|老婆|老公|媳妇|先生|太太|妻子|丈夫|闺女|我|他|她|闺蜜|娃|男友|女友"
@@ -416,6 +416,14 @@ EVENTS: tuple[tuple[str, ...], ...] = (
     ("plumber", "electrician", "cleaner", "handyman", "维修", "师傅", "修理"),
 )
 """Words for the same sort of event, in both languages."""
+CHANGE_CUES = (
+    "moved", "shift", "push", "postpon", "reschedul", "delay", "bump", "slid", "slip", "defer", "put back", "forward",
+    "chang", "switch", "instead", "swap", "new ", "now", "exten", "cancel", "called off", "fell thr", "scrap", " off",
+    "happening", "going ahead", "taking place", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
+    "作废", "黄了",
+    "泡汤", "不办", "不开", "不去", "不搞", "不考", "不用去", "没戏", "不做", "不约",
+)  # fmt: skip
+"""A sentence without any moves nothing and calls nothing off."""
 MOVED = re.compile(
     r"\b(?:moved|shifted|pushed|pushing|postponed|rescheduled|delayed|bumped|bumping|slides?|slipped|slips"
     r"|deferred|put back"

@@ -452,7 +452,9 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     characters. Rules for English and Chinese extract the statements from the content: a subject, a relation and a value.
     Two statements contradict each other only when they have the same subject and the same relation with different
     values, or a value and its negation; similarity alone is never a contradiction. Questions, quotations, plans,
-    guesses, reports and the past yield no statements. "I" is the speaker of the memory, without one the user. English
+    guesses, reports and the past yield no statements. A statement that an event was moved or called off contradicts the
+    memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
+    included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
     and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
     are not valid now (Memory.valid_from, valid_to) are not compared. CaptureMemory, FlushMessages, AppendMemory and
     IngestDocument use MARK by default.
@@ -1171,7 +1173,9 @@ class Memory(_message.Message):
         (农历八月十五). Past dates, questions, suppositions, hearsay and ambiguous dates (3/5 in English) are ignored. Detection covers memories of kind FACT,
         PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not
         of origin TOOL or DOCUMENT; the setting reminders.detect turns it off. A detected reminder is removed together with
-        the sentence it was found in (Reminder.phrase); a given one stays until it is changed. UpdateMemory with an unset
+        the sentence it was found in (Reminder.phrase); a given one stays until it is changed. A memory that states that an
+        event was moved or called off ("the dentist moved to May 10th", "体检取消了") conflicts with the memory of the same
+        project that has the reminder of that event, when exactly one has: see ConflictPolicy. UpdateMemory with an unset
         reminder in its mask removes it; there is none then until other content is written. Unset: none.
         """
 
