@@ -16,7 +16,11 @@ from memsvc.domain.reminders import is_day, next_lunar_day
 from memsvc.text.ranking_cues import MONTHS, han_number, placed_dates
 
 _I = re.IGNORECASE
-_WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)}
+_WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)} | {
+    "tuseday": 1, "tuesaday": 1, "wensday": 2, "wednsday": 2, "wendesday": 2, "thrusday": 3, "thursady": 3, "firday": 4,
+    "saterday": 5, "satuday": 5,
+}  # fmt: skip
+"""With the spellings of those in a hurry."""
 _SHORT = {
     "mon": 0,
     "tue": 1,
@@ -100,6 +104,8 @@ _RELATIVE = re.compile(
     r"|(?P<eom>(?:by )?(?:month[- ]end|EOM))|(?P<eoy>(?:by )?(?:year[- ]end|EOY))"
     rf"|(?<!\ba )(?<!\bany )(?P<which>(?:this coming|this|next|coming)\s+)?(?P<weekday>{_DAY_NAME})(?! (?:week|last))"
     rf"|(?:(?P<which2>this coming|this|next|coming)|on|by|before|until|till|due|for)\s+(?P<weekday2>{_SHORT_NAME})"
+    rf"|(?<![/&+])(?P<weekday7>{_SHORT_NAME})(?= (?:morning|afternoon|evening|night|noon)\b)"
+    rf"|next week,? (?:on )?(?P<nextweek>{_DAY_NAME})|(?P<nextweek2>{_DAY_NAME}),? (?:of )?next week"
     rf"|(?<![/&+])(?P<weekday3>tues|thurs|thur|weds|fri)(?=[ ,.]*(?:at |@ ?)?\d)"
     rf"|(?:the )?{_NTH.format('monthday')} of (?P<month>next|this) month"
     rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
@@ -108,11 +114,11 @@ _RELATIVE = re.compile(
     rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
     rf"|(?<![上每一两半])(?<!上个)(?P<下>下下|下|这|本)?(?:个)?{_HAN_WEEK}(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
     rf"|(?P<月>下个?月|这个月|本月|这月)(?P<号>{_HAN_DAY})[日号號]"
-    rf"|(?:(?P<底年>\d{{4}})年)?(?P<底月>下个?|这个|本|{_HAN_DAY})?月[底末]|(?<!上个)(?<!去)(?P<年底>年[底末])",
+    rf"|(?:(?P<底年>\d{{4}})年)?(?P<底月>下个?|这个|本|{_HAN_DAY})?月(?:[底末]|的?最后一天)|(?<!上个)(?<!去)(?P<年底>年[底末])",
     _I,
 )
 _NTH_ALONE = re.compile(
-    rf"\b(?:(?:on|by|for|before|until|till|is|due|starting|from)\s+(?:the\s+)?|['’]s\s+the\s+|the\s+|,\s*){_NTH.format('day')}\b"
+    rf"\b(?:(?:on|by|for|before|until|till|is|due|starting|from|{_SHORT_NAME}|{_DAY_NAME})\s+(?:the\s+)?|['’]s\s+the\s+|the\s+|,\s*){_NTH.format('day')}\b"
     r"(?=\s*(?:\Z|[,.;:!?)–-]|(?:at|to|by|with|for|in|from|and|is|are|but|so|or|because|around|after|before|i|we|he|she"
     r"|they|you|my|our|the|please|pls|this|morning|afternoon|evening|btw|ok|\d)\b))",
     _I,
@@ -328,16 +334,21 @@ def _monthly_start(today: date, number: int) -> date | None:
 
 def _relative(match: re.Match[str], today: date) -> NamedDay | None:
     day = _off(match, today)
-    is_ahead = not (match["today"] or match["今"] or match["周"] or match["weekday"] or match["weekday2"])
+    is_ahead = not (
+        match["today"] or match["今"] or match["周"] or match["weekday"] or match["weekday2"] or match["weekday7"]
+    )
     is_ahead = is_ahead or _which(match) in {"next", "下", "下下", "coming", "this coming"}
     if day is None:
         return None
-    is_weekday = not is_ahead and bool(match["周"] or match["weekday"] or match["weekday2"])
+    is_weekday = not is_ahead and bool(match["周"] or match["weekday"] or match["weekday2"] or match["weekday7"])
     return replace(_exactly(*match.span(), day, is_ahead=is_ahead), is_weekday=is_weekday)
 
 
 def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a form each
-    if match["weekday"] or match["weekday2"] or match["weekday3"] or match["周"]:
+    if match["nextweek"] or match["nextweek2"]:
+        name = _WEEKDAYS[(match["nextweek"] or match["nextweek2"]).lower()]
+        return _off_days(today, _WEEK_DAYS + name - today.weekday())
+    if match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"] or match["周"]:
         return _weekday(match, today)
     if match["aweek"]:
         weeks = 2 if "two" in match["aweek"].lower() else 1
@@ -347,7 +358,7 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
         return _nth_weekday(match, today)
     if match["endofyear"] or match["eoy"] or match["年底"]:
         return date(today.year, _DECEMBER, _MONTH_DAYS)
-    if match["end"] or match["endmonth"] or match["eom"] or match[0].endswith(("月底", "月末")):
+    if match["end"] or match["endmonth"] or match["eom"] or match[0].endswith(("月底", "月末", "最后一天")):
         return _month_end(match, today)
     if number := match["monthday"] or match["monthday2"] or match["号"]:
         is_next = (match["month"] or match["month2"] or "").lower() == "next" or "下" in (match["月"] or "")
@@ -395,7 +406,8 @@ def _weekday_number(name: str | None, han: str | None) -> int:
 
 def _weekday(match: re.Match[str], today: date) -> date | None:
     """Return the day of a week that is named, on its own the next one."""
-    name = _weekday_number(match["weekday"] or match["weekday2"] or match["weekday3"], match["周"])
+    said = match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"]
+    name = _weekday_number(said, match["周"])
     which = _which(match)
     weeks = {"next": 1, "下": 1, "下下": 2, "这": 0, "本": 0, "this": 0}.get(which)
     if weeks is not None:

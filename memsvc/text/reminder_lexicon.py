@@ -44,7 +44,7 @@ DENIED = _any(
     r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|is over|was over|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
-    r"取消|作废|泡汤|黄了|不去|不用|不必|没人|没有|谁也没|不是|不会|不再|并非|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
+    r"取消|作废|泡汤|黄了|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|不会|不再|并非|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
 THOUGHT = _any(
@@ -70,20 +70,21 @@ TOLD = _any(
     r"|label) (?:\w+ )?(?:says"
     r"|said|reads|claims)\b",
     r"\b(?:dreamt|dreamed|dream) (?:that|about|of|i|we)\b|\bfor example\b|\be\.g\.|\bsay,? on\b",
-    r"听说|据说|传闻|听人说|谣传|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|人家说|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上|结局|开头|讲|演)|电视剧(?:里|中|上)"
+    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|人家说|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上|结局|开头|讲|演)|电视剧(?:里|中|上)"
     r"|剧里|剧中|片子里|故事|主角|主人公"
     r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
     r"|(?:隔壁|邻居|路人|别人|人家|网友|陌生人|楼上|楼下)",
 )
 """Hearsay, stories, examples: not of the user."""
 RELAYED = re.compile(
-    r"(?:\b(?:(?:my|our|the) )?(?:doctor|doc|dentist|physio|vet|boss|manager|landlord|landlady|teacher|school|bank"
+    r"(?:\b(?:(?:my|our|the) )?(?:doctor|doc|dentist|physio|vet|plumber|electrician|mechanic|builder|movers"
+    r"|boss|manager|landlord|landlady|teacher|school|bank"
     r"|garage|clinic"
     r"|hospital|lawyer|solicitor|accountant|hr|wife|husband|partner|mum|mom|dad|mother|father|sister|brother|plumber"
     r"|electrician|surgery|gp|council|agency|client|professor|tutor|coach|nurse|receptionist|office|they)"
     r" (?:just )?(?:said|says|told (?:me|us)|called(?: to say)?|confirmed|rang(?: to say)?|emailed|texted|wrote"
     r"|wants?|reminded (?:me|us))"
-    r"(?: that)?\b(?! (?:me|us|him|her|them) to remind))"
+    r"(?: that)?(?: (?:he|she|they|it)(?:[’']d| would| will))?\b(?! (?:me|us|him|her|them) to remind))"
     r"|(?:医生|大夫|老板|领导|老师|房东|客户|学校|银行|医院|经理|物业|律师|导师|公司|人事|我[妈爸老]\w{0,2})(?:刚才?)?(?:说|通知|让我|叫我|要求)",
     re.IGNORECASE,
 )
@@ -101,7 +102,7 @@ NOT_FOR_US = _any(
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
     r"|speech|toast)\b",
-    r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说吧|再聊|晚安|早安|快乐",
+    r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说(?=[吧。！，,\s]|\Z)|再聊|晚安|早安|快乐",
     r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算|查一?下|讲[一个]|画|列出|举例|造句)",
     r"(?:喜欢|讨厌|最爱|最恨|害怕)(?:过)?(?:周|星期)",
 )
@@ -112,6 +113,8 @@ ELSEWHERE = _any(
     r"|hanukkah|ramadan"
     r"|independence day|labor day|memorial day|mother['’]s day|father['’]s day|bank holiday)\s+(?:is|falls|will be"
     r"|comes)\b",
+    r"\bis (?:an? )?(?:public |bank |national )?holiday\b"
+    r"|是[^，。我\d一二三四五六七八九十]{1,8}(?:节|(?<![生念止工薪假末])日)(?=[，。！\s]|\Z)",
     r"发车|到站|营业|开门|关门|开馆|闭馆|开放时间|(?:节|元旦|除夕|国庆|冬至|清明)(?:是|就是|在)\W{0,2}",
 )
 """Opening hours, and what day a holiday is."""
@@ -150,7 +153,8 @@ QUESTION = _any(
 REQUEST = _any(
     r"\b(?:can|could|would|will) you (?:please |pls |kindly |also )?(?:remind|set|ping|nudge)\b"
     r"|\bwhy don['’]t you remind\b"
-    r"|\bmind reminding\b|\bwould you\W*\Z|(?:能|可以|能不能|可不可以|麻烦).{0,12}提醒"
+    r"|\bmind reminding\b|\b(?:like|want|need) you to (?:remind|ping|nudge)\b|\bwould you\W*\Z|(?:能"
+    r"|可以|能不能|可不可以|麻烦).{0,12}提醒"
 )
 """A question that is none."""
 
@@ -185,9 +189,11 @@ PAST = _any(
     r"|deadline|session|slot|shift"
     r"|dentist|doctor|check-?up|scan|trip|visit|date|demo|booking|reservation|surgery|viewing|match|game|race"
     r"|recital)s?\b)\w+",
-    r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|以前|之前(?:有|就|已|还|那)|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
+    r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|(?<!\x1f)以前|(?<!\x1f)之前(?:有|就|已|还|那)|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
     r"|(?<!别)(?<!不)(?<!要)(?<!会)(?<!再)过了|刚刚|刚才|已经(?!约|订|定|买|报|排|预|安排|挂)|已[于在]|(?:不|很|挺|真|太|还)好[看吃玩听喝]|早就|那会儿|当初|上次|上回"
-    r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|考完|做完|开完|办完|没赶上|迟到了|是(?:在|跟|和|从|坐|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
+    r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
+    r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
+    r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b",
     r"\b(?:went|is) (?:fine|well|great|ok(?:ay)?|badly|smoothly|over|done|behind)\b",
 )
 HAN_DONE = re.compile(
@@ -196,7 +202,7 @@ HAN_DONE = re.compile(
 )
 """What is done, but for what was booked for later; 别忘了 is no past."""
 HAN_SOON = re.compile(
-    r"(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|把[^，,。；;]{1,16}了|(?:记得|务必|必须|别|不要|不能"
+    r"(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|把[^，,。；;]{1,16}了|了[得要该]|(?:记得|务必|必须|别|不要|不能"
     r")[^，,。；;]{0,16}了"
 )
 """了 of what is about to be so: 要考试了, 快到期了, 明天就走了; or what is to be done: 把报销单交了."""
@@ -217,8 +223,8 @@ PLAINLY = _any(
 )
 """Before a day: a reminder, whatever the rest of the sentence."""
 YEARLY_AFTER = re.compile(
-    r"\A(?:st|nd|rd|th)?\s*(?:,|is|it's|it is|marks|:|-|–)?\s*(?:it's\s+|it is\s+)?"
-    r"(?:our|my|his|her|their|the|[\w.]+['’]s)"
+    r"\A(?:st|nd|rd|th)?\s*(?:=|,|is|it's|it is|marks|:|-|–)?\s*(?:it's\s+|it is\s+)?"
+    r"(?:our|my|his|her|their|the|[\w.]+['’]s|(?<==)|(?<== ))"
     rf"(?:\s+\w+(?:['’]s)?){{0,3}}\s+{_FEAST}\b(?!\s+(?:party|dinner|lunch|cake|drinks|bash|trip|gift|present|do))",
     re.IGNORECASE,
 )
