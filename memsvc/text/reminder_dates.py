@@ -45,6 +45,8 @@ _FORTNIGHT = 14
 _HALF_MONTH = 15
 _HOURS, _NOON, _MINUTES, _DECEMBER = 24, 12, 60, 12
 _MONTH_DAYS = 31
+_AHEAD_MONTHS = 9
+"""A month that is farther ahead is taken as one of the last."""
 _FRIENDLY_HOURS = 6
 """An hour up to this without a part of the day is as likely of the afternoon."""
 
@@ -112,13 +114,16 @@ _RELATIVE = re.compile(
     r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
     rf"(?:过|再过)?(?P<后>半|{_HAN_NUMBER}|俩)(?P<量>天|日|个?(?:周|星期|礼拜|月)|年)[之以]?后"
     rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
-    rf"|(?<![上每一两半])(?<!上个)(?P<下>下下|下|这|本)?(?:个)?{_HAN_WEEK}(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
+    rf"|(?<![上每一两半])(?<!上个)(?P<下>下下|下|这"
+    rf"|本)?(?:个)?{_HAN_WEEK}(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
     rf"|(?P<月>下个?月|这个月|本月|这月)(?P<号>{_HAN_DAY})[日号號]"
-    rf"|(?:(?P<底年>\d{{4}})年)?(?P<底月>下个?|这个|本|{_HAN_DAY})?月(?:[底末]|的?最后一天)|(?<!上个)(?<!去)(?P<年底>年[底末])",
+    rf"|(?:(?P<底年>\d{{4}})年)?(?P<底月>下个?|这个|本|{_HAN_DAY})?月(?:[底末]|的?最后一天)"
+    rf"|(?<!上个)(?<!去)(?P<年底>年[底末])",
     _I,
 )
 _NTH_ALONE = re.compile(
-    rf"\b(?:(?:on|by|for|before|until|till|is|due|starting|from|{_SHORT_NAME}|{_DAY_NAME})\s+(?:the\s+)?|['’]s\s+the\s+|the\s+|,\s*){_NTH.format('day')}\b"
+    rf"\b(?:(?:on|by|for|before|until|till|is|due|starting|from|{_SHORT_NAME}|{_DAY_NAME})\s+(?:the\s+)?"
+    rf"|['’]s\s+the\s+|the\s+|,\s*){_NTH.format('day')}\b"
     r"(?=\s*(?:\Z|[,.;:!?)–-]|(?:at|to|by|with|for|in|from|and|is|are|but|so|or|because|around|after|before|i|we|he|she"
     r"|they|you|my|our|the|please|pls|this|morning|afternoon|evening|btw|ok|\d)\b))",
     _I,
@@ -132,8 +137,10 @@ _HAN_SHORT = re.compile(
 _SLASHED = re.compile(r"(?<![\d/.A-Za-z])(?P<one>\d{1,2})/(?P<other>\d{1,2})(?:/(?P<year>\d{4}|\d{2}))?(?![\d/%])")
 _UNCLEAR_SLASH = (24, 7)
 _LUNAR = re.compile(
-    r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?P<month>正|冬|腊|十[一二]|1[0-2]|[1-9]|[一二三四五六七八九十])月"
-    r"(?P<day>初[一二三四五六七八九十]|廿[一二三四五六七八九]?|二十[一二三四五六七八九]?|十[一二三四五六七八九]?|三十|[12][0-9]|30|[1-9])"
+    r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?P<month>正|冬|腊|十[一二]|1[0-2]"
+    r"|[1-9]|[一二三四五六七八九十])月"
+    r"(?P<day>初[一二三四五六七八九十]|廿[一二三四五六七八九]?|二十[一二三四五六七八九]?"
+    r"|十[一二三四五六七八九]?|三十|[12][0-9]|30|[1-9])"
     r"[日号號]?"
 )
 _LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|\blunar\b", _I)
@@ -441,7 +448,10 @@ def _month_end(match: re.Match[str], today: date) -> date | None:
     if year and month:
         number = year * _DECEMBER + month - 1
     elif month:
-        number += (month - today.month) % _DECEMBER
+        ahead = (month - today.month) % _DECEMBER
+        if ahead > _AHEAD_MONTHS:
+            return None
+        number += ahead
     elif said.startswith(("next", "下")):
         number += 1
     return _end_of(number)

@@ -27,9 +27,12 @@ HYPOTHETICAL = _any(
     r"\b(?:might|maybe|perhaps|probably|possibly|not sure|unsure|no idea (?:if|whether|when|what day)|i think"
     r"|i guess|thinking (?:of|about)|i hope"
     r"|hopefully|hoping|tempted|fancy|ideally|or so|around|roughly|some ?time|at some point|one day|some day|someday"
-    r"|sooner or later|tentative(?:ly)?|what if|as if|(?:you|one|people|anyone|they) can|feels?|feeling)\b",
-    r"假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约|说不定|不一定|估计|左右|看情况"
-    r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日|早晚要",
+    r"|sooner or later|tentative(?:ly)?|what if|as if|do something|['’]d rather|glad|relieved|(?:you|one"
+    r"|people|anyone|they) can|feels?|feeling)\b",
+    r"假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
+    r"|说不定|不一定|估计|左右|看情况"
+    r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日"
+    r"|早晚要|再不|下[次回]再",
 )
 """Supposed, wished, or in doubt."""
 CONDITION = re.compile(
@@ -41,16 +44,24 @@ DENIED = _any(
     r"\b(?:not|isn['’]?t|aren['’]?t|won['’]?t|wasn['’]?t|doesn['’]?t|don['’]?t have|no longer|never|nothing|cannot"
     r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
     r"|practice)\w*)\b",
-    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|is over|was over|over and done"
+    r"\b(?:don|doesn|didn|won|aren|isn|haven|hasn)['’]?t\b(?! (?:be late|miss|let|want to miss))[^\x1f]*\x1f",
+    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
-    r"取消|作废|泡汤|黄了|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|不会|不再|并非|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
+    r"取消|作废|泡汤|黄了|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
+    r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
 THOUGHT = _any(
     r"\b(?:thought|used to|supposedly|allegedly|daily|every ?day|every (?:morning|evening|night)|each day)\b",
     r"以为|每天|每日|天天|曾经|没人提醒|谁也没提醒|没提醒|[他她](?:们)?(?:让|叫)我")  # fmt: skip
 TOLD = _any(
+    r"\bsome (?:\w+ )?(?:guy|man|woman|kid|girl|boy|dude|person|student|stranger|colleague|co-?worker"
+    r"|neighbou?r|customer)s?\b"
+    r"|\A\W*an? (?:guy|man|woman|kid|girl|boy|dude|colleague|co-?worker|neighbou?r|customer|stranger"
+    r"|friend of a friend)\b",
+    r"\b(?:horoscope|prophecy|fun fact|did you know|trivia)\b|说[他她]|的说法|假的|谣|有个(?:朋友|同事|人"
+    r"|同学|网友|客户)",
     r"\b(?:he|she|they|somebody|someone|everyone|everybody|people|(?:some|a|this|that|the) (?:guy|man|woman|girl|boy"
     r"|lady|bloke"
     r"|dude|kid|stranger|person|friend of a friend|customer|passenger|character|hero(?:ine)?|narrator|author"
@@ -70,9 +81,12 @@ TOLD = _any(
     r"|label) (?:\w+ )?(?:says"
     r"|said|reads|claims)\b",
     r"\b(?:dreamt|dreamed|dream) (?:that|about|of|i|we)\b|\bfor example\b|\be\.g\.|\bsay,? on\b",
-    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|人家说|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上|结局|开头|讲|演)|电视剧(?:里|中|上)"
+    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传"
+    r"|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|人家说|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上"
+    r"|结局|开头|讲|演)|电视剧(?:里|中|上)"
     r"|剧里|剧中|片子里|故事|主角|主人公"
-    r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
+    r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
+    r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
     r"|(?:隔壁|邻居|路人|别人|人家|网友|陌生人|楼上|楼下)",
 )
 """Hearsay, stories, examples: not of the user."""
@@ -85,7 +99,8 @@ RELAYED = re.compile(
     r" (?:just )?(?:said|says|told (?:me|us)|called(?: to say)?|confirmed|rang(?: to say)?|emailed|texted|wrote"
     r"|wants?|reminded (?:me|us))"
     r"(?: that)?(?: (?:he|she|they|it)(?:[’']d| would| will))?\b(?! (?:me|us|him|her|them) to remind))"
-    r"|(?:医生|大夫|老板|领导|老师|房东|客户|学校|银行|医院|经理|物业|律师|导师|公司|人事|我[妈爸老]\w{0,2})(?:刚才?)?(?:说|通知|让我|叫我|要求)",
+    r"|(?:医生|大夫|老板|领导|老师|房东|客户|学校|银行|医院|经理|物业|律师|导师|公司|人事"
+    r"|我[妈爸老]\w{0,2})(?:刚才?)?(?:说|通知|让我|叫我|要求)",
     re.IGNORECASE,
 )
 """News for the user from those who set dates for them; what follows is read by itself."""
@@ -93,7 +108,8 @@ NOT_FOR_US = _any(
     r"\b(?:rain|rains|raining|rainy|snow|snows|snowing|sunny|cloudy|weather|forecast|degrees|heatwave|storm|foggy)\b",
     r"\b(?:see|catch|talk to|speak to|meet) (?:you|ya)\b|\b(?:cya|good ?night|have a (?:nice|good|great|lovely))\b",
     r"\b(?:i|we) (?:love|hate|like|prefer|enjoy|dread) (?:\w+ )?(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
-    r"\bhappy (?:friday|monday|new year|birthday)\b|\b(?:black|good|casual|cyber|ash) (?:friday|monday|wednesday)\b",
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day again\b|\bhappy (?:friday|monday|new year|birthday)\b"
+    r"|\b(?:black|good|casual|cyber|ash) (?:friday|monday|wednesday)\b",
     r"\b(?:free|available|busy|around|bored|tired|off) (?:on|this|next|tomorrow)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
     r"|compute|generate"
@@ -102,8 +118,10 @@ NOT_FOR_US = _any(
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
     r"|speech|toast)\b",
-    r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说(?=[吧。！，,\s]|\Z)|再聊|晚安|早安|快乐",
-    r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算|查一?下|讲[一个]|画|列出|举例|造句)",
+    r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说(?=[吧。！，,\s]"
+    r"|\Z)|再聊|晚安|早安|快乐|\bask me again\b|\bwe(?:[’']ll| will) see\b|又是(?:周|星期)|又到(?:周|星期)",
+    r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算"
+    r"|查一?下|讲[一个]|画|列出|举例|造句)",
     r"(?:喜欢|讨厌|最爱|最恨|害怕)(?:过)?(?:周|星期)",
 )
 """Weather, farewells, tastes, and work for the assistant."""
@@ -115,6 +133,8 @@ ELSEWHERE = _any(
     r"|comes)\b",
     r"\bis (?:an? )?(?:public |bank |national )?holiday\b"
     r"|是[^，。我\d一二三四五六七八九十]{1,8}(?:节|(?<![生念止工薪假末])日)(?=[，。！\s]|\Z)",
+    r"\bis (?!the day )(?:[A-Za-z]+ ){1,3}day\b(?! off)|(?:是|[号日])\s*(?:儿童|母亲|父亲|端午|中秋|国庆|劳动|情人|圣诞"
+    r"|教师|植树|妇女|愚人|清明|重阳|元宵)节(?=[。！\s]|\Z)",
     r"发车|到站|营业|开门|关门|开馆|闭馆|开放时间|(?:节|元旦|除夕|国庆|冬至|清明)(?:是|就是|在)\W{0,2}",
 )
 """Opening hours, and what day a holiday is."""
@@ -122,7 +142,8 @@ ELSEWHERE = _any(
 _NO = r"\b(?:\w+n['’]t|dont|neednt|cannot|never|not|no need|stop)\b(?!\s+you\b(?!\s+dare))"
 _UP_TO = r"(?:(?!\b(?:forget|fail|hesitate|mind|remember|miss|so|but)\b)[^,.;:!?–—]){0,60}?"
 _HAN_NO = (
-    r"(?:(?<![特分个区告级性类差识离送辨])别(?![人的处])|不要(?!紧)|不用|不必|不需|不须|[无毋][需须]|没有?必要|用不着|犯不着|勿|甭"
+    r"(?:(?<![特分个区告级性类差识离送辨])别(?![人的处])|不要(?!紧)|不用|不必|不需|不须|[无毋][需须]"
+    r"|没有?必要|用不着|犯不着|勿|甭"
     r"|不许|不准|停止|不再|不(?:想|希望|愿意?)(?=[让要你您被再])|不会?(?=提醒))"
 )
 _HAN_UP_TO = r"(?:(?!忘|提醒)(?:[^，。,；;！!？?、：:]|[：:](?=[0-9]))){0,30}"
@@ -139,7 +160,8 @@ ALLOWED_NOT = _any(
 )
 """Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
 QUESTION = _any(
-    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是|有没有|要不要|能不能|会不会|来着|好不好"
+    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
+    r"|有没有|要不要|能不能|会不会|来着|好不好"
     r"|行不行|星期几|周几|谁",
     r"\b(?:when(?! to\b)|what(?! to\b)|which(?! (?:is|was|means|gives|leaves))|who['’]s|why|where)\b",
     r"\A\W*(?:(?:so|and|but|hey|hi|ok(?:ay)?|well|wait|um+|hmm+)\W+)*(?:is|are|am|was|were|do|does|did|can|could"
@@ -159,9 +181,11 @@ REQUEST = _any(
 """A question that is none."""
 
 _IRREGULAR = _words(
-    "went came saw ate gave took made met held spent threw bought brought told said thought found left lost paid"
-    " sent won wrote felt forgot kept knew ran sat slept spoke stood taught wore began became broke built chose drove"
-    " fell flew"
+    "went came saw ate gave took made met held spent threw bought brought told said thought found left lost"
+    " paid sent won wrote felt forgot kept knew ran sat slept spoke stood taught wore began became broke built"
+    " chose drove fell flew woke grew drank swam sang hid dug fought caught froze shook stole tore threw drew"
+    " rode rose struck swore swept wept bent bit blew crept dealt dreamt fed fled hung laid learnt lent lit"
+    " meant sank sold sought stung understood quit"
 )
 _NO_PAST = _words(
     "need indeed feed speed seed scheduled planned booked supposed required expected invited wed red med bed shed weed"
@@ -189,12 +213,15 @@ PAST = _any(
     r"|deadline|session|slot|shift"
     r"|dentist|doctor|check-?up|scan|trip|visit|date|demo|booking|reservation|surgery|viewing|match|game|race"
     r"|recital)s?\b)\w+",
-    r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|(?<!\x1f)以前|(?<!\x1f)之前(?:有|就|已|还|那)|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
-    r"|(?<!别)(?<!不)(?<!要)(?<!会)(?<!再)过了|刚刚|刚才|已经(?!约|订|定|买|报|排|预|安排|挂)|已[于在]|(?:不|很|挺|真|太|还)好[看吃玩听喝]|早就|那会儿|当初|上次|上回"
-    r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
+    r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|(?<!\x1f)以前|(?<!\x1f)之前(?:有|就|已|还|那)"
+    r"|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
+    r"|(?<!别)(?<!不)(?<!要)(?<!会)(?<!再)过了|刚刚|刚才|已经(?!约|订|定|买|报|排|预|安排|挂)|已[于在]|(?:不"
+    r"|很|挺|真|太|还)好[看吃玩听喝]|早就|那会儿|当初|上次|上回"
+    r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐"
+    r"|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
     r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b",
-    r"\b(?:went|is) (?:fine|well|great|ok(?:ay)?|badly|smoothly|over|done|behind)\b",
+    r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b",
 )
 HAN_DONE = re.compile(
     r"(?<!忘)(?<!错过)(?<!迟到)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
@@ -202,7 +229,8 @@ HAN_DONE = re.compile(
 )
 """What is done, but for what was booked for later; 别忘了 is no past."""
 HAN_SOON = re.compile(
-    r"(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|把[^，,。；;]{1,16}了|了[得要该]|(?:记得|务必|必须|别|不要|不能"
+    r"(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|(?:前|底|要|得|快"
+    r"|[必务][须必])[^，,。；;]{0,10}把[^，,。；;]{1,16}了|了[得要该]|(?:记得|务必|必须|别|不要|不能"
     r")[^，,。；;]{0,16}了"
 )
 """了 of what is about to be so: 要考试了, 快到期了, 明天就走了; or what is to be done: 把报销单交了."""
@@ -219,7 +247,8 @@ YEARLY_BEFORE = _any(
 )
 """Before a day: it is a birthday or an anniversary."""
 PLAINLY = _any(
-    r"(?:\bis|falls|comes|['’]s|是|[:=：])\s*(?:up\s*)?(?:on\s*)?(?:the\s*)?(?:每年的?)?\s*\Z|生于\s*\Z|(?:day|anniv)\s*\Z"
+    r"(?:\bis|falls|comes|['’]s|是|[:=：])\s*(?:up\s*)?(?:on\s*)?(?:the\s*)?(?:每年的?)?\s*\Z|生于\s*\Z|(?:day"
+    r"|anniv)\s*\Z"
 )
 """Before a day: a reminder, whatever the rest of the sentence."""
 YEARLY_AFTER = re.compile(
@@ -266,13 +295,15 @@ FOREIGN = re.compile(
 """Not one of the user's people: "the hero", or a person with a family name."""
 HAN_BORN_AFTER = re.compile(r"\A\s*(?:那天)?(?:出生|生的|生(?=[，。,！\s]|\Z)|生人|诞生|落地)")
 HAN_BIRTH_OF = re.compile(
-    r"(?:爸爸?|妈妈?|爹|娘|爷爷?|奶奶?|外公|外婆|姥姥|姥爷|哥哥?|姐姐?|弟弟?|妹妹?|儿子|女儿|孩子|宝宝|老婆|老公|媳妇|先生|太太|妻子|丈夫|闺女|我|他|她|闺蜜|娃|男友|女友"
+    r"(?:爸爸?|妈妈?|爹|娘|爷爷?|奶奶?|外公|外婆|姥姥|姥爷|哥哥?|姐姐?|弟弟?|妹妹?|儿子|女儿|孩子|宝宝|老婆"
+    r"|老公|媳妇|先生|太太|妻子|丈夫|闺女|我|他|她|闺蜜|娃|男友|女友"
     r"|对象)是?\s*\Z"
 )
 HAN_OF_YEAR = re.compile(r"\A\s*的(?:人)?(?=[，。,！\s]|\Z|属)")
 """爸爸1958年8月2号的: born then."""
 HAN_WED_AFTER = re.compile(
-    r"\A\s*(?:那天)?(?:在\w{1,6})?(?P<how>结的婚|领的证|登的记|结婚的|领证的|登记的|成的家|结婚了|领证了|结了婚|领了证|登记结婚|结婚|领证|在一起的)"
+    r"\A\s*(?:那天)?(?:在\w{1,6})?(?P<how>结的婚|领的证|登的记|结婚的|领证的|登记的|成的家|结婚了|领证了"
+    r"|结了婚|领了证|登记结婚|结婚|领证|在一起的)"
 )
 HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
 EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|年年")
@@ -300,7 +331,8 @@ STRONG = _any(
     r"|meeting"
     r"|presentation|dentist|physio|vet|mot|visa|lecture|rehearsal|recital|viewing|delivery|wedding|funeral|concert"
     r"|gig)\b",
-    r"\bdue\b|截止|到期|预约|约了|考试|面试|航班|体检|手术|复诊|复查|答辩|DDL|ddl|开会|会议|交房租|家长会|演唱会|婚礼|看牙|拔牙|打疫苗|年检",
+    r"\bdue\b|截止|到期|预约|约了|考试|面试|航班|体检|手术|复诊|复查|答辩|DDL|ddl|开会|会议|交房租|家长会"
+    r"|演唱会|婚礼|看牙|拔牙|打疫苗|年检",
 )
 """A deadline, an appointment."""
 MUST = _any(
@@ -311,7 +343,8 @@ CLOCK = _any(
     r"\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\bat (?:\d{1,2}|noon|half)\b|[点點](?!外卖|菜|单|击|赞|评)"
 )
 OF_ANOTHER = re.compile(
-    r"\A\s*的(?:邮件|信|账单|报告|照片|记录|纪要|笔记|消息|文件|版本|日记|日志|新闻|数据|洪水|事|聊天|帖子|文章|视频|录音|合影|通知|票据|发票|收据|报纸)"
+    r"\A\s*的(?:邮件|信|账单|报告|照片|记录|纪要|笔记|消息|文件|版本|日记|日志|新闻|数据|洪水|事|聊天|帖子"
+    r"|文章|视频|录音|合影|通知|票据|发票|收据|报纸)"
 )
 DATED = _any(
     r"\b(?:of|dated|since|after|as of|(?:email|mail|letter|notes|photo|photos|picture|report|invoice|version|post"
@@ -332,11 +365,13 @@ DELIMITER = re.compile(
     re.IGNORECASE,
 )
 QUOTED = re.compile(
-    r"\"[^\"]{2,120}\"|“[^”]{2,120}”|「[^」]{2,120}」|『[^』]{2,120}』|《[^》]{1,60}》|(?<!\w)'[^']{8,120}'(?!\w)|`[^`]{2,120}`"
+    r"\"[^\"]{2,120}\"|“[^”]{2,120}”|「[^」]{2,120}」|『[^』]{2,120}』|《[^》]{1,60}》"
+    r"|(?<!\w)'[^']{8,120}'(?!\w)|`[^`]{2,120}`"
 )
 FILLER = re.compile(
     r"\b(?:on|by|at|the|is|it|it's|in|for|before|until|till|this|next|to|and|ok|btw|hey|hi|that|a|an|of|pm|am|yes"
-    r"|really|first|one|around|ie|i\.e)\b|[\d\W_]+|也就是|就是|也|那天|是|在|的|就|算|吧|点|半|晚上|早上|上午|下午|中午|今年|明年",
+    r"|really|first|one|around|ie|i\.e)\b|[\d\W_]+|也就是|就是|也|那天|是|在|的|就|算|吧|点|半|晚上|早上|上午"
+    r"|下午|中午|今年|明年",
     re.IGNORECASE,
 )
 """Words that say nothing of what a day is about."""
@@ -358,7 +393,7 @@ MOVED_TO = re.compile(
 MOVED_TO_DAY = re.compile(rf"(?:{MOVED_TO.pattern})\s*(?:the\s+)?{DAY}", re.IGNORECASE)
 TIMETABLE = _any(
     r"\b(?:they|people|everyone|train|bus|ferry|shop|store|museum|library|market|show|episode|newsletter|column)s?\b"
-    r"|火车|班车|高铁|商店|博物馆|超市"
+    r"|(?:剧|番|节目|综艺|公众号|专栏|栏目)|更新|火车|班车|高铁|商店|博物馆|超市"
 )
 OWN = _any(r"\b(?:i|we|my|our|me|us)\b|我|咱")
 HAN_CANCELLED = _any(r"\b(?:cancell?ed|called off)\b|取消了")
@@ -456,7 +491,8 @@ PEOPLE = _any(
     r"\b(?P<en>mum|mom|mother|dad|father|wife|husband|son|daughter|sister|brother|grandma|grandpa|gran|granny"
     r"|aunt|uncle|boss|kids?"
     r"|dog|cat|rabbit|(?-i:[A-Z][a-z]+)(?=['’]s\b))",
-    r"(?P<zh>妈妈?|爸爸?|老婆|老公|儿子|女儿|闺女|姐姐?|妹妹?|哥哥?|弟弟?|爷爷|奶奶|外公|外婆|姥姥|姥爷|孩子|娃|猫|狗|老板|老伴)",
+    r"(?P<zh>妈妈?|爸爸?|老婆|老公|儿子|女儿|闺女|姐姐?|妹妹?|哥哥?|弟弟?|爷爷|奶奶|外公|外婆|姥姥|姥爷|孩子"
+    r"|娃|猫|狗|老板|老伴)",
 )
 WEAK_WORDS = frozenset(
     _words("""
