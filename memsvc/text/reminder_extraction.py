@@ -24,6 +24,8 @@ MOST_CHARS = 2_000
 PHRASE_CHARS = 500
 _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
+_MOST_DAYS = 8
+"""A sentence that names more is a table."""
 _LEAST_CHARS = 2
 """A clause that says less beside its day is read with its neighbours."""
 
@@ -51,7 +53,7 @@ def still_mentions(reminder: Reminder, text: str) -> bool:
 def _in_sentence(sentence: str, today: date) -> Reminder | None:
     said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
     days = _without_echoes(named_days(said, today), today)
-    if not days or not any(one.is_clear for one in days) or _is_void(said):
+    if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or _is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
     feasts = (feast for named in clear if (feast := _feast(said, named, today)) is not None)

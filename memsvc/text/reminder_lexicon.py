@@ -201,11 +201,10 @@ PAST = _any(
     r"|\blast (?:week|weekend|month|year|night|time|summer|winter|spring|autumn|fall|christmas|(?:mon|tues|wednes"
     r"|thurs|fri|satur"
     r"|sun)day)\b(?! (?:of|in)\b)",
-    rf"(?!\w+[^,;\x1f]{{0,40}}\b(?:to|until|till|for"
-    rf"|by)\s+(?:the\s+)?\x1f)(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bare )(?<!['’]s )(?<!['’]re )"
-    r"(?<!\bgets )(?<!\bget )(?<!\bgetting )"
-    rf"(?<!\bbeing )(?<!\bhave )(?<!\bhas )(?<!['’]ve )(?<!\bto be )(?<!\bgotta )"
-    rf"\b(?!(?:{_NO_PAST})\b)[a-z]{{2,}}ed\b(?!-)",
+    rf"\b(?=[a-z]{{2,}}ed\b(?!-))(?!(?:{_NO_PAST})\b)"
+    rf"(?![a-z]+[^,;{DAY}]{{0,40}}\b(?:to|until|till|for|by)\s+(?:the\s+)?{DAY})"
+    r"(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bare )(?<!['’]s )(?<!['’]re )(?<!\bgets )(?<!\bget )(?<!\bgetting )"
+    r"(?<!\bbeing )(?<!\bhave )(?<!\bhas )(?<!['’]ve )(?<!\bto be )(?<!\bgotta )[a-z]+ed\b",
     rf"(?<![’\']ve )(?<!\bhave )(?<!\bhas )(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bget )\b(?:{_IRREGULAR})\b",
     r"(?<![’']ve )(?<!\bhave )(?<!\bhas )(?<![’']s )\bgot (?!(?:till|until|to|tickets"
     r"|\d+)\b)(?!\w+ed\b)(?!(?:\w+ ){1,4}(?:appointment"
