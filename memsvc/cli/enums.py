@@ -57,6 +57,14 @@ class ContextSection(_Hyphenated):
     EVIDENCE = auto()
 
 
+class Recurrence(_Hyphenated):
+    """Recurrence of a reminder."""
+
+    YEAR = auto()
+    MONTH = auto()
+    WEEK = auto()
+
+
 class OnDuplicate(_Hyphenated):
     """Action when equal content is stored."""
 

@@ -12,7 +12,7 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
-from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
+from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin, Recurrence
 from memsvc.cli.errors import CommandError
 from memsvc.cli.moments import moment_option
 from memsvc.cli.offline import restore_backup
@@ -47,6 +47,7 @@ def add(  # noqa: PLR0913 - an option each
     valid_from: Annotated[datetime | None, moment_option("When it begins to be true, local time.")] = None,
     valid_to: Annotated[datetime | None, moment_option("When it ceases to be true, local time.")] = None,
     remind: Annotated[str, typer.Option(help="Day of a reminder: 2027-05-08, tomorrow; 05-08 every year.")] = "",
+    every: Annotated[Recurrence | None, typer.Option(help="The reminder recurs from that day on.")] = None,
     conversation: options.Conversation = "",
     on_duplicate: Annotated[
         OnDuplicate, typer.Option(help="Action for content that exists already.")
@@ -70,7 +71,7 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("request_types.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    fields |= _times(when, valid_from, valid_to) | reminder_field(remind)
+    fields |= _times(when, valid_from, valid_to) | reminder_field(remind, every)
     with session.client(conversation=conversation) as client:
         reply = client.create(
             given_text(content),

@@ -10,7 +10,7 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
-from memsvc.cli.enums import Slot
+from memsvc.cli.enums import Recurrence, Slot
 from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.moments import moment_option, parse_day
 from memsvc.cli.options import in_utc
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 WIDTH = 80
+_RECURRENCES: dict[Recurrence, request_types.Recurrence] = {
+    Recurrence.YEAR: "YEARLY", Recurrence.MONTH: "MONTHLY", Recurrence.WEEK: "WEEKLY"
+}  # fmt: skip
+_EVERY = {2: Recurrence.YEAR, 3: Recurrence.MONTH, 4: Recurrence.WEEK}
+"""By the numbers of ReminderRecurrence: the messages take long to import."""
 app = typer.Typer(help="List due reminders and acknowledge them.", no_args_is_help=True)
 
 Zone = Annotated[str, typer.Option("--zone", help="Time zone of the user, such as Asia/Shanghai.")]
@@ -37,6 +42,9 @@ def list_reminders(  # noqa: PLR0913 - an option each
     slot: SlotOption = None,
     at: Annotated[datetime | None, moment_option("As of then, local time.  [default: now]")] = None,
     overdue_days: Annotated[int, typer.Option(min=0, max=365, help="Days to include overdue reminders.")] = 7,
+    days_ahead: Annotated[
+        int, typer.Option(min=0, max=366, help="Days ahead to include reminders that come due later.")
+    ] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 100,
     conversation: options.Conversation = "",
 ) -> None:
@@ -47,6 +55,7 @@ def list_reminders(  # noqa: PLR0913 - an option each
             time_zone=zone,
             slot=_name(slot),
             overdue_days=overdue_days,
+            days_ahead=days_ahead,
             page_size=min(limit, 1_000),
         )
         found = list(islice(due, limit))
@@ -88,26 +97,40 @@ def ack(
         write(f"{reply.memory.id} acknowledged")
 
 
-def reminder_field(day: str) -> NewMemory:
+def reminder_field(day: str, every: Recurrence | None) -> NewMemory:
     """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
 
     Raises:
-        typer.BadParameter: It names no day.
+        typer.BadParameter: It names no day, or one without a year for a reminder of every month or week.
     """
     if not day:
+        if every is not None:
+            message = "needs --remind."
+            raise typer.BadParameter(message, param_hint="--every")
         return {}
     when, time = parse_day(day, "--remind")
-    return {"reminder": {"date": when} if time is None else {"date": when, "time": time}}
+    if isinstance(when, tuple) and every not in {None, Recurrence.YEAR}:
+        message = f"{day!r} has no year, which a reminder of every {every} needs as its first day; give YYYY-MM-DD."
+        raise typer.BadParameter(message, param_hint="--remind")
+    reminder: request_types.ReminderFields = {"date": when}
+    if time is not None:
+        reminder["time"] = time
+    if every is not None:
+        reminder["recurrence"] = _RECURRENCES[every]
+    return {"reminder": reminder}
 
 
 def shown_reminder(memory: types_pb.Memory) -> str:
     """Return the day of a memory's reminder, or nothing."""
     if not memory.HasField("reminder"):
         return ""
-    day = memory.reminder.date
-    is_yearly = memory.reminder.recurrence == 2  # noqa: PLR2004 - REMINDER_RECURRENCE_YEARLY
+    day, every = memory.reminder.date, _EVERY.get(memory.reminder.recurrence)
     shown = f"{day.month:02}-{day.day:02}"
-    return f"{shown} every year" if is_yearly else f"{day.year}-{shown}"
+    if memory.reminder.lunar:
+        return f"{day.year}-{shown} every year (lunar)"
+    if every is Recurrence.YEAR:
+        return f"{shown} every year"
+    return f"{day.year}-{shown}" if every is None else f"{day.year}-{shown} every {every}"
 
 
 def _occurrence(text: str) -> date:

@@ -242,19 +242,21 @@ class AdminMethods(ScopedMethods):
             request.month = month
         return await self._remote.unary(self._remote.lifecycle.SummarizePeriod, request, timeout)
 
-    async def due_reminders(
+    async def due_reminders(  # noqa: PLR0913 - a field of the request each
         self,
         *,
         time: datetime | None = None,
         time_zone: str = "",
         slot: Slot | None = None,
         overdue_days: int | None = None,
+        days_ahead: int = 0,
         page_size: int = 0,
         timeout: float | None = None,
     ) -> AsyncGenerator[lifecycle_pb.DueReminder, None]:
         """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
 
-        They come again until they are acknowledged. The timeout holds for each page.
+        With *days_ahead* also those that come due within so many days, the earliest first. They come again until they
+        are acknowledged. The timeout holds for each page.
         """
         request = lifecycle_pb.ListDueRemindersRequest(
             scope=self.scope,
@@ -262,6 +264,7 @@ class AdminMethods(ScopedMethods):
             time_zone=time_zone,
             slot=to_proto.named("slot", slot),
             overdue_days=overdue_days,
+            days_ahead=days_ahead,
             page_size=page_size,
         )
         while True:

@@ -43,7 +43,7 @@ Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_
 CitationStyle = Literal["HANDLE", "MEMORY_ID"]
 Index = Literal["VECTORS", "LEXICAL"]
 Slot = Literal["MORNING", "AFTERNOON"]
-Recurrence = Literal["NONE", "YEARLY"]
+Recurrence = Literal["NONE", "YEARLY", "MONTHLY", "WEEKLY"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
 MaintenanceStep = Literal["EXPIRE", "PROMOTE", "ARCHIVE", "COMPACT", "CONSOLIDATE"]
 
@@ -61,7 +61,8 @@ class AsOf(TypedDict, total=False):
 class ReminderFields(TypedDict, total=False):
     """The reminder of a memory, as Reminder in reminder.proto.
 
-    The date is a day, or a month and a day of every year; a day that is to come every year needs the recurrence YEARLY.
+    The date is a day, or a month and a day of every year; a day that is to come every year, month or week needs the
+    recurrence YEARLY, MONTHLY or WEEKLY; *lunar* makes a yearly one recur by the Chinese lunisolar calendar.
     """
 
     date: Required[date | tuple[int, int]]
@@ -69,6 +70,7 @@ class ReminderFields(TypedDict, total=False):
     recurrence: Recurrence
     time_zone: str
     slot: Slot
+    lunar: bool
 
 
 class MemoryFields(TypedDict, total=False):

@@ -186,6 +186,7 @@ def _reminder(fields: ReminderFields | None) -> types_pb.Reminder | None:
         recurrence=named("recurrence", fields.get("recurrence")),
         time_zone=fields.get("time_zone", ""),
         slot=named("slot", fields.get("slot")),
+        lunar=fields.get("lunar", False),
     )
 
 

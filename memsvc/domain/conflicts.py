@@ -10,6 +10,8 @@ from memsvc.domain.memory import Memory, Status
 
 WEEKDAY, WEEKLY = "weekday", "weekly"
 """The sorts of parts that name a day of the week, and say that every week is meant."""
+SCHEDULE = "schedule"
+"""The sort of a part that names the day of an event, or that the event was called off."""
 POLE = "pole"
 """The sort of a part that names one of several opposites: their number, and the word after a colon, as in "0:brief"."""
 

@@ -70,6 +70,8 @@ TOKEN_LIMIT_MAX = 10_000_000
 KEEP_ROUNDS_MAX = 100
 OVERDUE_DAYS = 365
 """Maximum number of days for which an unacknowledged reminder is listed."""
+DAYS_AHEAD = 366
+"""Maximum number of days after the present one whose reminders are listed."""
 VIOLATIONS = 50
 """How many violations a reply names: more would not fit the 8 KiB of gRPC trailers."""
 HEARTBEAT_MIN_SECONDS = 1

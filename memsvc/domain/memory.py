@@ -239,10 +239,12 @@ class Slot(StrEnum):
 
 
 class Recurrence(StrEnum):
-    """Recurrence of a reminder: once, or every year."""
+    """Recurrence of a reminder: once, or every year, month or week."""
 
     NONE = "NONE"
     YEARLY = "YEARLY"
+    MONTHLY = "MONTHLY"
+    WEEKLY = "WEEKLY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +252,14 @@ class Reminder:
     """A day on which a memory comes due.
 
     Attributes:
-        year: That of the day; for a yearly one the first in which it is due, 0: it always was.
+        year: That of the day; for a yearly one the first in which it is due, 0: it always was. The day of a monthly or
+            a weekly one is the first on which it can be due, and gives its day of the month or of the week.
         minute: The time of day in minutes since midnight; None: the whole day.
         time_zone: An IANA name; empty: the zone of the caller.
         slot: None: every slot that begins before the time of day.
         phrase: The words of the content that it was found in; empty: it was given.
+        is_lunar: Whether a yearly one recurs on the day of the Chinese lunisolar calendar that its first day, which has
+            a year, is.
     """
 
     month: int
@@ -265,3 +270,4 @@ class Reminder:
     time_zone: str = ""
     slot: Slot | None = None
     phrase: str = ""
+    is_lunar: bool = False

@@ -1,15 +1,17 @@
 """Schedule of reminders: days, slots of a day, and pending deliveries.
 
-A reminder is a day of the calendar, once or every year, in its own time zone or that of the caller. A day has two
-slots; what is due is given once in each, until it is acknowledged.
+A reminder is a day of the calendar, once or every year, month or week, in its own time zone or that of the caller. A
+day has two slots; what is due is given once in each, until it is acknowledged.
 """
 
 from __future__ import annotations
 
 import calendar
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 
 from memsvc.domain.field_rules import time_zone
 from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
@@ -24,6 +26,15 @@ _MORNING_ENDS = AFTERNOON_HOUR * 60
 _FEBRUARY, _LAST, _LEAP_DAY = 2, 28, 29
 _LEAP_YEAR = 2000
 _MONTHS = 12
+_MOST_DAYS = 31
+_MONTHLY = 10
+"""Numbers of monthly reminders are this and the day of the month."""
+_LUNAR = 2000
+"""Numbers of yearly reminders of the lunisolar calendar are this and MMDD of it."""
+_SHORT_LUNAR_MONTH = 29
+LUNAR_YEARS = (1900, 2100)
+"""Days of the lunisolar calendar are known in the years between."""
+_WEEK = 7
 _DAY = timedelta(days=1)
 
 Given = tuple[date, Slot]
@@ -60,11 +71,11 @@ class Window:
     """The numbers (see `day_number`) of all reminders that can be due at a moment, wherever on earth that is asked.
 
     Attributes:
-        yearly: Those of yearly ones, ascending.
+        recurring: Those of weekly, monthly and yearly ones, ascending.
         first: The first of those of one day; likewise *last*.
     """
 
-    yearly: tuple[int, ...]
+    recurring: tuple[int, ...]
     first: int
     last: int
 
@@ -77,12 +88,14 @@ class Moment:
         zone: Where reminders are that name no zone.
         slot: The slot to look at the day from; None: the one that it is.
         overdue_days: Number of days for which an unacknowledged reminder of one day is listed.
+        days_ahead: Number of days after the present one whose reminders are listed as well; 0: only what is due.
     """
 
     now: datetime
     zone: tzinfo
     slot: Slot | None = None
     overdue_days: int = OVERDUE_DAYS
+    days_ahead: int = 0
 
 
 def slot_of(hour: int) -> Slot:
@@ -107,43 +120,131 @@ def is_day(year: int, month: int, day: int) -> bool:
 
 
 def day_number(reminder: Reminder) -> int:
-    """Return the number by which it is found: YYYYMMDD of one day, MMDD every year, which is always less."""
+    """Return the number by which it is found: YYYYMMDD of one day, which is more than that of any recurring one.
+
+    2000 and MMDD of the lunisolar calendar, MMDD every year, 10 and the day of the month every month, 1 (Monday) to 7
+    every week.
+    """
+    if reminder.is_lunar:
+        return _lunar_number(*_lunar_day_of(reminder))
+    if reminder.recurrence is Recurrence.WEEKLY:
+        return date(reminder.year, reminder.month, reminder.day).isoweekday()
+    if reminder.recurrence is Recurrence.MONTHLY:
+        return _MONTHLY + reminder.day
     number = reminder.month * 100 + reminder.day
     return number if reminder.recurrence is Recurrence.YEARLY else reminder.year * 10_000 + number
 
 
-def window(now: datetime, overdue_days: int) -> Window:
+def window(now: datetime, overdue_days: int, days_ahead: int = 0) -> Window:
     """Return which reminders can be due. Somewhere on earth it is yesterday still, or tomorrow already."""
     today = now.astimezone(UTC).date()
-    days = [today - _DAY, today, today + _DAY]
-    yearly = {day.month * 100 + day.day for day in days}
-    if any((day.month, day.day) == (_FEBRUARY, _LAST) and not calendar.isleap(day.year) for day in days):
-        yearly.add(_FEBRUARY * 100 + _LEAP_DAY)
+    days = [today + number * _DAY for number in range(-1, days_ahead + 2) if today <= date.max - (number + 1) * _DAY]
+    recurring: set[int] = set()
+    for day in days:
+        last = calendar.monthrange(day.year, day.month)[1]
+        recurring |= {day.isoweekday(), _MONTHLY + day.day, day.month * 100 + day.day}
+        if day.day == last:
+            recurring.update(range(_MONTHLY + last, _MONTHLY + _MOST_DAYS + 1))
+            if (day.month, last) == (_FEBRUARY, _LAST):
+                recurring.add(_FEBRUARY * 100 + _LEAP_DAY)
+        recurring.update(_lunar_numbers(day))
     first = today - timedelta(days=overdue_days + 1)
-    return Window(tuple(sorted(yearly)), _one_day(first), _one_day(days[-1]))
-
-
-def day_in(reminder: Reminder, year: int) -> date | None:
-    """Return the day of a year on which it is due, or None. 29 February is 28 February where there is none."""
-    if reminder.recurrence is Recurrence.NONE:
-        return date(reminder.year, reminder.month, reminder.day) if reminder.year == year else None
-    if year < reminder.year:
-        return None
-    if not is_day(year, reminder.month, reminder.day):
-        return date(year, _FEBRUARY, _LAST)
-    return date(year, reminder.month, reminder.day)
+    return Window(tuple(sorted(recurring)), _one_day(first), _one_day(days[-1]))
 
 
 def occurs_on(reminder: Reminder, day: date) -> bool:
     """Return whether it is due on that day."""
-    return day_in(reminder, day.year) == day
+    return next_day(reminder, day) == day
+
+
+def next_day(reminder: Reminder, since: date) -> date | None:
+    """Return the first day on which it is due, not before *since*; None: never again.
+
+    A day that a month does not have is its last one: 29 February is 28 February in most years, the 31st the 30th.
+    """
+    if reminder.is_lunar:
+        first = date(reminder.year, reminder.month, reminder.day)
+        return next_lunar_day(*_lunar_day_of(reminder), max(since, first))
+    if reminder.recurrence is Recurrence.YEARLY:
+        year = max(since.year, reminder.year)
+        months = [(year, reminder.month), (year + 1, reminder.month)]
+    else:
+        first = date(reminder.year, reminder.month, reminder.day)
+        if reminder.recurrence is Recurrence.NONE:
+            return first if first >= since else None
+        since = max(since, first)
+        if reminder.recurrence is Recurrence.WEEKLY:
+            ahead = (first - since).days % _WEEK
+            return since + timedelta(days=ahead) if (date.max - since).days >= ahead else None
+        months = [(since.year, since.month), (since.year + since.month // _MONTHS, since.month % _MONTHS + 1)]
+    days = (_day_of_month(year, month, reminder.day) for year, month in months if year <= date.max.year)
+    return next((day for day in days if day >= since), None)
+
+
+# The Chinese lunisolar calendar. The library takes 20 ms to import, so only what needs it does.
+
+
+@lru_cache(maxsize=1024)
+def lunar_day(day: date) -> tuple[int, int, bool] | None:
+    """Return month and day of *day* in the Chinese lunisolar calendar, and whether that month is a leap month.
+
+    None: the year is not between those of `LUNAR_YEARS`.
+    """
+    from borax.calendars.lunardate import LunarDate  # noqa: PLC0415 - see above
+
+    if not LUNAR_YEARS[0] < day.year < LUNAR_YEARS[1]:
+        return None
+    found = LunarDate.from_solar_date(day.year, day.month, day.day)
+    return found.month, found.day, bool(found.leap)
+
+
+def next_lunar_day(month: int, day: int, since: date) -> date | None:
+    """Return the next day with this month and day of the lunisolar calendar, not before *since*; None: not known.
+
+    The 30th of a month without it is the 29th.
+    """
+    from borax.calendars.lunardate import LCalendars, LunarDate  # noqa: PLC0415 - see above
+
+    if not (1 <= month <= _MONTHS and 1 <= day <= _SHORT_LUNAR_MONTH + 1 and since.year > LUNAR_YEARS[0]):
+        return None
+    for year in range(since.year - 1, min(since.year + 2, LUNAR_YEARS[1])):
+        longest = LCalendars.ndays(year, month)
+        found = LunarDate(year, month, min(day, longest)).to_solar_date()
+        if found >= since:
+            return date(found.year, found.month, found.day)
+    return None
+
+
+def _lunar_day_of(reminder: Reminder) -> tuple[int, int]:
+    """Return month and day of a reminder of the lunisolar calendar; that of a leap month is of the month before it."""
+    found = lunar_day(date(reminder.year, reminder.month, reminder.day))
+    return (reminder.month, reminder.day) if found is None else found[:2]
+
+
+def _lunar_numbers(day: date) -> Iterator[int]:
+    """Yield the numbers of the reminders of the lunisolar calendar that are due on *day*."""
+    found = lunar_day(day)
+    if found is not None and not found[2]:
+        yield _lunar_number(*found[:2])
+        following = lunar_day(day + _DAY)
+        if found[1] == _SHORT_LUNAR_MONTH and (following is None or following[1] == 1):
+            yield _lunar_number(found[0], found[1] + 1)
+
+
+def _lunar_number(month: int, day: int) -> int:
+    return _LUNAR + month * 100 + day
+
+
+def _day_of_month(year: int, month: int, day: int) -> date:
+    return date(year, month, min(day, calendar.monthrange(year, month)[1]))
 
 
 def due_occurrence(reminder: Reminder, moment: Moment, given: AbstractSet[Given]) -> Occurrence | None:
     """Return what of a reminder is to be given at a *moment*, after what was *given* already; None: nothing.
 
     On its day that is the latest of its slots that has begun. After it, one that was in no slot of its day
-    acknowledged is overdue for some days, unless it is yearly.
+    acknowledged is overdue for some days, unless it recurs. When the moment looks ahead, it is else the first slot to
+    come within those days that was not acknowledged.
     """
     zone = _zone(reminder, moment)
     local = moment.now.astimezone(zone)
@@ -153,12 +254,30 @@ def due_occurrence(reminder: Reminder, moment: Moment, given: AbstractSet[Given]
             return None
         slot = slots_of(reminder)[-1]
         return Occurrence(day, slot, due_time(reminder, day, slot, zone), is_overdue=True)
-    if not occurs_on(reminder, today):
-        return None
-    begun = [slot for slot in slots_of(reminder) if present is Slot.AFTERNOON or slot is Slot.MORNING]
-    if not begun or (today, begun[-1]) in given:
-        return None
-    return Occurrence(today, begun[-1], due_time(reminder, today, begun[-1], zone), is_overdue=begun[-1] is not present)
+    begun = _begun(reminder, present)
+    if begun and occurs_on(reminder, today) and (today, begun[-1]) not in given:
+        is_over = begun[-1] is not present
+        return Occurrence(today, begun[-1], due_time(reminder, today, begun[-1], zone), is_overdue=is_over)
+    return _upcoming(reminder, (today, present), moment.days_ahead, zone, given) if moment.days_ahead else None
+
+
+def _begun(reminder: Reminder, present: Slot) -> list[Slot]:
+    return [slot for slot in slots_of(reminder) if present is Slot.AFTERNOON or slot is Slot.MORNING]
+
+
+def _upcoming(
+    reminder: Reminder, present: Given, days: int, zone: tzinfo, given: AbstractSet[Given]
+) -> Occurrence | None:
+    """Return the first occurrence after the *present* slot, within *days*, that was not acknowledged."""
+    today, slot_now = present
+    day = next_day(reminder, today)
+    while day is not None and (day - today).days <= days:
+        begun = _begun(reminder, slot_now) if day == today else []
+        slots = [slot for slot in slots_of(reminder) if slot not in begun and (day, slot) not in given]
+        if slots:
+            return Occurrence(day, slots[0], due_time(reminder, day, slots[0], zone))
+        day = None if day == date.max else next_day(reminder, day + _DAY)
+    return None
 
 
 def due_time(reminder: Reminder, day: date, slot: Slot, zone: tzinfo) -> datetime:

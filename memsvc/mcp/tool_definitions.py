@@ -123,7 +123,7 @@ TOOLS = (
     ),
     OfferedTool(
         "reminders",
-        "What is due today or overdue.",
+        "What is due today or overdue, or comes due within days_ahead.",
         tool_inputs.Reminders,
         formatting.Dues,
         ADDS,

@@ -264,6 +264,8 @@ class Reminders(Arguments):
         default_factory=list
     )
     """Ids of those you have mentioned to the user: they are not returned again."""
+    days_ahead: Annotated[int, Field(ge=0, le=limits.DAYS_AHEAD)] = 0
+    """Also what comes due within so many days."""
 
 
 # A call of a tool and its reply.

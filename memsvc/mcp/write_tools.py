@@ -120,7 +120,7 @@ async def reminders(asked: ToolCall, given: Reminders) -> Reply:
     place, here = asked.link.place, asked.link.here
 
     async def listed() -> list[lifecycle_pb.DueReminder]:
-        return [each async for each in here.due_reminders(time_zone=place.time_zone)]
+        return [each async for each in here.due_reminders(time_zone=place.time_zone, days_ahead=given.days_ahead)]
 
     due = {each.memory.id: each for each in await asked.link.call(listed)}
     given_now = [each for each in dict.fromkeys(given.given) if each in due]

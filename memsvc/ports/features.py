@@ -209,7 +209,11 @@ class ReminderReads(Protocol):
 
 
 class ReminderWrites(Protocol):
-    """Writes of reminders."""
+    """Writes of reminders, and the reads that they need."""
+
+    def single_reminders(self, owner: str, project_id: str, *, since: date, limit: int) -> list[Memory]:
+        """Return the memories of a project with a reminder of one day, not before *since*, by day, then by row."""
+        ...
 
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Note that a reminder was given; return since when that is noted, which is the first time.

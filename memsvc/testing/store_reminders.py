@@ -33,6 +33,11 @@ def reminder_detector(reminder: Reminder | None = YEARLY, **fields: Any) -> Memo
     return factories.memory(f"Call {next(_numbers)}.", reminder=reminder, **fields)
 
 
+def recurring(first: date, recurrence: Recurrence, is_lunar: bool = False) -> Memory:  # noqa: FBT001, FBT002
+    """Return a memory with a reminder that recurs from a day on."""
+    return reminder_detector(Reminder(first.month, first.day, first.year, recurrence, is_lunar=is_lunar))
+
+
 def found(store: MetadataStore, now: datetime = NOW, **asked: Any) -> list[Memory]:
     """Return a page of reminders, long enough for all."""
     arguments: dict[str, Any] = {"reach": ADA, "window": window(now, 7), "after": None, "limit": 99}
@@ -59,6 +64,36 @@ class StoreRemindersContract(StoreSeams):
         assert found(store, last) == [leap]
         assert found(store, last.replace(year=2028, day=27)) == []
         assert found(store, last.replace(year=2028, day=29)) == [leap]
+
+    def test_recurring_reminders_are_found_by_their_days(self, store: MetadataStore) -> None:
+        """Weekly ones by the day of the week, monthly ones by that of the month, lunar ones by the other calendar."""
+        kinds = [(date(2026, 1, 30), Recurrence.WEEKLY, False), (date(2026, 1, 6), Recurrence.MONTHLY, False),
+                 (date(2025, 1, 17), Recurrence.YEARLY, True)]  # fmt: skip
+        near = [recurring(*kind) for kind in kinds]
+        far = [recurring(date(2026, 1, 27), Recurrence.WEEKLY), recurring(date(2026, 1, 9), Recurrence.MONTHLY)]
+        insert(store, *far, *near)
+
+        assert [one.reminder for one in near] == [one.reminder for one in found(store)]
+        ahead = found(store, window=window(NOW, 7, 366))
+        assert len(ahead) == len(far) + len(near)
+
+    def test_single_reminders_are_found_from_a_day_on(self, store: MetadataStore) -> None:
+        """Those of one day and one project, by day, then by row; none that recurs or is in no use."""
+        days = [once(2, 9), once(2, 6), once(2, 6), once(2, 5), YEARLY, once(12, 31, 2999)]
+        written = insert(store, *(reminder_detector(one) for one in days))
+        archived, _ = insert(store, reminder_detector(once(2, 7)), reminder_detector(once(2, 7), project_id="web"))
+        revise(store, archived, status=Status.ARCHIVED)
+
+        def single(limit: int = 10, project_id: str = "") -> list[int]:
+            with store.transaction() as transaction:
+                rows = transaction.single_reminders(ADA.owner, project_id, since=date(2026, 2, 6), limit=limit)
+            return [one.row for one in rows]
+
+        expected = [written[place].row for place in (1, 2, 0, 5)]
+        assert single() == expected
+        assert single(limit=2) == expected[:2]
+        assert len(single(project_id="web")) == 1
+        assert single(project_id="other") == []
 
     def test_reminders_are_read_in_order(self, store: MetadataStore) -> None:
         """By day and row over all projects, page by page, whole strings of the reach and no more than asked for."""

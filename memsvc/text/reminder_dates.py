@@ -1,46 +1,157 @@
-"""Days named in a sentence, also by how far off they are, and times of day."""
+"""Days named in a sentence: absolute, by their distance, and recurring ones; and times of day.
+
+English and Chinese, and dates of the Chinese lunisolar calendar when they are named as such.
+"""
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from memsvc.domain.memory import Slot
-from memsvc.domain.reminders import is_day
-from memsvc.text.ranking_cues import han_number, placed_dates
+from memsvc.domain.memory import Recurrence, Slot
+from memsvc.domain.reminders import is_day, next_lunar_day
+from memsvc.text.ranking_cues import MONTHS, han_number, placed_dates
 
-_WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)}
+_I = re.IGNORECASE
+_WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)} | {
+    "tuseday": 1, "tuesaday": 1, "wensday": 2, "wednsday": 2, "wendesday": 2, "thrusday": 3, "thursady": 3, "firday": 4,
+    "saterday": 5, "satuday": 5,
+}  # fmt: skip
+"""With the spellings of those in a hurry."""
+_SHORT = {
+    "mon": 0,
+    "tue": 1,
+    "tues": 1,
+    "wed": 2,
+    "weds": 2,
+    "thu": 3,
+    "thur": 3,
+    "thurs": 3,
+    "fri": 4,
+    "sat": 5,
+    "sun": 6,
+}
 _HAN_WEEKDAYS = "一二三四五六"
-_NUMBERS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
-_NUMBER = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})"
-_HAN_NUMBER = "(?:[0-9]{1,3}|[一二两三四五六七八九十]{1,3})"
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "couple of": 2, "a couple of": 2, "three": 3, "four": 4, "five": 5, "six": 6,
+    "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
+}  # fmt: skip
+_ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 0}
 _WEEK_DAYS = 7
+_FORTNIGHT = 14
+_HALF_MONTH = 15
 _HOURS, _NOON, _MINUTES, _DECEMBER = 24, 12, 60, 12
+_MONTH_DAYS = 31
+_AHEAD_MONTHS = 9
+"""A month that is farther ahead is taken as one of the last."""
+_FRIENDLY_HOURS = 6
+"""An hour up to this without a part of the day is as likely of the afternoon."""
 
-_RELATIVE = re.compile(
-    rf"\b(?:(?P<overmorrow>the day after tomorrow)|(?P<tomorrow>tomorrow)|(?P<today>today|tonight|this (?:morning|"
-    rf"afternoon|evening))|in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?)|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?) "
-    rf"from (?:now|today)|(?P<which>(?:this coming|this|next|coming)\s+)?(?P<weekday>{'|'.join(_WEEKDAYS)})"
-    r"|(?:the )?(?P<monthday>\d{1,2})(?:st|nd|rd|th) of (?P<month>next|this) month)\b"
-    r"|(?P<大>大?后天)|(?P<明>明[天日早晚])|(?P<今>今[天日早晚])|"
-    rf"(?P<后>{_HAN_NUMBER})(?P<量>天|日|个?(?:周|星期|礼拜))[之以]?后|"
-    r"(?P<下>下下|下|这|本)?个?(?:周|星期|礼拜)(?P<周>[一二三四五六日天])"
-    rf"|(?P<月>下个?月|这个月|本月)(?P<号>{_HAN_NUMBER})[日号號]",
-    re.IGNORECASE,
+
+def _one_of(words: object) -> str:
+    return "|".join(sorted(map(str, words), key=len, reverse=True))  # type: ignore[call-overload] # an iterable
+
+
+_NUMBER = rf"(?:\d{{1,3}}|{_one_of(_NUMBERS)})"
+_DAY_NAME = _one_of(_WEEKDAYS)
+_SHORT_NAME = _one_of(_SHORT)
+_MONTH = rf"(?:{_one_of(MONTHS)}|{_one_of(m[:3] for m in MONTHS)}|sept)\b\.?"
+_NTH = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th)"
+_HAN_NUMBER = "(?:[0-9]{1,3}|[一二两三四五六七八九十]{1,3})"
+_HAN_DAY = "(?:[12][0-9]|3[01]|0?[1-9]|二?十[一二三四五六七八九]|[二三]十|三十一|[一二三四五六七八九十])"
+_HAN_WEEK = "(?:周|星期|礼拜)"
+_NOT_A_DAY = "(?![线楼门桌机车房间厅院选手仓库台位店铺馆码召称子公司])"
+"""What may not follow 5号: a line, a building, a number, the horn."""
+
+_RECURRING = re.compile(
+    # Not to be counted: every other Friday, the first Monday of every month.
+    rf"(?P<odd>\b(?:every|each) (?:other|second|third|two|three|few|\d+|couple)\b[\w ]{{0,20}}"
+    r"|\b(?:bi-?weekly|fortnightly)\b"
+    r"|每(?:隔[一两二三四几]?|两|二|三|四|几|[2-9])(?:个)?(?:周|星期|礼拜|月|年|天)|隔周|隔月|双周"
+    rf"|\b(?:{_one_of(_ORDINALS)}) (?:{_DAY_NAME}) (?:of|in) (?:every|each|the) month)"
+    # Weekly.
+    rf"|(?:\b(?:on )?(?:every|each) (?P<weekly>{_DAY_NAME}|{_SHORT_NAME})(?P<also1>s?\s*(?:,|/|&|and|or|to|through|-|–)"
+    rf"\s*(?:every )?(?:{_DAY_NAME}|{_SHORT_NAME}))?(?: (?:morning|afternoon|evening|night))?"
+    rf"|\b(?:weekly|every week|once a week|each week),? on (?P<weekly2>{_DAY_NAME})s?"
+    rf"|\bon (?P<weekly4>{_DAY_NAME}),? (?:every week|each week|weekly)"
+    rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?:{_DAY_NAME})s)?)\b(?!['’])"
+    rf"|每逢?(?:个|到)?{_HAN_WEEK}的?(?:{_HAN_WEEK})?(?P<每周>[一二三四五六日天])(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
+    rf"[一二三四五六日天]|{_HAN_WEEK}?[一二三四五六日天](?![点个次起定直般早天家大十]))?"
+    # Monthly.
+    rf"|\b(?P<eom>(?:(?:on|at|by) )?(?:the )?(?:last day|end) of (?:every|each) month|(?:every|each) month[- ]end"
+    r"|(?:every|each) month (?:on|at|by) (?:the )?(?:last day|end))\b"
+    rf"|\b(?:on |by )?(?:the )?{_NTH.format('mday')}(?: day)? (?:of (?:every|each|the) month|(?:every|each) month)\b"
+    rf"|\b(?:on |by )?(?:the )?{_NTH.format('mday5')},? (?:monthly|every month|each month)\b"
+    rf"|\b(?:every month|each month|monthly),? (?:on|by) (?:the )?(?P<mday2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)"
+    rf"|\b(?:on )?(?:every|each) {_NTH.format('mday3')}\b(?! (?:of )?(?:{_MONTH}|day|week|month|time|year))"
+    rf"|每(?:个)?月的?(?P<月末>底|末|最后一天|月底|月末)|每(?:个)?月的?(?P<每月>{_HAN_DAY})[号日號]",
+    _I,
 )
-_UNCLEAR = re.compile(r"(?<![\d/.])\d{1,2}/\d{1,2}(?:/\d{2,4})?(?![\d/])")
-"""Which of them is the month is unknown."""
+_RELATIVE = re.compile(
+    rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
+    r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
+    rf"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
+    r"(?!['’]? (?:or|of))"
+    rf"|in (?P<in2>a fortnight)"
+    rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"
+    rf"|(?P<aweek>a week|one week|two weeks) from (?:this )?(?P<weekday4>{_DAY_NAME})"
+    rf"|(?P<ordinal>{_one_of(_ORDINALS)}) (?P<nthday>{_DAY_NAME}) (?:of|in) (?:(?P<nthmonth>{_MONTH})"
+    r"|(?P<ofmonth>the|this|next) month)"
+    rf"|(?:(?:at|by|before|until|till|on) )?(?:the )?(?:end|last day) of"
+    rf" (?:(?P<endmonth>{_MONTH})(?:,? (?P<endyear>20\d\d))?"
+    r"|(?P<end>the|this|next) month|(?P<endofyear>the|this) year)"
+    r"|(?P<eom>(?:by )?(?:month[- ]end|EOM))|(?P<eoy>(?:by )?(?:year[- ]end|EOY))"
+    rf"|(?<!\ba )(?<!\bany )(?P<which>(?:this coming|this|next|coming)\s+)?(?P<weekday>{_DAY_NAME})(?! (?:week|last))"
+    rf"|(?:(?P<which2>this coming|this|next|coming)|on|by|before|until|till|due|for)\s+(?P<weekday2>{_SHORT_NAME})"
+    rf"|(?<![/&+])(?P<weekday7>{_SHORT_NAME})(?= (?:morning|afternoon|evening|night|noon)\b)"
+    rf"|next week,? (?:on )?(?P<nextweek>{_DAY_NAME})|(?P<nextweek2>{_DAY_NAME}),? (?:of )?next week"
+    rf"|(?<![/&+])(?P<weekday3>tues|thurs|thur|weds|fri)(?=[ ,.]*(?:at |@ ?)?\d)"
+    rf"|(?:the )?{_NTH.format('monthday')} of (?P<month>next|this) month"
+    rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
+    r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
+    rf"(?:过|再过)?(?P<后>半|{_HAN_NUMBER}|俩)(?P<量>天|日|个?(?:周|星期|礼拜|月)|年)[之以]?后"
+    rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
+    rf"|(?<![上每一两半])(?<!上个)(?P<下>下下|下|这"
+    rf"|本)?(?:个)?{_HAN_WEEK}(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
+    rf"|(?P<月>下个?月|这个月|本月|这月)(?P<号>{_HAN_DAY})[日号號]"
+    rf"|(?:(?P<底年>\d{{4}})年)?(?P<底月>下个?|这个|本|{_HAN_DAY})?月(?:[底末]|的?最后一天)"
+    rf"|(?<!上个)(?<!去)(?P<年底>年[底末])",
+    _I,
+)
+_NTH_ALONE = re.compile(
+    rf"\b(?:(?:on|by|for|before|until|till|is|due|starting|from|{_SHORT_NAME}|{_DAY_NAME})\s+(?:the\s+)?"
+    rf"|['’]s\s+the\s+|the\s+|,\s*){_NTH.format('day')}\b"
+    r"(?=\s*(?:\Z|[,.;:!?)–-]|(?:at|to|by|with|for|in|from|and|is|are|but|so|or|because|around|after|before|i|we|he|she"
+    r"|they|you|my|our|the|please|pls|this|morning|afternoon|evening|btw|ok|\d)\b))",
+    _I,
+)
+_HAN_DAY_ALONE = re.compile(rf"(?<![0-9a-zA-Z月第年一二三四五六七八九十])(?P<day>{_HAN_DAY})[号號]{_NOT_A_DAY}")
+_HAN_SHORT = re.compile(
+    rf"(?:(?P<year>\d{{4}})年)?(?<![\d一二三四五六七八九十])(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月"
+    rf"(?P<day>{_HAN_DAY})(?![\d日号號个月点一二三四五六七八九十])"
+)
+"""6月18: the word for day left out."""
+_SLASHED = re.compile(r"(?<![\d/.A-Za-z])(?P<one>\d{1,2})/(?P<other>\d{1,2})(?:/(?P<year>\d{4}|\d{2}))?(?![\d/%])")
+_UNCLEAR_SLASH = (24, 7)
+_LUNAR = re.compile(
+    r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?P<month>正|冬|腊|十[一二]|1[0-2]"
+    r"|[1-9]|[一二三四五六七八九十])月"
+    r"(?P<day>初[一二三四五六七八九十]|廿[一二三四五六七八九]?|二十[一二三四五六七八九]?"
+    r"|十[一二三四五六七八九]?|三十|[12][0-9]|30|[1-9])"
+    r"[日号號]?"
+)
+_LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|\blunar\b", _I)
 _CLOCK = re.compile(
-    r"\b(?P<hour>\d{1,2})(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
+    r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
     r"|(?<![\d:])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])|\b(?P<noon>noon|midday)\b",
     re.IGNORECASE,
 )
 _HAN_CLOCK = re.compile(
-    r"(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|[明今][早晚])?\s*"
-    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分))?"
+    r"(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|[明今后][早晚]|[早晚])?\s*"
+    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?"
 )
 _PARTS = re.compile(
     r"\b(?P<am>(?:in the|tomorrow|this|\w+day) morning)\b"
@@ -48,8 +159,17 @@ _PARTS = re.compile(
     r"|(?P<早>早上|早晨|上午|[明今]早)|(?P<晚>下午|傍晚|晚上|[明今]晚)",
     re.IGNORECASE,
 )
-_LATE = ("下午", "傍晚", "晚上", "今晚", "明晚")
+_LATE = ("下午", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚")
 _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
+
+
+# Looking for each cue by itself takes a tenth of an expression, and most texts have none.
+_RECURRING_CUES = ("every", "each", "weekly", "monthly", "days", "of the month", "once a week", "每", "隔", "双周")
+_RELATIVE_CUES = (
+    "day", "tom", "tmr", "tonight", "this ", "in ", "from ", "next", "end", "eom", "eoy", "fortnight", "overmorrow",
+    "mon", "tue", "wed", "thu", "fri", "sat", "sun", "周", "星期", "礼拜", "天", "后", "明", "今", "月", "年", "过",
+)  # fmt: skip
+_ORDINAL_CUES = ("st", "nd", "rd", "th")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +177,12 @@ class NamedDay:
     """A day as a sentence names it, at these offsets; a part that is not said is 0.
 
     Attributes:
-        exact: The day, when the sentence says which one of all it is.
+        exact: The day, when the sentence says which one of all it is; of a recurring one the first, not before today.
+        recurrence: WEEKLY or MONTHLY when the sentence says so; YEARLY of a day of the lunisolar calendar without a
+            year; else NONE, also of a day of any year.
+        is_ahead: Whether its words say that it is to come: "tomorrow", 下周五.
+        is_lunar: Whether it is of the Chinese lunisolar calendar.
+        is_weekday: Whether it is named by its weekday alone: "Friday", not "next Friday".
     """
 
     start: int
@@ -66,6 +191,10 @@ class NamedDay:
     day: int = 0
     year: int = 0
     exact: date | None = None
+    recurrence: Recurrence = Recurrence.NONE
+    is_ahead: bool = False
+    is_lunar: bool = False
+    is_weekday: bool = False
 
     @property
     def is_clear(self) -> bool:
@@ -77,12 +206,29 @@ def named_days(text: str, today: date) -> list[NamedDay]:
     """Return the days that *text* names, in order; those that are off from *today* reckon weeks from Monday on.
 
     "Next Friday" and 下周五 are the Friday of the next week, "Friday" is the first one after *today*, and 这周五 may
-    have been already.
+    have been already. A day of the month alone ("the 20th", 20号) is the next, today included.
     """
-    found = [_absolute(*placed) for placed in placed_dates(text)]
-    found += [one for match in _RELATIVE.finditer(text) if (one := _relative(match, today)) is not None]
-    found += [NamedDay(*match.span()) for match in _UNCLEAR.finditer(text)]
+    small = text.lower()
+    found: list[NamedDay] = []
+    if _has(small, _RECURRING_CUES):
+        found += [_recurring(match, today) for match in _RECURRING.finditer(text)]
+    if not text.isascii() and _LUNAR_CUE.search(text):
+        found += [_lunar(match, today) for match in _LUNAR.finditer(text) if _is_lunar(match)]
+    found += [_absolute(*placed) for placed in placed_dates(text)]
+    if _has(small, _RELATIVE_CUES):
+        found += [one for match in _RELATIVE.finditer(text) if (one := _relative(match, today)) is not None]
+    if "/" in text:
+        found += [_slashed(match, text) for match in _SLASHED.finditer(text)]
+    if _has(small, _ORDINAL_CUES):
+        found += [_day_alone(match, today) for match in _NTH_ALONE.finditer(text)]
+    if not text.isascii():
+        found += [_short(match) for match in _HAN_SHORT.finditer(text)]
+        found += [_day_alone(match, today) for match in _HAN_DAY_ALONE.finditer(text)]
     return list(_apart(sorted(found, key=lambda one: (one.start, -one.end))))
+
+
+def _has(text: str, cues: Sequence[str]) -> bool:
+    return any(cue in text for cue in cues)
 
 
 def time_of_day(text: str) -> tuple[int | None, Slot | None]:
@@ -93,6 +239,15 @@ def time_of_day(text: str) -> tuple[int | None, Slot | None]:
     minute = known[0] if len(known) == 1 else None
     parts = {Slot.MORNING if match["am"] or match["早"] else Slot.AFTERNOON for match in _PARTS.finditer(text)}
     return minute, parts.pop() if len(parts) == 1 else None
+
+
+def next_of(named: NamedDay, today: date) -> date | None:
+    """Return the day, or of one of any year the next, *today* included; None: there is none within two years."""
+    if named.exact is not None:
+        return named.exact
+    years = range(today.year, min(today.year + 2, date.max.year) + 1)
+    days = (date(year, named.month, named.day) for year in years if is_day(year, named.month, named.day))
+    return next((day for day in days if day >= today), None)
 
 
 def _absolute(start: int, end: int, mention: object) -> NamedDay:
@@ -109,51 +264,242 @@ def _apart(found: list[NamedDay]) -> Iterator[NamedDay]:
             end = one.end
 
 
+def _exactly(start: int, end: int, day: date | None, *, is_ahead: bool = False) -> NamedDay:
+    if day is None:
+        return NamedDay(start, end)
+    return NamedDay(start, end, day.month, day.day, day.year, day, is_ahead=is_ahead)
+
+
+def _slashed(match: re.Match[str], text: str) -> NamedDay:
+    """Return the day of 12/25 or 25/12; in Chinese the month comes first, in English 3/5 is either."""
+    one, other, year = int(match["one"]), int(match["other"]), int(match["year"] or 0)
+    year += 2000 if 0 < year < 100 else 0  # noqa: PLR2004 - two digits
+    if (one, other) == _UNCLEAR_SLASH:
+        return NamedDay(*match.span())
+    if one > _DECEMBER >= other:
+        one, other = other, one
+    elif one <= _DECEMBER and other <= _DECEMBER and one != other and not _has_han(text):
+        return NamedDay(*match.span())
+    if not is_day(year, one, other):
+        return NamedDay(*match.span())
+    return NamedDay(*match.span(), one, other, year, date(year, one, other) if year else None)
+
+
+def _has_han(text: str) -> bool:
+    return any("\u4e00" <= letter <= "\u9fff" for letter in text)
+
+
+def _short(match: re.Match[str]) -> NamedDay:
+    year, month, day = int(match["year"] or 0), han_number(match["month"]), han_number(match["day"])
+    if not is_day(year, month, day):
+        return NamedDay(*match.span())
+    return NamedDay(*match.span(), month, day, year, date(year, month, day) if year else None)
+
+
+def _day_alone(match: re.Match[str], today: date) -> NamedDay:
+    start = match.start("day")
+    return _exactly(start, match.end(), _next_of_month(today, han_number(match["day"])))
+
+
+def _next_of_month(today: date, number: int) -> date | None:
+    """Return the next day with that number, *today* included."""
+    for ahead in range(3):
+        day = _of_month(today, number, months=ahead)
+        if day is not None and day >= today:
+            return day
+    return None
+
+
+def _recurring(match: re.Match[str], today: date) -> NamedDay:
+    start, end = match.span()
+    if match["odd"] or match["also1"] or match["also3"] or match["并"]:
+        return NamedDay(start, end)
+    weekday = match["weekly"] or match["weekly2"] or match["weekly3"] or match["weekly4"]
+    if weekday or match["每周"]:
+        ahead = (_weekday_number(weekday, match["每周"]) - today.weekday()) % _WEEK_DAYS
+        day = _off_days(today, ahead)
+        return replace(_exactly(start, end, day), recurrence=Recurrence.WEEKLY)
+    said = match["mday"] or match["mday2"] or match["mday3"] or match["mday5"] or match["每月"]
+    number = _MONTH_DAYS if match["eom"] or match["月末"] else han_number(said)
+    return replace(_exactly(start, end, _monthly_start(today, number)), recurrence=Recurrence.MONTHLY)
+
+
+def _monthly_start(today: date, number: int) -> date | None:
+    """Return the first day with that number, or, when the next month has none, the last one before *today*.
+
+    A monthly reminder of a day that a month does not have is due on that month's last day.
+    """
+    if not 1 <= number <= _MONTH_DAYS:
+        return None
+    months = 0 if number >= today.day else 1
+    for ahead in (months, months - 1, months - 2):
+        day = _of_month(today, number, months=ahead)
+        if day is not None:
+            return day
+    return None
+
+
 def _relative(match: re.Match[str], today: date) -> NamedDay | None:
     day = _off(match, today)
-    return None if day is None else NamedDay(*match.span(), day.month, day.day, day.year, day)
+    is_ahead = not (
+        match["today"] or match["今"] or match["周"] or match["weekday"] or match["weekday2"] or match["weekday7"]
+    )
+    is_ahead = is_ahead or _which(match) in {"next", "下", "下下", "coming", "this coming"}
+    if day is None:
+        return None
+    is_weekday = not is_ahead and bool(match["周"] or match["weekday"] or match["weekday2"] or match["weekday7"])
+    return replace(_exactly(*match.span(), day, is_ahead=is_ahead), is_weekday=is_weekday)
 
 
-def _off(match: re.Match[str], today: date) -> date | None:
-    if match["weekday"] or match["周"]:
+def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a form each
+    if match["nextweek"] or match["nextweek2"]:
+        name = _WEEKDAYS[(match["nextweek"] or match["nextweek2"]).lower()]
+        return _off_days(today, _WEEK_DAYS + name - today.weekday())
+    if match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"] or match["周"]:
         return _weekday(match, today)
-    if match["monthday"] or match["号"]:
-        is_next = (match["month"] or "").lower() == "next" or "下" in (match["月"] or "")
-        return _of_month(today, int(match["monthday"] or han_number(match["号"])), is_next=is_next)
-    if number := match["in"] or match["from"] or match["后"]:
-        unit = match["unit"] or match["unit2"] or match["量"]
-        days = _WEEK_DAYS if unit[0].lower() == "w" or unit[-1] in "周期拜" else 1
-        return today + timedelta(days=days * _number(number))
-    ahead = 0
+    if match["aweek"]:
+        weeks = 2 if "two" in match["aweek"].lower() else 1
+        ahead = (_WEEKDAYS[match["weekday4"].lower()] - today.weekday()) % _WEEK_DAYS or _WEEK_DAYS
+        return _off_days(today, ahead + weeks * _WEEK_DAYS)
+    if match["nthday"]:
+        return _nth_weekday(match, today)
+    if match["endofyear"] or match["eoy"] or match["年底"]:
+        return date(today.year, _DECEMBER, _MONTH_DAYS)
+    if match["end"] or match["endmonth"] or match["eom"] or match[0].endswith(("月底", "月末", "最后一天")):
+        return _month_end(match, today)
+    if number := match["monthday"] or match["monthday2"] or match["号"]:
+        is_next = (match["month"] or match["month2"] or "").lower() == "next" or "下" in (match["月"] or "")
+        return _of_month(today, han_number(number), months=int(is_next))
+    if match["in2"]:
+        return _off_days(today, _FORTNIGHT)
+    if number := match["in"] or match["from"] or match["后"] or match["过"]:
+        unit = match["unit"] or match["unit2"] or match["量"] or match["过量"]
+        return _after(today + timedelta(days=bool(match["base"])), number, unit.lower())
+    return _off_days(today, _near(match))
+
+
+def _near(match: re.Match[str]) -> int:
     if match["overmorrow"] or match["大"]:
-        ahead = 3 if (match["大"] or "").startswith("大") else 2
-    elif match["tomorrow"] or match["明"]:
-        ahead = 1
-    return today + timedelta(days=ahead)
+        return 2 + (match["大"] or "").count("大")
+    return 1 if match["tomorrow"] or match["明"] else 0
 
 
-def _weekday(match: re.Match[str], today: date) -> date:
+def _off_days(today: date, days: int) -> date | None:
+    return today + timedelta(days=days) if (date.max - today).days >= days else None
+
+
+def _after(today: date, number: str, unit: str) -> date | None:
+    if number == "半":
+        return _off_days(today, _HALF_MONTH) if "月" in unit else None
+    count = 2 if number == "俩" else _number(number)
+    if unit.startswith("y") or unit == "年":
+        return _of_month(today, today.day, months=count * _DECEMBER)
+    if unit.startswith("m") or unit.endswith("月"):
+        day = _of_month(today, today.day, months=count)
+        return day or _end_of(today.year * _DECEMBER + today.month - 1 + count)
+    return _off_days(today, count * (_WEEK_DAYS if unit[0] == "w" or unit[-1] in "周期拜" else 1))
+
+
+def _which(match: re.Match[str]) -> str:
+    return (match["下"] or match["which"] or match["which2"] or "").strip().lower()
+
+
+def _weekday_number(name: str | None, han: str | None) -> int:
+    if han:
+        return _HAN_WEEKDAYS.find(han) % _WEEK_DAYS
+    said = (name or "").lower()
+    return _WEEKDAYS.get(said, _SHORT.get(said, 0))
+
+
+def _weekday(match: re.Match[str], today: date) -> date | None:
     """Return the day of a week that is named, on its own the next one."""
-    han = match["周"]
-    name = _HAN_WEEKDAYS.find(han) % _WEEK_DAYS if han else _WEEKDAYS[match["weekday"].lower()]
-    monday = today - timedelta(days=today.weekday())
-    which = (match["下"] or match["which"] or "").strip().lower()
-    weeks = {"next": 1, "下": 1, "下下": 2, "这": 0, "本": 0}.get(which)
+    said = match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"]
+    name = _weekday_number(said, match["周"])
+    which = _which(match)
+    weeks = {"next": 1, "下": 1, "下下": 2, "这": 0, "本": 0, "this": 0}.get(which)
     if weeks is not None:
-        return monday + timedelta(days=weeks * _WEEK_DAYS + name)
-    ahead = (name - today.weekday()) % _WEEK_DAYS
-    return today + timedelta(days=ahead if ahead or which == "this" else _WEEK_DAYS)
+        return _off_days(today, weeks * _WEEK_DAYS + name - today.weekday())
+    return _off_days(today, (name - today.weekday()) % _WEEK_DAYS or _WEEK_DAYS)
 
 
-def _of_month(today: date, day: int, *, is_next: bool) -> date | None:
-    year, month = divmod(today.year * _DECEMBER + today.month - 1 + is_next, _DECEMBER)
-    return date(year, month + 1, day) if is_day(year, month + 1, day) else None
+def _nth_weekday(match: re.Match[str], today: date) -> date | None:
+    nth, name = _ORDINALS[match["ordinal"].lower()], _WEEKDAYS[match["nthday"].lower()]
+    number = today.year * _DECEMBER + today.month - 1
+    if match["nthmonth"]:
+        ahead = (_month_number(match["nthmonth"]) - today.month) % _DECEMBER
+        number += ahead
+    elif match["ofmonth"].lower() == "next":
+        number += 1
+    first, last = _first_of(number), _end_of(number)
+    if nth:
+        day = first + timedelta(days=(name - first.weekday()) % _WEEK_DAYS + (nth - 1) * _WEEK_DAYS)
+    else:
+        day = last - timedelta(days=(last.weekday() - name) % _WEEK_DAYS)
+    return day if first <= day <= last else None
+
+
+def _month_end(match: re.Match[str], today: date) -> date | None:
+    said = (match["end"] or match["底月"] or "").lower()
+    year = int(match["endyear"] or match["底年"] or 0)
+    month = _month_number(match["endmonth"]) if match["endmonth"] else han_number(said)
+    if not 0 <= month <= _DECEMBER:
+        return None
+    number = today.year * _DECEMBER + today.month - 1
+    if year and month:
+        number = year * _DECEMBER + month - 1
+    elif month:
+        ahead = (month - today.month) % _DECEMBER
+        if ahead > _AHEAD_MONTHS:
+            return None
+        number += ahead
+    elif said.startswith(("next", "下")):
+        number += 1
+    return _end_of(number)
+
+
+def _month_number(name: str) -> int:
+    return next(number for number, month in enumerate(MONTHS, start=1) if month[:3].lower() == name[:3].lower())
+
+
+def _first_of(number: int) -> date:
+    return date(number // _DECEMBER, number % _DECEMBER + 1, 1)
+
+
+def _end_of(number: int) -> date:
+    first = _first_of(number)
+    return first.replace(day=calendar.monthrange(first.year, first.month)[1])
+
+
+def _of_month(today: date, day: int, *, months: int) -> date | None:
+    year, month = divmod(today.year * _DECEMBER + today.month - 1 + months, _DECEMBER)
+    in_range = date.min.year <= year <= date.max.year
+    return date(year, month + 1, day) if in_range and is_day(year, month + 1, day) else None
 
 
 def _number(text: str) -> int:
     if text.isdecimal():
         return int(text)
     return _NUMBERS.get(text.lower()) or han_number(text.replace("两", "二"))
+
+
+# The Chinese lunisolar calendar.
+
+
+_LUNAR_MONTHS = {"正": 1, "冬": 11, "腊": 12}
+
+
+def _is_lunar(match: re.Match[str]) -> bool:
+    return bool(match["named"] or match["leap"] or match["month"] in _LUNAR_MONTHS or match["day"][0] in "初廿")
+
+
+def _lunar(match: re.Match[str], today: date) -> NamedDay:
+    month = _LUNAR_MONTHS.get(match["month"]) or han_number(match["month"])
+    said = match["day"]
+    day = han_number(said.removeprefix("初")) if not said.startswith("廿") else 20 + han_number(said[1:] or "〇")
+    if match["leap"] or not day:
+        return NamedDay(*match.span())
+    found = next_lunar_day(month, day, today)
+    return replace(_exactly(*match.span(), found), is_lunar=True)
 
 
 def _minute(match: re.Match[str]) -> int | None:
@@ -171,7 +517,7 @@ def _han_minute(match: re.Match[str]) -> int | None:
     hour, part = _number(match["hour"]), match["part"] or ""
     if part in _LATE and hour < _NOON:
         hour += _NOON
-    if hour >= _HOURS or (not part and hour <= _NOON // 2):
+    if hour >= _HOURS or (not part and hour <= _FRIENDLY_HOURS):
         return None
     said = match["minute"] or ""
     minute = _HAN_MINUTES.get(said) or (_number(said) if said else 0)

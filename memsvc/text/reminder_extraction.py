@@ -1,19 +1,22 @@
-"""Reminders in a text: birthdays, anniversaries, explicit requests, deadlines and appointments.
+"""Reminders in a text: birthdays, anniversaries, explicit requests, deadlines, appointments and other days to come.
 
-By rules for English and Chinese. A false alarm is worse than a miss: what is past, asked, supposed, denied or about the
-reminders of other people is none, nor is what comes every week or month, or by the lunar calendar.
+By rules for English and Chinese. A false alarm is worse than a miss: what is past, asked, supposed, denied, hearsay or
+about the reminders of other people is none.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, slot_of
 from memsvc.text import reminder_lexicon as words
-from memsvc.text.reminder_dates import NamedDay, named_days, time_of_day
+from memsvc.text.analysis import terms, word_terms
+from memsvc.text.reminder_dates import NamedDay, named_days, next_of, time_of_day
 from memsvc.text.sentences import sentences
 
 MOST_CHARS = 2_000
@@ -21,6 +24,10 @@ MOST_CHARS = 2_000
 PHRASE_CHARS = 500
 _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
+_MOST_DAYS = 8
+"""A sentence that names more is a table."""
+_LEAST_CHARS = 2
+"""A clause that says less beside its day is read with its neighbours."""
 
 
 def reminder_in(text: str, moment: datetime) -> Reminder | None:
@@ -28,10 +35,10 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
 
     Days that are off ("tomorrow", 下周五) and those without a year are reckoned from the day of *moment*, in its zone.
     """
-    if len(text) > MOST_CHARS or not YEARS[0] <= moment.year <= YEARS[1] or not _has_cue(text):
+    if len(text) > MOST_CHARS or not YEARS[0] <= moment.year <= YEARS[1] or not words.DATE_CUE.search(text.lower()):
         return None
     for sentence in sentences(text):
-        if len(sentence) <= PHRASE_CHARS and _has_cue(sentence):
+        if len(sentence) <= PHRASE_CHARS and words.DATE_CUE.search(sentence.lower()):
             found = _in_sentence(sentence, moment.date())
             if found is not None:
                 return replace(found, phrase=sentence)
@@ -43,51 +50,239 @@ def still_mentions(reminder: Reminder, text: str) -> bool:
     return bool(reminder.phrase) and reminder.phrase in text
 
 
-def _has_cue(text: str) -> bool:
-    small = text.lower()
-    if any(cue in small for cue in words.CUES):
-        return bool(words.DATE_CUE.search(small))
-    return not small.isascii() and any(cue in small for cue in words.HAN_CUES)
-
-
 def _in_sentence(sentence: str, today: date) -> Reminder | None:
-    days = named_days(sentence, today)
-    if not days or _is_never(sentence):
-        return None
-    if words.QUESTION.search(sentence) and not words.REQUEST.search(sentence):
+    said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
+    days = _without_echoes(named_days(said, today), today)
+    if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or _is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
-    yearly = next((one for one in clear if _is_yearly(sentence, one)), None)
-    if yearly is not None:
-        is_said = str(yearly.year) in sentence and YEARS[0] <= yearly.year <= YEARS[1]
-        return Reminder(yearly.month, yearly.day, yearly.year if is_said else 0)
-    if len(days) != 1 or not clear or _is_narrated(sentence):
+    feasts = (feast for named in clear if (feast := _feast(said, named, today)) is not None)
+    if (feast := next(feasts, None)) is not None:
+        return feast
+    return _of_day(said, clear, today) if len(days) == len(clear) else None
+
+
+def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
+    """Return the reminder of a day that is no birthday or anniversary."""
+    asked = words.ASKED.search(said)
+    named = _meant(said, clear, today)
+    if named is None or (asked is not None and _is_of_others(asked, said[: asked.start()])):
         return None
-    asked = words.ASKED.search(sentence)
-    if asked is None:
-        return _of_every_year(sentence, clear[0]) or _scheduled_reminder(sentence, clear[0], today)
-    return None if _is_of_others(asked, sentence[: asked.start()]) else _requested_reminder(sentence, clear[0], today)
+    if named.recurrence is not Recurrence.NONE:
+        found = _of_rhythm(said, named, clear)
+        return found if found is None or asked is None else _with_slot(found, said)
+    if words.EVERY.search(said[: named.start]) or words.EVERY_YEAR.search(said):
+        return _of_every_year(said, named)
+    return _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
 
 
-def _is_never(sentence: str) -> bool:
-    """Return whether a sentence is none to be reminded of, whatever it names: denied, supposed, called off, refused."""
-    said = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", sentence)
-    return bool(words.NEVER.search(said) or words.REFUSED.search(said))
+def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:
+    """Return the days without a month whose day is named as well, and without weekdays of dates: 11月6日（周五）."""
+    dates = [one for one in days if one.is_clear and not one.is_weekday]
+    months = {one.month for one in dates}
+    weekdays = {day.weekday() for one in dates if (day := next_of(one, today)) is not None}
+    return [
+        one
+        for one in days
+        if not (one.month and not one.day and one.month in months)
+        and not (one.is_weekday and one.exact is not None and one.exact.weekday() in weekdays)
+    ]
 
 
-def _is_yearly(sentence: str, named: NamedDay) -> bool:
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _is_void(said: str) -> bool:
+    """Return whether a sentence is none to be reminded of, whatever it names: asked, supposed, hearsay, refused."""
+    kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", said)
+    is_request = bool(words.REQUEST.search(said))
+    if words.REFUSED.search(kept) or words.NOTES.search(said) or (words.NOT_FOR_US.search(said) and not is_request):
+        return True
+    if words.HYPOTHETICAL.search(said) and not is_request:
+        return True
+    if words.TOLD.search(said) or words.THOUGHT.search(said) or words.REMIND_OF.search(said):
+        return True
+    return bool(words.QUESTION.search(said)) and not is_request
+
+
+# Clauses.
+
+
+def _clauses(said: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the offsets of the clauses of a sentence; no comma within one of the *spans* ends one."""
+    ends = [match.span() for match in words.DELIMITER.finditer(said)]
+    cuts = [0, *(end for at, end in ends if not any(start <= at < stop for start, stop in spans))]
+    return list(zip(cuts, [*cuts[1:], len(said)], strict=True))
+
+
+def _clause_of(said: str, named: NamedDay) -> str:
+    """Return the clause that names a day, with its neighbours if it says nothing else."""
+    spans = [(named.start, named.end)]
+    parts = _clauses(said, spans)
+    place = next(index for index, (start, end) in enumerate(parts) if start <= named.start < end or end == len(said))
+    start, end = parts[place]
+    rest = said[start : named.start] + " " + said[named.end : end]
+    if not _says_something(rest):
+        start = parts[max(0, place - 1)][0]
+        end = parts[min(len(parts) - 1, place + 1)][1]
+    return said[start : named.start] + words.DAY + said[named.end : end]
+
+
+def _says_something(rest: str) -> bool:
+    """Return whether what is said beside a day says what the day is about."""
+    kept = words.FILLER.sub("", rest)
+    return len(kept) >= _LEAST_CHARS or (bool(kept) and not kept.isascii())
+
+
+def _is_off(said: str, named: NamedDay) -> bool:
+    """Return whether the clause of a day is past, denied or conditional."""
+    clause = _clause_of(said, named)
+    kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", clause)
+    if words.DENIED.search(kept) or words.IF.search(clause):
+        return True
+    if any(words.CONDITION.search(said[start:end]) for start, end in _clauses(said, [])):
+        return True
+    return _is_narrated(clause, named)
+
+
+def _is_narrated(text: str, named: NamedDay | None = None) -> bool:
+    if words.MOVED_TO_DAY.search(text):
+        return False
+    if words.PAST.search(text):
+        return True
+    if not words.HAN_DONE.search(text) or (named is not None and named.is_ahead):
+        return False
+    return not (words.HAN_SOON.search(text) or words.MOVED_TO.search(text))
+
+
+def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
+    """Return the day that a sentence is about: the only one, that of a rhythm, or the first of several clauses."""
+    rhythms = [one for one in clear if one.recurrence is not Recurrence.NONE]
+    if rhythms or len(clear) == 1:
+        return (rhythms or clear)[0] if len(rhythms) <= 1 else None
+    if len({next_of(one, today) for one in clear}) == 1:
+        return max(clear, key=lambda one: one.exact is not None)
+    if (moved := words.MOVED_TO.search(said)) is not None:
+        return next((one for one in clear if one.start >= moved.end()), None)
+    return _first_of_clauses(said, clear)
+
+
+def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
+    if any(words.RANGE.search(said[one.end : other.start]) for one, other in pairwise(clear)):
+        return None
+    spans = [(one.start, one.end) for one in clear]
+    for start, end in _clauses(said, spans):
+        within = [one for one in clear if start <= one.start < end]
+        if len(within) > 1:
+            return None
+        if within and not _is_off(said, within[0]):
+            return within[0]
+    return None
+
+
+# Days of every year.
+
+
+def _feast(said: str, named: NamedDay, today: date) -> Reminder | None:
+    """Return the reminder of a birthday or an anniversary that is said to be on a day."""
+    if named.recurrence is not Recurrence.NONE or not _is_yearly(said, named, today):
+        return None
+    if named.is_lunar:
+        return Reminder(named.month, named.day, named.year, is_lunar=True)
+    is_said = str(named.year) in said and YEARS[0] <= named.year <= YEARS[1]
+    return Reminder(named.month, named.day, named.year if is_said else 0)
+
+
+def _is_yearly(said: str, named: NamedDay, today: date) -> bool:
     """Return whether a day is said to be a birthday or an anniversary."""
-    before, after = sentence[: named.start], sentence[named.end :]
+    before, after = said[: named.start], said[named.end :]
+    clause = _clause_of(said, named)
+    if (
+        words.IF.search(clause.partition(words.DAY)[0])
+        or words.CONDITION.search(said)
+        or words.DENIED.search(_without_forget(clause))
+    ):
+        return False
+    if _is_birth(before, after, named, today) or _is_wedding(before, after, named, today):
+        return True
     if words.YEARLY_BEFORE.search(before):
         # "For her birthday, March 5, I gave her a book" is about the past.
-        return bool(words.PLAINLY.search(before)) or not _is_narrated(sentence)
+        return bool(words.PLAINLY.search(before)) or not _is_narrated(said)
     if words.YEARLY_AFTER.search(after) or words.HAN_YEARLY_AFTER.search(after):
-        return not _is_narrated(sentence)
+        return not _is_narrated(said)
+    if words.TURNS.search(before) or words.HAN_TURNS.search(after):
+        return not _is_narrated(clause)
     return False
 
 
-def _is_narrated(sentence: str) -> bool:
-    return bool(words.PAST.search(sentence) or words.HAN_DONE.search(sentence))
+def _without_forget(clause: str) -> str:
+    return words.ALLOWED_NOT.sub(lambda match: match["to"] or "", clause)
+
+
+def _is_birth(before: str, after: str, named: NamedDay, today: date) -> bool:
+    """Return whether one of the user's people was born then."""
+    if named.exact is not None and (named.exact > today or named.exact.year < YEARS[0]):
+        return False
+    if (match := words.BORN.search(before)) is not None:
+        return not words.FOREIGN.search(match["who"])
+    if words.HAN_BORN_AFTER.search(after):
+        return True
+    return bool(named.year and words.HAN_OF_YEAR.search(after) and words.HAN_BIRTH_OF.search(before))
+
+
+def _is_wedding(before: str, after: str, named: NamedDay, today: date) -> bool:
+    """Return whether people of the user were married then."""
+    is_past = named.exact is not None and named.exact < today
+    if named.exact is not None and not is_past:
+        return False
+    match = words.WED.search(before)
+    if match is not None and words.WED_WORD.search(match[0]):
+        is_plan = re.search(r"\b(?:are|is|be|being|get|getting)\b", match[0]) and not is_past
+        return not is_plan and not words.FOREIGN.search(match["who"])
+    if words.HAN_WED_BEFORE.search(before):
+        return is_past
+    found = words.HAN_WED_AFTER.search(after)
+    return found is not None and (is_past or found["how"] not in {"登记结婚", "结婚", "领证"})
+
+
+def _of_every_year(said: str, named: NamedDay) -> Reminder | None:
+    """Return the reminder of a day that is said to come every year."""
+    before = words.EVERY.sub("", said[: named.start])
+    if _is_of_another(said, before, named) or _is_off(said, named):
+        return None
+    if named.is_lunar:
+        return Reminder(named.month, named.day, named.year, is_lunar=True)
+    return Reminder(named.month, named.day)
+
+
+def _of_rhythm(said: str, named: NamedDay, clear: list[NamedDay]) -> Reminder | None:
+    """Return the reminder of a day of every week or month, from the day on that the sentence names besides."""
+    if named.exact is None or _is_off(said, named) or words.ELSEWHERE.search(said):
+        return None
+    if _is_of_another(said, said[: named.start], named):
+        return None
+    if words.TIMETABLE.search(said) and not words.OWN.search(said):
+        return None
+    rest = said[: named.start] + said[named.end :]
+    if not _says_something(rest):
+        return None
+    day = named.exact
+    for other in clear:
+        begins = other.exact is not None and other.exact >= day and other is not named
+        if begins and other.exact is not None and _fits(named, other.exact):
+            day = other.exact
+    minute, _ = time_of_day(said)
+    return Reminder(day.month, day.day, day.year, named.recurrence, minute)
+
+
+def _fits(named: NamedDay, day: date) -> bool:
+    if named.recurrence is Recurrence.WEEKLY:
+        return named.exact is not None and day.weekday() == named.exact.weekday()
+    return day.day == named.day
+
+
+# Days of one time.
 
 
 def _is_of_others(asked: re.Match[str], before: str) -> bool:
@@ -97,55 +292,173 @@ def _is_of_others(asked: re.Match[str], before: str) -> bool:
     return bool((asked["han_remind"] or asked["han_remember"]) and words.HAN_OTHERS.search(before))
 
 
-def _requested_reminder(sentence: str, named: NamedDay, today: date) -> Reminder | None:
-    if words.EVERY_YEAR.search(sentence) or words.EVERY.search(sentence[: named.start]):
-        return Reminder(named.month, named.day)
-    return _ahead(sentence, named, today, most=None)
-
-
-def _of_every_year(sentence: str, named: NamedDay) -> Reminder | None:
-    """Return the reminder of a day that is said to come every year."""
-    before, count = words.EVERY.subn("", sentence[: named.start])
-    if not count and not words.EVERY_YEAR.search(sentence):
+def _requested(said: str, named: NamedDay, today: date) -> Reminder | None:
+    if words.CONDITION.search(said) or words.HAN_CANCELLED.search(said) or _is_narrated(said, named):
         return None
-    return None if _is_of_another(sentence, before, named) else Reminder(named.month, named.day)
+    found = _ahead(said, named, today, most=None)
+    return None if found is None else _with_slot(found, said)
 
 
-def _is_of_another(sentence: str, before: str, named: NamedDay) -> bool:
+def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
+    before = said[: named.start]
+    if words.ELSEWHERE.search(said) or _is_of_another(said, before, named) or _is_off(said, named):
+        return None
+    clause = _clause_of(said, named)
+    is_strong = bool(words.STRONG.search(said))
+    if named.exact == today and not (is_strong or words.MUST.search(said) or words.CLOCK.search(clause)):
+        return None
+    if not is_strong and not _says_something(said[: named.start] + " " + said[named.end :]):
+        return None
+    if words.SPAN.search(before) and words.RANGE.search(said[named.end :]):
+        return None
+    return _ahead(said, named, today, most=_AHEAD_DAYS)
+
+
+def _is_of_another(said: str, before: str, named: NamedDay) -> bool:
     """Return whether a day is that of something else: of a mail, or of what was noted."""
-    after = sentence[named.end :]
-    return bool(words.NOTES.search(sentence) or words.OF_ANOTHER.match(after) or words.DATED.search(before))
+    after = said[named.end :]
+    return bool(words.OF_ANOTHER.match(after) or words.DATED.search(before))
 
 
-def _scheduled_reminder(sentence: str, named: NamedDay, today: date) -> Reminder | None:
-    before = sentence[: named.start]
-    if _is_of_another(sentence, before, named):
-        return None
-    if words.STRONG.search(sentence) or words.WEAK.search(sentence) or words.MUST.search(before):
-        found = _ahead(sentence, named, today, most=_AHEAD_DAYS)
-        # An appointment late in the day is also reminded of in the morning.
-        return None if found is None else replace(found, slot=None)
-    return None
-
-
-def _ahead(sentence: str, named: NamedDay, today: date, *, most: int | None) -> Reminder | None:
+def _ahead(said: str, named: NamedDay, today: date, *, most: int | None) -> Reminder | None:
     """Return the reminder of a day not before *today*; of one without a year, the next, not too far off."""
-    day = named.exact or _next(named, today)
+    day = next_of(named, today)
     if day is None or day < today or (named.exact is None and most is not None and (day - today).days > most):
         return None
     if day.year > YEARS[1]:
         return None
-    minute, part = time_of_day(sentence)
+    minute, _ = time_of_day(said)
+    return Reminder(day.month, day.day, day.year, Recurrence.NONE, minute)
+
+
+def _with_slot(found: Reminder, said: str) -> Reminder:
+    """Return a reminder that was asked for in the slot that the sentence names.
+
+    An appointment late in the day, which was not asked for, is also reminded of in the morning.
+    """
+    if found.recurrence is Recurrence.YEARLY:
+        return found
+    minute, part = time_of_day(said)
     slot: Slot | None = slot_of(minute // 60) if minute is not None else part
-    return Reminder(day.month, day.day, day.year, Recurrence.NONE, minute, slot=slot)
+    return replace(found, slot=slot)
 
 
-def _next(named: NamedDay, today: date) -> date | None:
-    for year in (today.year, today.year + 1):
-        try:
-            day = date(year, named.month, named.day)
-        except ValueError:  # 29 February
+# Appointments that were moved or called off.
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """A statement that an event was moved or called off.
+
+    Attributes:
+        label: The word of the statement for the event.
+        is_cancelled: Whether the event does not take place; else it is on another day.
+        events: The sorts of events that it names, as places in `reminder_lexicon.EVENTS`.
+        words: The other terms that it consists of.
+        people: The people that it names as those whose event it is.
+    """
+
+    label: str
+    is_cancelled: bool
+    events: frozenset[int]
+    words: frozenset[str]
+    people: frozenset[str]
+
+
+def schedule_change(text: str) -> ScheduleChange | None:
+    """Return what *text* says was moved or called off, or None."""
+    small = text.lower()
+    if len(text) > PHRASE_CHARS or not any(cue in small for cue in words.CHANGE_CUES):
+        return None
+    if not (words.MOVED.search(text) or words.CANCELLED.search(text)):
+        return None
+    for sentence in sentences(text):
+        said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
+        is_cancelled = bool(words.CANCELLED.search(said))
+        if not (is_cancelled or words.MOVED.search(said)) or _is_void(said) or words.CONDITION.search(said):
             continue
-        if day >= today:
-            return day
+        subject = _clause_of_change(sentence)
+        events, label = _events_of(subject)
+        found = _terms_of(subject)
+        if events or found:
+            label = label or min(found, key=lambda term: subject.lower().find(term))
+            return ScheduleChange(label, is_cancelled, events, found, _people_of(subject))
     return None
+
+
+def _clause_of_change(sentence: str) -> str:
+    """Return the clause in which something is moved or called off, if it names the event, else the sentence."""
+    match = words.CANCELLED.search(sentence) or words.MOVED.search(sentence)
+    for start, end in _clauses(sentence, []):
+        if match is not None and start <= match.start() < end and _events_of(sentence[start:end])[0]:
+            return sentence[start:end]
+    return sentence
+
+
+def changed_event(change: ScheduleChange, reminded: Sequence[str]) -> int | None:
+    """Return the place of the only one of the *reminded* sentences that is about the event of *change*, or None.
+
+    Of the same event are those that share its sort, or, when it names none that is known, half of its words. None also
+    when two share equally much: rather both are kept than one is lost.
+    """
+    scores = [_shared(change, sentence) for sentence in reminded]
+    best = max(scores, default=0)
+    return scores.index(best) if best and scores.count(best) == 1 else None
+
+
+def _shared(change: ScheduleChange, sentence: str) -> int:
+    """Return how much of a change is about the event of a sentence; 0: another event."""
+    events, found, people = _events_of(sentence)[0], _terms_of(sentence), _people_of(sentence)
+    task = words.TASK.search(sentence)
+    if task is not None and (task["en"] or task["zh"]).lower() not in change.words:
+        return 0
+    if change.people - people or (events and change.events and not events & change.events):
+        return 0
+    common = change.words & found
+    if change.events & events:
+        return 2 * len(change.events & events) + len(common)
+    return len(common) if not change.events and 2 * len(common) >= len(change.words) else 0
+
+
+def _events_of(sentence: str) -> tuple[frozenset[int], str]:
+    """Return the sorts of events that a sentence names, and the word for the first of them."""
+    found = sorted((match.start(), -len(match[0]), match[0].lower()) for match in _EVENT.finditer(sentence))
+    return frozenset(_SORTS[word] for *_, word in found), found[0][2] if found else ""
+
+
+def _terms_of(sentence: str) -> frozenset[str]:
+    plain = _DATE_WORDS.sub(" ", sentence)
+    return (
+        frozenset(
+            term
+            for term in terms(plain)
+            if not term.isdigit() and term not in words.WEAK_WORDS and (len(term) > 1 or not term.isascii())
+        )
+        - _WEAK_TERMS
+    )
+
+
+def _people_of(sentence: str) -> frozenset[str]:
+    found = (match["en"] or match["zh"] for match in words.PEOPLE.finditer(sentence))
+    return frozenset(_PERSON.get(one.lower(), one.lower()) for one in found)
+
+
+_SORTS = {word: number for number, group in enumerate(words.EVENTS) for word in group}
+_EVENT = re.compile(
+    "|".join(
+        rf"\b{re.escape(word)}" + ("" if word in {"therap", "counsel", "defen", "vaccin"} else r"(?=s?\b)")
+        if word.isascii()
+        else re.escape(word)
+        for word in sorted(_SORTS, key=len, reverse=True)
+    ),
+    re.IGNORECASE,
+)
+_DATE_WORDS = re.compile(r"\d+(?:st|nd|rd|th)?|[一二三四五六七八九十]+[月号日点]")
+_WEAK_TERMS = frozenset(chain.from_iterable(map(word_terms, (word for word in words.WEAK_WORDS if word.isascii()))))
+_PERSON = {
+    "mum": "mother", "mom": "mother", "妈": "mother", "妈妈": "mother",
+    "dad": "father", "爸": "father", "爸爸": "father",
+    "老婆": "wife", "老公": "husband", "儿子": "son", "女儿": "daughter", "闺女": "daughter", "gran": "grandma",
+    "granny": "grandma", "奶奶": "grandma", "外婆": "grandma", "姥姥": "grandma", "爷爷": "grandpa", "外公": "grandpa",
+    "姥爷": "grandpa", "猫": "cat", "狗": "dog", "娃": "孩子", "kid": "孩子", "kids": "孩子", "老板": "boss",
+}  # fmt: skip

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import re
 
-CUES = (
-    "birthday", "bday", "b-day", "anniversar", "remind", "forget", "remember", "deadline", "due", "appointment", "exam",
-    "interview", "flight", "checkup", "check-up", "surgery", "alarm", "expir", "meeting", "presentation", "must",
-    "have to", "has to", "need to", "needs to", "every ", "each year", "annual", "yearly",
-)  # fmt: skip
-HAN_CUES = (
-    "生日", "纪念日", "提醒", "记得", "别忘", "不要忘", "让我忘", "截止", "到期", "预约", "约了", "考试", "面试",
-    "航班", "体检", "手术", "开会", "会议", "复诊", "答辩", "交", "完成", "要在", "每年",
-)  # fmt: skip
-"""A sentence that has none of them needs no closer look. Looking for each by itself is ten times as quick as an
-expression for all."""
-DATE_CUE = re.compile(r"[0-9]|day|tomorrow|tonight|this |week|month|[日号天周期拜晚早]")
+DATE_CUE = re.compile(
+    r"[0-9]|day|tomorrow|tomorow|tmr|tonight|this |week|month|year|fortnight|overmorrow|[日号天周期拜晚早儿月年]"
+    r"|\b(?:mon|tue|wed|thu|fri|sat|sun|eom|eoy|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+)
+"""A sentence without it names no day."""
 
 
 def _any(*alternatives: str) -> re.Pattern[str]:
@@ -27,19 +20,130 @@ def _words(text: str) -> str:
     return "|".join(text.split())
 
 
-NEVER = _any(
-    r"\b(?:if|whether|suppose|unless|daily|weekly|monthly|lunar|cancell?ed|called off|postponed|thought|used to)\b",
-    r"\b(?:pretend\w*|maybe|perhaps|might|not|isn['’]t|no longer|never)\b",
-    r"\bevery (?:day|week|month|morning|evening|\w+day)\b|\beach (?:day|week|month)\b",
-    r"\bremind (?:me|us) (?:of|what|who|how|why|where|when|which|whether)\b",
-    r"农历|阴历|旧历|正月|腊月|每天|每日|每个?(?:周|星期|礼拜|月)|如果|要是|假如|万一|取消(?=[了。！，,]|\Z)|推迟|改期|没人|谁也没",
-    r"以为|可能|也许|不是|不用|没有",
+HYPOTHETICAL = _any(
+    r"\b(?:suppose|supposing|imagine|unless|pretend\w*|wish|wishing|would(?!n['’]t forget| you\b)|wouldn['’]t"
+    r"|could have"
+    r"|should have|should['’]ve|shoulda|i['’]d (?:be|have|love|like)|we['’]d (?:be|have|love|like))\b",
+    r"\b(?:might|maybe|perhaps|probably|possibly|not sure|unsure|no idea (?:if|whether|when|what day)|i think"
+    r"|i guess|thinking (?:of|about)|i hope"
+    r"|hopefully|hoping|tempted|fancy|ideally|or so|around|roughly|some ?time|at some point|one day|some day|someday"
+    r"|sooner or later|tentative(?:ly)?|what if|as if|do something|['’]d rather|glad|relieved|(?:you|one"
+    r"|people|anyone|they) can|feels?|feeling)\b",
+    r"假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
+    r"|说不定|不一定|估计|左右|看情况"
+    r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日"
+    r"|早晚要|再不|下[次回]再",
 )
-"""Supposed, denied, called off, or of a rhythm that is not reckoned."""
+"""Supposed, wished, or in doubt."""
+CONDITION = re.compile(
+    r"\A\s*(?:(?:and|but|so|well|ok(?:ay)?|hey|even|only)\s+)*(?:if|whether|unless)\b", re.IGNORECASE
+)
+"""Begins a clause whose condition governs the rest of the sentence."""
+IF = re.compile(r"\b(?:if|whether)\b", re.IGNORECASE)
+DENIED = _any(
+    r"\b(?:not|isn['’]?t|aren['’]?t|won['’]?t|wasn['’]?t|doesn['’]?t|don['’]?t have|no longer|never|nothing|cannot"
+    r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
+    r"|practice)\w*)\b",
+    r"\b(?:don|doesn|didn|won|aren|isn|haven|hasn)['’]?t\b(?! (?:be late|miss|let|want to miss))[^\x1f]*\x1f",
+    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|over and done"
+    r"|skipp(?:ed|ing)"
+    r"|bail(?:ed|ing))\b",
+    r"取消|作废|泡汤|黄了|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
+    r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
+)
+"""Denied, or called off, in the clause of the day."""
+THOUGHT = _any(
+    r"\b(?:thought|used to|supposedly|allegedly|daily|every ?day|every (?:morning|evening|night)|each day)\b",
+    r"以为|每天|每日|天天|曾经|没人提醒|谁也没提醒|没提醒|[他她](?:们)?(?:让|叫)我")  # fmt: skip
+TOLD = _any(
+    r"\bsome (?:\w+ )?(?:guy|man|woman|kid|girl|boy|dude|person|student|stranger|colleague|co-?worker"
+    r"|neighbou?r|customer)s?\b"
+    r"|\A\W*an? (?:guy|man|woman|kid|girl|boy|dude|colleague|co-?worker|neighbou?r|customer|stranger"
+    r"|friend of a friend)\b",
+    r"\b(?:horoscope|prophecy|fun fact|did you know|trivia)\b|说[他她]|的说法|假的|谣|有个(?:朋友|同事|人"
+    r"|同学|网友|客户)",
+    r"\b(?:he|she|they|somebody|someone|everyone|everybody|people|(?:some|a|this|that|the) (?:guy|man|woman|girl|boy"
+    r"|lady|bloke"
+    r"|dude|kid|stranger|person|friend of a friend|customer|passenger|character|hero(?:ine)?|narrator|author"
+    r"|reporter)s?)\b"
+    r"[^.;]{0,40}\b(?:said|says|told|tells|claims?|mentioned|announced|wrote|writes|goes|posted|tweeted)\b",
+    r"\b(?:heard|overheard|rumou?rs?|apparently|reportedly|word is|read (?:that|about|somewhere)|saw (?:that|on)"
+    r"|according to)\b",
+    r"\b(?:in|of) (?:the|a|this|that|my|her|his) (?:\w+ )?(?:novel|story|book|movie|film|series|show|episode|game"
+    r"|play|dream|poem"
+    r"|song|chapter|scene|plot|legend|myth|fairy tale|podcast|documentary|biography)\b",
+    r"\b(?:the|this|that) (?:\w+ )?(?:novel|story|movie|film|series|episode|poem|song|chapter|scene|plot|legend"
+    r"|biography)"
+    r"\s+(?:opens|begins|starts|ends|is set|takes place|is about|goes|tells|says)\b",
+    r"\bin chapter\b|\bon page\b|\b(?:protagonist|fictional|main character|historically|in history|sitcom"
+    r"|once upon)\b",
+    r"\b(?:the|an?|this|that) (?:ad|advert|commercial|poster|headline|article|newspaper|meme|tweet|sign"
+    r"|label) (?:\w+ )?(?:says"
+    r"|said|reads|claims)\b",
+    r"\b(?:dreamt|dreamed|dream) (?:that|about|of|i|we)\b|\bfor example\b|\be\.g\.|\bsay,? on\b",
+    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传"
+    r"|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|人家说|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上"
+    r"|结局|开头|讲|演)|电视剧(?:里|中|上)"
+    r"|剧里|剧中|片子里|故事|主角|主人公"
+    r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
+    r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
+    r"|(?:隔壁|邻居|路人|别人|人家|网友|陌生人|楼上|楼下)",
+)
+"""Hearsay, stories, examples: not of the user."""
+RELAYED = re.compile(
+    r"(?:\b(?:(?:my|our|the) )?(?:doctor|doc|dentist|physio|vet|plumber|electrician|mechanic|builder|movers"
+    r"|boss|manager|landlord|landlady|teacher|school|bank"
+    r"|garage|clinic"
+    r"|hospital|lawyer|solicitor|accountant|hr|wife|husband|partner|mum|mom|dad|mother|father|sister|brother|plumber"
+    r"|electrician|surgery|gp|council|agency|client|professor|tutor|coach|nurse|receptionist|office|they)"
+    r" (?:just )?(?:said|says|told (?:me|us)|called(?: to say)?|confirmed|rang(?: to say)?|emailed|texted|wrote"
+    r"|wants?|reminded (?:me|us))"
+    r"(?: that)?(?: (?:he|she|they|it)(?:[’']d| would| will))?\b(?! (?:me|us|him|her|them) to remind))"
+    r"|(?:医生|大夫|老板|领导|老师|房东|客户|学校|银行|医院|经理|物业|律师|导师|公司|人事"
+    r"|我[妈爸老]\w{0,2})(?:刚才?)?(?:说|通知|让我|叫我|要求)",
+    re.IGNORECASE,
+)
+"""News for the user from those who set dates for them; what follows is read by itself."""
+NOT_FOR_US = _any(
+    r"\b(?:rain|rains|raining|rainy|snow|snows|snowing|sunny|cloudy|weather|forecast|degrees|heatwave|storm|foggy)\b",
+    r"\b(?:see|catch|talk to|speak to|meet) (?:you|ya)\b|\b(?:cya|good ?night|have a (?:nice|good|great|lovely))\b",
+    r"\b(?:i|we) (?:love|hate|like|prefer|enjoy|dread) (?:\w+ )?(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day again\b|\bhappy (?:friday|monday|new year|birthday)\b"
+    r"|\b(?:black|good|casual|cyber|ash) (?:friday|monday|wednesday)\b",
+    r"\b(?:free|available|busy|around|bored|tired|off) (?:on|this|next|tomorrow)\b",
+    r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
+    r"|compute|generate"
+    r"|compose|make up|invent|proofread|tell me|what|who|why|how|list|show me|find|search|look up|give me)\b",
+    r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
+    r"|story|song|haiku"
+    r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
+    r"|speech|toast)\b",
+    r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说(?=[吧。！，,\s]"
+    r"|\Z)|再聊|晚安|早安|快乐|\bask me again\b|\bwe(?:[’']ll| will) see\b|又是(?:周|星期)|又到(?:周|星期)",
+    r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算"
+    r"|查一?下|讲[一个]|画|列出|举例|造句)",
+    r"(?:喜欢|讨厌|最爱|最恨|害怕)(?:过)?(?:周|星期)",
+)
+"""Weather, farewells, tastes, and work for the assistant."""
+ELSEWHERE = _any(
+    r"\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b(?! (?:an? |my |our |the )?account)",
+    r"\b(?:christmas|xmas|easter|thanksgiving|halloween|valentine['’]?s day|new year['’]?s(?: day| eve)?|diwali"
+    r"|hanukkah|ramadan"
+    r"|independence day|labor day|memorial day|mother['’]s day|father['’]s day|bank holiday)\s+(?:is|falls|will be"
+    r"|comes)\b",
+    r"\bis (?:an? )?(?:public |bank |national )?holiday\b"
+    r"|是[^，。我\d一二三四五六七八九十]{1,8}(?:节|(?<![生念止工薪假末])日)(?=[，。！\s]|\Z)",
+    r"\bis (?!the day )(?:[A-Za-z]+ ){1,3}day\b(?! off)|(?:是|[号日])\s*(?:儿童|母亲|父亲|端午|中秋|国庆|劳动|情人|圣诞"
+    r"|教师|植树|妇女|愚人|清明|重阳|元宵)节(?=[。！\s]|\Z)",
+    r"发车|到站|营业|开门|关门|开馆|闭馆|开放时间|(?:节|元旦|除夕|国庆|冬至|清明)(?:是|就是|在)\W{0,2}",
+)
+"""Opening hours, and what day a holiday is."""
+
 _NO = r"\b(?:\w+n['’]t|dont|neednt|cannot|never|not|no need|stop)\b(?!\s+you\b(?!\s+dare))"
 _UP_TO = r"(?:(?!\b(?:forget|fail|hesitate|mind|remember|miss|so|but)\b)[^,.;:!?–—]){0,60}?"
 _HAN_NO = (
-    r"(?:(?<![特分个区告级性类差识离送辨])别(?![人的处])|不要(?!紧)|不用|不必|不需|不须|[无毋][需须]|没有?必要|用不着|犯不着|勿|甭"
+    r"(?:(?<![特分个区告级性类差识离送辨])别(?![人的处])|不要(?!紧)|不用|不必|不需|不须|[无毋][需须]"
+    r"|没有?必要|用不着|犯不着|勿|甭"
     r"|不许|不准|停止|不再|不(?:想|希望|愿意?)(?=[让要你您被再])|不会?(?=提醒))"
 )
 _HAN_UP_TO = r"(?:(?!忘|提醒)(?:[^，。,；;！!？?、：:]|[：:](?=[0-9]))){0,30}"
@@ -55,54 +159,165 @@ ALLOWED_NOT = _any(
     r"(?P<to>\bremind (?:me|us)\b[^,.;:!?]{0,60}?)\b(?:not to|never to|to not|to never)\b",
 )
 """Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
-QUESTION = _any(r"[?？]|[吗呢么]\s*[。！]?\s*\Z|几月|哪天|什么时候|\b(?:when|what|which)\b")
-REQUEST = _any(r"\b(?:can|could|would|will) you (?:please |kindly )?(?:remind|set)\b|(?:能|可以|能不能).{0,12}提醒")
+QUESTION = _any(
+    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
+    r"|有没有|要不要|能不能|会不会|来着|好不好"
+    r"|行不行|星期几|周几|谁",
+    r"\b(?:when(?! to\b)|what(?! to\b)|which(?! (?:is|was|means|gives|leaves))|who['’]s|why|where)\b",
+    r"\A\W*(?:(?:so|and|but|hey|hi|ok(?:ay)?|well|wait|um+|hmm+)\W+)*(?:is|are|am|was|were|do|does|did|can|could"
+    r"|should|shall|will"
+    r"|would|has|have|had|isn['’]t|aren['’]t|don['’]t|didn['’]t|won['’]t|how) (?:i|you|he|she|it|we|they|there|the"
+    r"|my|our|your"
+    r"|his|her|their|this|that|these|any\w*|some\w*|(?-i:[A-Z]\w+))\b(?! (?:me|us)\b)",
+    r"\b(?:know|remember|tell me|wonder(?:ing)?|ask(?:ing)?|check|sure|forgot|find out) (?:if|whether|when|what|how"
+    r"|where)\b",
+)
+REQUEST = _any(
+    r"\b(?:can|could|would|will) you (?:please |pls |kindly |also )?(?:remind|set|ping|nudge)\b"
+    r"|\bwhy don['’]t you remind\b"
+    r"|\bmind reminding\b|\b(?:like|want|need) you to (?:remind|ping|nudge)\b|\bwould you\W*\Z|(?:能"
+    r"|可以|能不能|可不可以|麻烦).{0,12}提醒"
+)
 """A question that is none."""
 
 _IRREGULAR = _words(
-    "went came saw ate gave got took made met held spent threw bought brought told said thought found left lost paid"
-    " sent won wrote felt forgot kept knew ran sat slept spoke stood taught wore began became broke built chose drove"
-    " fell flew"
+    "went came saw ate gave took made met held spent threw bought brought told said thought found left lost"
+    " paid sent won wrote felt forgot kept knew ran sat slept spoke stood taught wore began became broke built"
+    " chose drove fell flew woke grew drank swam sang hid dug fought caught froze shook stole tore threw drew"
+    " rode rose struck swore swept wept bent bit blew crept dealt dreamt fed fled hung laid learnt lent lit"
+    " meant sank sold sought stung understood quit"
 )
 _NO_PAST = _words(
-    "need indeed feed speed seed scheduled planned booked supposed required expected invited wed red med bed shed"
+    "need indeed feed speed seed scheduled planned booked supposed required expected invited wed red med bed shed weed"
+    " hundred agreed reserved arranged rescheduled registered enrolled confirmed promised signed"
+    " embed exceed proceed succeed freed newlywed fixed deadlined limited united unlimited"
+    " overdue married naked sacred related"
 )
+"""Words in -ed that are no past, and what was arranged then for later."""
+DAY = "\x1f"
+"""The place of the day in a clause."""
 PAST = _any(
-    r"\b(?:was|were|had|did|ago|yesterday|back in)\b|\blast (?:week|month|year|night|\w+day)\b",
-    rf"\b(?!(?:{_NO_PAST})\b)\w{{2,}}ed\b|(?<![’\']ve )(?<!\bhave )\b(?:{_IRREGULAR})\b",
-    r"昨天|前天|上周|上个?(?:月|星期|礼拜)|去年|前年|以前|当时|那天|那年|曾|[见去来吃看做谈说聊]过|过了?(?=[。，,！!\s]|\Z)|刚刚|刚才",
+    r"\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday|back in|used to|already)\b"
+    r"|\blast (?:week|weekend|month|year|night|time|summer|winter|spring|autumn|fall|christmas|(?:mon|tues|wednes"
+    r"|thurs|fri|satur"
+    r"|sun)day)\b(?! (?:of|in)\b)",
+    rf"\b(?=[a-z]{{2,}}ed\b(?!-))(?!(?:{_NO_PAST})\b)"
+    rf"(?![a-z]+[^,;{DAY}]{{0,40}}\b(?:to|until|till|for|by)\s+(?:the\s+)?{DAY})"
+    r"(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bare )(?<!['’]s )(?<!['’]re )(?<!\bgets )(?<!\bget )(?<!\bgetting )"
+    r"(?<!\bbeing )(?<!\bhave )(?<!\bhas )(?<!['’]ve )(?<!\bto be )(?<!\bgotta )[a-z]+ed\b",
+    rf"(?<![’\']ve )(?<!\bhave )(?<!\bhas )(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bget )\b(?:{_IRREGULAR})\b",
+    r"(?<![’']ve )(?<!\bhave )(?<!\bhas )(?<![’']s )\bgot (?!(?:till|until|to|tickets"
+    r"|\d+)\b)(?!\w+ed\b)(?!(?:\w+ ){1,4}(?:appointment"
+    r"|appt|meeting|exam|test|interview|flight|call|class|lesson|party|wedding|concert|gig|dinner|lunch|tickets"
+    r"|deadline|session|slot|shift"
+    r"|dentist|doctor|check-?up|scan|trip|visit|date|demo|booking|reservation|surgery|viewing|match|game|race"
+    r"|recital)s?\b)\w+",
+    r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|(?<!\x1f)以前|(?<!\x1f)之前(?:有|就|已|还|那)"
+    r"|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
+    r"|(?<!别)(?<!不)(?<!要)(?<!会)(?<!再)过了|刚刚|刚才|已经(?!约|订|定|买|报|排|预|安排|挂)|已[于在]|(?:不"
+    r"|很|挺|真|太|还)好[看吃玩听喝]|早就|那会儿|当初|上次|上回"
+    r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐"
+    r"|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
+    r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
+    r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b",
+    r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b",
 )
-HAN_DONE = re.compile(r"(?<!忘)(?<![约订定排买])(?<![约订定排买]好)了(?!解)")
+HAN_DONE = re.compile(
+    r"(?<!忘)(?<!错过)(?<!迟到)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
+    r"(?<!推迟)(?<!安排)了(?!解)"
+)
 """What is done, but for what was booked for later; 别忘了 is no past."""
+HAN_SOON = re.compile(
+    r"(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|(?:前|底|要|得|快"
+    r"|[必务][须必])[^，,。；;]{0,10}把[^，,。；;]{1,16}了|了[得要该]|(?:记得|务必|必须|别|不要|不能"
+    r")[^，,。；;]{0,16}了"
+)
+"""了 of what is about to be so: 要考试了, 快到期了, 明天就走了; or what is to be done: 把报销单交了."""
 
-_FEAST = "(?:birthday|b-?day|anniversary)"
+_FEAST = r"(?:birthday|b-?day|birth ?day|bday|anniversary|anniv)(?: (?:with|of) \w+)?"
+_HAN_FEAST = "(?:生日|生辰|寿辰|诞辰|纪念日|忌日|周年)"
 YEARLY_BEFORE = _any(
-    rf"{_FEAST}(?:\s+(?:is|falls|comes)(?:\s+up)?(?:\s+(?:always|coming up))?(?:\s+on)?|\s*[:=]|\s+on|\s*,)"
-    r"\s*(?:the\s+)?\Z",
-    r"(?:生日|纪念日)(?:是|在|为|就是|：|:|，|,|\s)*(?:每年的?)?\s*\Z",
+    rf"{_FEAST}(?:\s+(?:is|falls|comes|was)(?:\s+up)?(?:\s+(?:always|coming up))?(?:\s+on)?|['’]s(?:\s+on)?"
+    rf"|\s*[:=–-]|\s+on"
+    r"|\s*,|\s*\(|\s+)?\s*(?:the\s+)?\Z",
+    r"\b(?:dob|d\.o\.b\.?|date of birth)\s*(?:is|:|=)?\s*\Z",
+    rf"{_HAN_FEAST}(?:是|在|为|就是|：|:|，|,|\s|（|\()*(?:阳历|公历|新历)?(?:每年的?)?\s*\Z",
+    r"(?:出生日期|生于|出生于)(?:是|为|：|:|\s)*\Z",
 )
 """Before a day: it is a birthday or an anniversary."""
-PLAINLY = _any(r"(?:\bis|falls|comes|是|[:=：])\s*(?:up\s*)?(?:on\s*)?(?:the\s*)?(?:每年的?)?\s*\Z")
+PLAINLY = _any(
+    r"(?:\bis|falls|comes|['’]s|是|[:=：])\s*(?:up\s*)?(?:on\s*)?(?:the\s*)?(?:每年的?)?\s*\Z|生于\s*\Z|(?:day"
+    r"|anniv)\s*\Z"
+)
 """Before a day: a reminder, whatever the rest of the sentence."""
 YEARLY_AFTER = re.compile(
-    r"\A(?:st|nd|rd|th)?\s*(?:,|is|it's|it is|marks|:|-|–)?\s*(?:it's\s+|it is\s+)?"
-    r"(?:our|my|his|her|their|the|[\w.]+['’]s)"
-    rf"(?:\s+\w+(?:['’]s)?){{0,3}}\s+{_FEAST}\b",
+    r"\A(?:st|nd|rd|th)?\s*(?:=|,|is|it's|it is|marks|:|-|–)?\s*(?:it's\s+|it is\s+)?"
+    r"(?:our|my|his|her|their|the|[\w.]+['’]s|(?<==)|(?<== ))"
+    rf"(?:\s+\w+(?:['’]s)?){{0,3}}\s+{_FEAST}\b(?!\s+(?:party|dinner|lunch|cake|drinks|bash|trip|gift|present|do))",
     re.IGNORECASE,
 )
 HAN_YEARLY_AFTER = re.compile(
-    r"\A\s*(?:(?:就?是|为)[^，。,；]{0,14}(?:生日|纪念日)|[^的，。,；]{0,6}生日(?=[\s，。！,!]|\Z))"
+    rf"\A\s*(?:(?:就?是|为)[^，。,；]{{0,14}}{_HAN_FEAST}|[^的，。,；]{{0,8}}{_HAN_FEAST}(?=[\s，。！,!~～]|别|记|\Z)"
+    r"|的生日|[^的，。,；]{0,6}过生日?(?=[\s，。！,!]|\Z))(?!聚会|派对|礼物|蛋糕|会)"
 )
-EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年")
+TURNS = _any(
+    r"\b(?:turns?|turning|is turning|will turn|will be|is gonna be) (?:\d{1,3}|\w+ty|\w+ty-\w+|\w+teen|twenty|thirty"
+    r"|one|two"
+    r"|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?: years old)?,? (?:on |this |next )?(?:the )?\Z",
+    r"['’]s \d{1,3}(?:th|st|nd|rd)?(?: (?:birthday|b-?day))?,? (?:is |falls |comes )?(?:on |this |next )?(?:the )?\Z",
+    r"(?:满|过|就|要)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁)(?:生日)?(?:是|在)?\s*\Z",
+)
+"""Before a day: someone's age changes on it."""
+HAN_TURNS = re.compile(r"\A[^，。,；的]{0,6}(?:满|过)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁|大寿)")
+BORN = re.compile(
+    r"(?P<who>(?:\A|[,;:.]\s*|\band\s+|\bbut\s+)?[^,;:.]{0,40}?)\b(?:was|were|am|is|got"
+    r"|['’]s)?\s*born\s*(?:in [A-Z]\w+ )?"
+    r"(?:,|:|on|the|in)*\s*(?:the\s*)?\Z",
+    re.IGNORECASE,
+)
+WED = re.compile(
+    r"(?P<who>[^,;:.]{0,40}?)\b(?:got|were|was|been|are|is|have been|got hitched|tied the knot|eloped|wed|wedded"
+    r"|married|hitched)"
+    r"(?: (?:married|hitched|wed))?(?: (?:in|at) (?!\d)[\w ]{2,20})?(?: on| since)?\s*(?:the\s*)?\Z",
+    re.IGNORECASE,
+)
+WED_WORD = re.compile(r"married|hitched|the knot|eloped|\bwed", re.IGNORECASE)
+FOREIGN = re.compile(
+    r"\b(?:the|an?|this|that|some|which|who|queen|king|president|emperor|pope|saint|prince|princess|actor|singer"
+    r"|poet|author)"
+    r"\s+(?!baby|twins?|kids?|children|boys?|girls?|dog|cat|puppy|kitten|little one|user|other|eldest|youngest"
+    r"|oldest)\w+"
+    r"|(?<!\bfriend )(?<!\buncle )(?<!\baunt )(?<!\bcousin )(?<!\bbrother )(?<!\bsister )(?<!\bson )(?<!\bdaughter )"
+    r"(?-i:\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+)(?!['’]s)",
+    re.IGNORECASE,
+)
+"""Not one of the user's people: "the hero", or a person with a family name."""
+HAN_BORN_AFTER = re.compile(r"\A\s*(?:那天)?(?:出生|生的|生(?=[，。,！\s]|\Z)|生人|诞生|落地)")
+HAN_BIRTH_OF = re.compile(
+    r"(?:爸爸?|妈妈?|爹|娘|爷爷?|奶奶?|外公|外婆|姥姥|姥爷|哥哥?|姐姐?|弟弟?|妹妹?|儿子|女儿|孩子|宝宝|老婆"
+    r"|老公|媳妇|先生|太太|妻子|丈夫|闺女|我|他|她|闺蜜|娃|男友|女友"
+    r"|对象)是?\s*\Z"
+)
+HAN_OF_YEAR = re.compile(r"\A\s*的(?:人)?(?=[，。,！\s]|\Z|属)")
+"""爸爸1958年8月2号的: born then."""
+HAN_WED_AFTER = re.compile(
+    r"\A\s*(?:那天)?(?:在\w{1,6})?(?P<how>结的婚|领的证|登的记|结婚的|领证的|登记的|成的家|结婚了|领证了"
+    r"|结了婚|领了证|登记结婚|结婚|领证|在一起的)"
+)
+HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
+EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|年年")
 EVERY = _any(r"\b(?:every|each)\s+\Z")
 """Before a day: it is that of every year."""
 
 ASKED = _any(
-    r"(?P<remind>(?<![a-z])remind (?:me|us)\b)",
+    r"(?P<remind>(?<![a-z])remind (?:me|us)\b)|\b(?:ping|nudge|poke) (?:me|us)\b|\bgive (?:me|us) a (?:nudge|shout"
+    r"|heads[- ]up)\b",
     r"\bset (?:up )?(?:a|an) (?:reminder|alarm)\b|(?:\A|[.!;]\s*)reminder\b",
-    r"(?:\A|[,.;:!]\s*|\bplease )(?:please )?(?:remember to|(?:don['’]?t|do not) (?:let me |let us )?forget)\b",
-    r"(?P<han_remind>提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒)",
-    r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?忘了?记?))",
+    r"(?:\A|[,.;:!]\s*|\b(?:please|pls|plz|and|so|must) )(?:please )?(?:remember to|(?:don['’]?t|do not|dont"
+    r"|can['’]?t|mustn['’]?t)"
+    r" (?:let me |let us )?(?:forget|miss))\b",
+    r"(?P<han_remind>提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
+    r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?(?:忘了?记?|错过)))",
 )
 OTHERS_REMIND = _any(
     r"(?:\b(?:he|she|they|it|who|we|will|would|did|does|do|should|must|shall|always)|(?<!you )\bto|['’]ll)\s+\Z"
@@ -111,17 +326,187 @@ HAN_OTHERS = re.compile(r"[他她它们谁妈爸师板姐哥](?:又|会|就|要|
 """Before the request: another person reminds, or remembers."""
 
 STRONG = _any(
-    r"\b(?:deadline|appointment|exam|interview|flight|check-?up|surgery|expir(?:es|y|ation))\b",
-    r"\bdue (?:on|by|date|before)?|截止|到期|预约|约了|考试|面试|航班|体检|手术|复诊|答辩|DDL",
-)
-WEAK = _any(
-    r"\b(?:have|has|there's|there is|we're having|scheduled|will be|'ve got)\b.{0,40}\b(?:meeting|presentation)\b",
-    r"\b(?:meeting|presentation)\b.{0,20}\b(?:is|scheduled|will be)\b|开会|会议",
-    r"前(?:必须|要|得|需要?|务必).{0,12}(?:交|提交|完成|还)|(?:必须|要|得|需要?)在.{0,16}前.{0,8}(?:交|提交|完成|还)",
+    r"\b(?:deadline|appointment|appt|exam|interview|flight|check-?up|surgery|expir(?:es|y|ation)|expire|scan|demo"
+    r"|meeting"
+    r"|presentation|dentist|physio|vet|mot|visa|lecture|rehearsal|recital|viewing|delivery|wedding|funeral|concert"
+    r"|gig)\b",
+    r"\bdue\b|截止|到期|预约|约了|考试|面试|航班|体检|手术|复诊|复查|答辩|DDL|ddl|开会|会议|交房租|家长会"
+    r"|演唱会|婚礼|看牙|拔牙|打疫苗|年检",
 )
 """A deadline, an appointment."""
-MUST = _any(r"\b(?:must|have to|has to|need to|needs to)\b.{0,60}\b(?:by|before|until|no later than)\s+\Z")
-OF_ANOTHER = re.compile(r"\A\s*的(?!.{0,6}(?:考试|面试|航班|体检|手术|复诊|答辩|会议|截止|预约))")
-DATED = _any(r"\b(?:of|from|dated|since)\s+\Z")
+MUST = _any(
+    r"\b(?:must|have to|has to|need to|needs to|gotta|got to|due|by|before|until|till)\b|要|得|必须|务必|需要|之前|前"
+)
+"""A duty, which is to be done even today."""
+CLOCK = _any(
+    r"\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\bat (?:\d{1,2}|noon|half)\b|[点點](?!外卖|菜|单|击|赞|评)"
+)
+OF_ANOTHER = re.compile(
+    r"\A\s*的(?:邮件|信|账单|报告|照片|记录|纪要|笔记|消息|文件|版本|日记|日志|新闻|数据|洪水|事|聊天|帖子"
+    r"|文章|视频|录音|合影|通知|票据|发票|收据|报纸)"
+)
+DATED = _any(
+    r"\b(?:of|dated|since|after|as of|(?:email|mail|letter|notes|photo|photos|picture|report|invoice|version|post"
+    r"|article|message"
+    r"|minutes|bill|receipt) (?:from|on))\s+(?:the\s+)?\Z|(?:自从|自|从)\s*\Z(?<=自|从)"
+)
 """3月5日的邮件, the mail of March 5: the day is that of something else."""
-NOTES = _any(r"\b(?:notes|minutes|summary|results?|recap|recording) (?:of|from|for|on)\b|纪要|记录|结果|总结")
+NOTES = _any(
+    r"\b(?:notes|minutes|summary|recap|recording) (?:of|from|for|on)\b|会议纪要|会议记录"
+    r"|纪要[:：]|记录[:：]|的(?:结果|总结|记录|纪要)"
+)
+RANGE = re.compile(r"\A\s*(?:-|–|—|~|～|to|through|till|until|and|到|至)\s*(?:the\s*)?\Z", re.IGNORECASE)
+"""Between two days: they are the ends of a span."""
+SPAN = _any(r"\b(?:from|between)\s+(?:the\s+)?\Z")
+DELIMITER = re.compile(
+    r"(?<!\d),|,(?!\d)|[;，；。!！、]|\.\s+|\s[–—-]\s|——|\.{2,}|…|\bbut\b"
+    r"|\bso (?=i|we|please|remind)|\bbecause\b|但是?|所以|因为|不然|否则",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(
+    r"\"[^\"]{2,120}\"|“[^”]{2,120}”|「[^」]{2,120}」|『[^』]{2,120}』|《[^》]{1,60}》"
+    r"|(?<!\w)'[^']{8,120}'(?!\w)|`[^`]{2,120}`"
+)
+FILLER = re.compile(
+    r"\b(?:on|by|at|the|is|it|it's|in|for|before|until|till|this|next|to|and|ok|btw|hey|hi|that|a|an|of|pm|am|yes"
+    r"|really|first|one|around|ie|i\.e)\b|[\d\W_]+|也就是|就是|也|那天|是|在|的|就|算|吧|点|半|晚上|早上|上午"
+    r"|下午|中午|今年|明年",
+    re.IGNORECASE,
+)
+"""Words that say nothing of what a day is about."""
+
+REMIND_OF = _any(
+    r"\bremind (?:me|us) (?:of|what|who|how|why|where|when|which|whether)\b(?! (?:the|my|our|that|this|an?)\b)"
+    r"|\bremind (?:me|us) (?:what|who|how|why|where|when|which|whether)\b|\breminds (?:me|us) of\b"
+)
+"""No reminder: what is to be said again, or what resembles something."""
+MOVED_TO = re.compile(
+    r"\b(?:moved|shifted|pushed|postponed|rescheduled|changed|switched|brought|put|bumped|delayed|slipped"
+    r"|deferred)\b[^,;]{0,60}?"
+    r"\b(?:to|until|till|for)\b|\bnow (?:on|it['’]s)?\b"
+    r"|改(?:到|成|为|在|至|期到|期至|(?=[\d一二三四五六七八九十周下明后\x1f]))|推(?:迟)?到|提前到"
+    r"|延(?:期|后)?到|挪到|换到|调(?:整)?到|顺延到",
+    re.IGNORECASE,
+)
+"""Before the day to which something was moved."""
+MOVED_TO_DAY = re.compile(rf"(?:{MOVED_TO.pattern})\s*(?:the\s+)?{DAY}", re.IGNORECASE)
+TIMETABLE = _any(
+    r"\b(?:they|people|everyone|train|bus|ferry|shop|store|museum|library|market|show|episode|newsletter|column)s?\b"
+    r"|(?:剧|番|节目|综艺|公众号|专栏|栏目)|更新|火车|班车|高铁|商店|博物馆|超市"
+)
+OWN = _any(r"\b(?:i|we|my|our|me|us)\b|我|咱")
+HAN_CANCELLED = _any(r"\b(?:cancell?ed|called off)\b|取消了")
+
+# Appointments that were moved or called off.
+
+EVENTS: tuple[tuple[str, ...], ...] = (
+    ("dentist", "dental", "tooth", "teeth", "root canal", "orthodontist", "hygienist", "牙", "智齿", "根管"),
+    ("doctor", "gp", "physician", "看病", "医生", "看诊", "门诊"),
+    ("dermatologist", "derm", "skin doctor", "皮肤科"),
+    ("eye test", "eye exam", "optician", "ophthalmologist", "optometrist", "眼科", "验光", "看眼", "配镜"),
+    ("physio", "physiotherapy", "理疗", "康复", "推拿"),
+    ("check-up", "checkup", "physical", "health screening", "体检"),
+    ("follow-up", "复查", "复诊"),
+    ("surgery", "operation", "手术"),
+    ("scan", "mri", "ultrasound", "x-ray", "核磁", "b超", "彩超"),
+    ("blood test", "blood work", "抽血", "验血"),
+    ("vaccin", "shot", "jab", "疫苗", "打针"),
+    ("therap", "counsel", "咨询师", "心理咨询"),
+    ("vet", "兽医", "宠物医院"),
+    ("exam", "exams", "考试", "科目一", "科目二", "科目三", "科目四", "期末", "期中"),
+    ("interview", "面试"),
+    ("demo", "演示"),
+    ("presentation", "slides", "汇报", "宣讲"),
+    ("talk", "lecture", "演讲", "讲座", "公开课"),
+    ("defen", "viva", "答辩"),
+    ("meeting", "会议", "开会", "例会", "的会"),
+    ("standup", "stand-up", "站会", "晨会"),
+    ("review", "评审"),
+    ("parents evening", "parent-teacher", "parents' evening", "家长会"),
+    ("flight", "plane", "航班", "飞机", "机票"),
+    ("train", "火车", "高铁", "动车"),
+    ("trip", "holiday", "vacation", "旅游", "旅行", "出游"),
+    ("business trip", "出差"),
+    ("wedding", "婚礼"),
+    ("funeral", "葬礼", "追悼会"),
+    ("party", "聚会", "派对", "轰趴"),
+    ("dinner", "晚饭", "晚餐", "聚餐", "饭局", "吃饭"),
+    ("lunch", "午饭", "午餐"),
+    ("coffee", "咖啡"),
+    ("concert", "gig", "演唱会", "音乐会"),
+    ("play", "theatre", "theater", "话剧", "演出"),
+    ("release", "launch", "go-live", "上线", "发布", "发版"),
+    ("cutover", "migration", "迁移", "割接", "切换"),
+    ("paper", "manuscript", "论文", "稿子", "线稿", "书稿", "初稿"),
+    ("thesis", "dissertation", "毕业论文"),
+    ("report", "报告", "总结"),
+    ("class", "lesson", "course", "培训", "上课", "补课", "钢琴课", "英语课", "瑜伽课"),
+    ("haircut", "hairdresser", "barber", "理发", "剪头"),
+    ("delivery", "送货", "快递", "配送"),
+    ("visa", "签证", "面签"),
+    ("move", "movers", "moving house", "搬家"),
+    ("viewing", "看房"),
+    ("inspection", "mot", "年检", "验车", "检查"),
+    ("match", "game", "race", "marathon", "比赛", "球赛", "马拉松"),
+    ("call", "电话会", "通话"),
+    ("date", "约会"),
+    ("picnic", "barbecue", "bbq", "野餐", "烧烤"),
+    ("hike", "camping", "爬山", "徒步", "露营"),
+    ("reunion", "同学会", "同学聚会"),
+    ("plumber", "electrician", "cleaner", "handyman", "维修", "师傅", "修理"),
+)
+"""Words for the same sort of event, in both languages."""
+CHANGE_CUES = (
+    "moved", "shift", "push", "postpon", "reschedul", "delay", "bump", "slid", "slip", "defer", "put back", "forward",
+    "chang", "switch", "instead", "swap", "new ", "now", "exten", "cancel", "called off", "fell thr", "scrap", " off",
+    "happening", "going ahead", "taking place", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
+    "作废", "黄了",
+    "泡汤", "不办", "不开", "不去", "不搞", "不考", "不用去", "没戏", "不做", "不约",
+)  # fmt: skip
+"""A sentence without any moves nothing and calls nothing off."""
+MOVED = re.compile(
+    r"\b(?:moved|shifted|pushed|pushing|postponed|rescheduled|delayed|bumped|bumping|slides?|slipped|slips"
+    r"|deferred|put back"
+    r"|brought forward|changed|switched|instead|swapped)\b|\bnew (?:date|time|deadline|slot|appointment)\b"
+    r"|\b(?:is|it['’]?s) now\b"
+    r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b"
+    r"|改(?:到|成|为|在|至|期|签|约|天|(?=[\d一二三四五六七八九十周下明后]))|推(?:迟|后)?到"
+    r"|推迟|提前(?:到|至)|延(?:期|后|迟)?(?:到|至)|延期|挪到|挪至|换到|调(?:整)?到|顺延|宽限",
+    re.IGNORECASE,
+)
+CANCELLED = re.compile(
+    r"\bcancell?ed\b|\bcalled off\b|\bfell through\b|\bscrapped\b|\bis off\b(?! (?:to|work|on))|\b(?:isn['’]t"
+    r"|not|no longer|won['’]t be)"
+    r" (?:happening|going ahead|taking place)\b|\bcancell?ing (?:the|my|our)\b"
+    r"|\bI (?:had to )?cancel(?:led)? (?:the|my|our)\b"
+    r"|取消了?|作废|黄了|泡汤|不办了|不开了|不去了|不搞了|不考了|不用去了|没戏了|不做了|不约了",
+    re.IGNORECASE,
+)
+_TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
+TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
+    r"(?P<zh>准备|买|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
+"""Something to do for an event, which is not the event."""
+PEOPLE = _any(
+    r"\b(?P<en>mum|mom|mother|dad|father|wife|husband|son|daughter|sister|brother|grandma|grandpa|gran|granny"
+    r"|aunt|uncle|boss|kids?"
+    r"|dog|cat|rabbit|(?-i:[A-Z][a-z]+)(?=['’]s\b))",
+    r"(?P<zh>妈妈?|爸爸?|老婆|老公|儿子|女儿|闺女|姐姐?|妹妹?|哥哥?|弟弟?|爷爷|奶奶|外公|外婆|姥姥|姥爷|孩子"
+    r"|娃|猫|狗|老板|老伴)",
+)
+WEAK_WORDS = frozenset(
+    _words("""
+    appointment appt slot session reservation booking event deadline due moved shifted pushed postponed rescheduled
+    delayed changed cancelled canceled called off now instead new date time got has been have is was be the a an my our
+    your user i we it its to on at in of for from by with and so but back forward until till week day month year morning
+    afternoon evening noon today tomorrow tonight next this last monday tuesday wednesday thursday friday saturday
+    sunday january february march april may june july august september october november december jan feb mar apr jun jul
+    aug sep sept oct nov dec out up down again just please remind me need needs must rang said says they he she them us
+    go going will can half past am pm after all anymore not no longer happening through put brought finally actually
+    really still also there here that which who would could should because more want wants
+    改 到 了 的 我 用户 是 在 取消 推迟 提前 延期 改期 挪到 宽限 时间 日期 预约 约 号 月 日 周 上午 下午
+    晚上 点 又 也 就 都 不 去 要 把 被 给 说 那边 那个 这个 下 上 改成 改为 改到 提醒 记得 明天 后天 今天 星期
+    礼拜 年 天 一 二 三 四 五 六 七 八 九 十 两 两点 个 有 和 跟 没 还
+    周一 周二 周三 周四 周五 周六 周日 打电话 电话 好 那样 还是
+    """).split("|")
+)
+"""Words that say nothing of which event is meant."""

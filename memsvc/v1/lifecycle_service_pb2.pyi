@@ -1031,7 +1031,8 @@ Global___SummarizePeriodResponse: _TypeAlias = SummarizePeriodResponse  # noqa: 
 class ListDueRemindersRequest(_message.Message):
     """ListDueRemindersRequest selects the due memories: those with a Memory.reminder whose day is today, and whose slot has
     begun and was not acknowledged. A one-time reminder that was not acknowledged on its day is listed for some days
-    after, too, as overdue; a yearly one on its day only. A memory that is not ACTIVE, is expired, is not valid now
+    after, too, as overdue; a recurring one on its day only. With days_ahead, memories that come due later are listed,
+    too. A memory that is not ACTIVE, is expired, is not valid now
     (Memory.valid_from and valid_to) or is of tier ARCHIVED is not listed. Listing changes nothing: a reminder is listed
     until AcknowledgeReminder records its delivery.
 
@@ -1047,6 +1048,7 @@ class ListDueRemindersRequest(_message.Message):
     OVERDUE_DAYS_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DAYS_AHEAD_FIELD_NUMBER: _builtins.int
     time_zone: _builtins.str
     """time_zone is the IANA name of the user's zone, such as "Asia/Shanghai": it determines the day and the slot of
     reminders without a zone. Empty: the setting reminders.time_zone, UTC by default.
@@ -1060,6 +1062,10 @@ class ListDueRemindersRequest(_message.Message):
     page_token: _builtins.str
     """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page. All other fields
     must be unchanged.
+    """
+    days_ahead: _builtins.int
+    """days_ahead is the number of days after the present one, in the zone of each reminder, whose reminders are listed as
+    well: 0 to 366. 0: only what is due.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -1081,10 +1087,11 @@ class ListDueRemindersRequest(_message.Message):
         overdue_days: _builtins.int | None = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        days_ahead: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days", "overdue_days", b"overdue_days", "scope", b"scope", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days", "overdue_days", b"overdue_days", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "slot", b"slot", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days", "days_ahead", b"days_ahead", "overdue_days", b"overdue_days", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "slot", b"slot", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__overdue_days: _TypeAlias = _typing.Literal["overdue_days"]  # noqa: Y015
     _WhichOneofArgType__overdue_days: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days"]  # noqa: Y015
@@ -1094,9 +1101,9 @@ Global___ListDueRemindersRequest: _TypeAlias = ListDueRemindersRequest  # noqa: 
 
 @_typing.final
 class ListDueRemindersResponse(_message.Message):
-    """ListDueRemindersResponse is one page of reminders. Yearly reminders come first, then one-time ones, by date, the
-    longest overdue first; on the same date the memory that was written first. A page may hold fewer than page_size and
-    still not be the last.
+    """ListDueRemindersResponse is one page of reminders. Recurring reminders come first, then one-time ones, by date, the
+    longest overdue first; with days_ahead all are ordered by the date of their occurrence. On the same date the memory
+    that was written first comes first. A page may hold fewer than page_size and still not be the last.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1107,7 +1114,9 @@ class ListDueRemindersResponse(_message.Message):
     """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def reminders(self) -> _containers.RepeatedCompositeFieldContainer[Global___DueReminder]:
-        """reminders are the due memories. Each memory is listed once, for the latest slot."""
+        """reminders are the due memories. Each memory is listed once: for the latest slot that has begun, or, with days_ahead,
+        when none is due, for the first slot to come that was not acknowledged.
+        """
 
     def __init__(
         self,

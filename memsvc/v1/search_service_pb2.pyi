@@ -327,12 +327,12 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """
     CONTEXT_SECTION_LONG_TERM: _ContextSection.ValueType  # 4
     """CONTEXT_SECTION_LONG_TERM holds the memories of the project, or without a project_id the global ones, that the
-    query retrieves and no other section holds. The best matches are selected and ordered by date, oldest first. Share:
+    query retrieves, recent ones only from a relevance of 0.1 on. The best matches are selected and ordered by date, oldest first. Share:
     long_term.
     """
     CONTEXT_SECTION_SHORT_TERM: _ContextSection.ValueType  # 5
-    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days,
-    oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
+    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, but
+    for those that are relevant to the query, oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
     """
     CONTEXT_SECTION_GLOBAL: _ContextSection.ValueType  # 6
     """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
@@ -368,12 +368,12 @@ exceed the budget, the newest ones. Empty without a session_id. Share: session.
 """
 CONTEXT_SECTION_LONG_TERM: ContextSection.ValueType  # 4
 """CONTEXT_SECTION_LONG_TERM holds the memories of the project, or without a project_id the global ones, that the
-query retrieves and no other section holds. The best matches are selected and ordered by date, oldest first. Share:
+query retrieves, recent ones only from a relevance of 0.1 on. The best matches are selected and ordered by date, oldest first. Share:
 long_term.
 """
 CONTEXT_SECTION_SHORT_TERM: ContextSection.ValueType  # 5
-"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days,
-oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
+"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, but
+for those that are relevant to the query, oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
 """
 CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
 """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a

@@ -488,7 +488,9 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     characters. Rules for English and Chinese extract the statements from the content: a subject, a relation and a value.
     Two statements contradict each other only when they have the same subject and the same relation with different
     values, or a value and its negation; similarity alone is never a contradiction. Questions, quotations, plans,
-    guesses, reports and the past yield no statements. "I" is the speaker of the memory, without one the user. English
+    guesses, reports and the past yield no statements. A statement that an event was moved or called off contradicts the
+    memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
+    included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
     and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
     are not valid now (Memory.valid_from, valid_to) are not compared. CaptureMemory, FlushMessages, AppendMemory and
     IngestDocument use MARK by default.
@@ -665,9 +667,17 @@ class _ReminderRecurrenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Re
     """REMINDER_RECURRENCE_YEARLY: the reminder is due every year, from the year of the date on if it has one. A reminder
     of 29 February is due on 28 February in years without that day.
     """
+    REMINDER_RECURRENCE_MONTHLY: _ReminderRecurrence.ValueType  # 3
+    """REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs a
+    year. In a month without that day it is due on the last day; 31 is the last day of every month.
+    """
+    REMINDER_RECURRENCE_WEEKLY: _ReminderRecurrence.ValueType  # 4
+    """REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which needs
+    a year.
+    """
 
 class ReminderRecurrence(_ReminderRecurrence, metaclass=_ReminderRecurrenceEnumTypeWrapper):
-    """ReminderRecurrence is the recurrence of a reminder."""
+    """ReminderRecurrence is the recurrence of a reminder. It recurs without end."""
 
 REMINDER_RECURRENCE_UNSPECIFIED: ReminderRecurrence.ValueType  # 0
 """REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. Never in a response."""
@@ -676,6 +686,14 @@ REMINDER_RECURRENCE_NONE: ReminderRecurrence.ValueType  # 1
 REMINDER_RECURRENCE_YEARLY: ReminderRecurrence.ValueType  # 2
 """REMINDER_RECURRENCE_YEARLY: the reminder is due every year, from the year of the date on if it has one. A reminder
 of 29 February is due on 28 February in years without that day.
+"""
+REMINDER_RECURRENCE_MONTHLY: ReminderRecurrence.ValueType  # 3
+"""REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs a
+year. In a month without that day it is due on the last day; 31 is the last day of every month.
+"""
+REMINDER_RECURRENCE_WEEKLY: ReminderRecurrence.ValueType  # 4
+"""REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which needs
+a year.
 """
 Global___ReminderRecurrence: _TypeAlias = ReminderRecurrence  # noqa: Y015
 
@@ -1187,13 +1205,16 @@ class Memory(_message.Message):
     @_builtins.property
     def reminder(self) -> Global___Reminder:
         """reminder is the due date of the memory; see ListDueReminders. When a write gives none, the service detects one in
-        the content that is written: a birthday or an anniversary (every year), a request to be reminded, a deadline or an
-        appointment, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next
-        Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on Monday). Past dates,
-        questions, suppositions, ambiguous dates (3/5) and lunar dates are ignored. Detection covers memories of kind FACT,
+        the content that is written: a birthday or an anniversary (every year), a request to be reminded, a deadline, an
+        appointment or another event to come, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next
+        Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on Monday), or a rhythm
+        such as "every Friday", "每个月5号". Dates of the Chinese lunisolar calendar count when they are named as such
+        (农历八月十五). Past dates, questions, suppositions, hearsay and ambiguous dates (3/5 in English) are ignored. Detection covers memories of kind FACT,
         PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not
         of origin TOOL or DOCUMENT; the setting reminders.detect turns it off. A detected reminder is removed together with
-        the sentence it was found in (Reminder.phrase); a given one stays until it is changed. UpdateMemory with an unset
+        the sentence it was found in (Reminder.phrase); a given one stays until it is changed. A memory that states that an
+        event was moved or called off ("the dentist moved to May 10th", "体检取消了") conflicts with the memory of the same
+        project that has the reminder of that event, when exactly one has: see ConflictPolicy. UpdateMemory with an unset
         reminder in its mask removes it; there is none then until other content is written. Unset: none.
         """
 
@@ -1639,6 +1660,7 @@ class Reminder(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     SLOT_FIELD_NUMBER: _builtins.int
     PHRASE_FIELD_NUMBER: _builtins.int
+    LUNAR_FIELD_NUMBER: _builtins.int
     recurrence: Global___ReminderRecurrence.ValueType
     """recurrence is the recurrence of the reminder. Unspecified: every year when the date has no year, else once."""
     time_zone: _builtins.str
@@ -1653,9 +1675,16 @@ class Reminder(_message.Message):
     """phrase is the sentence of the content in which the service detected the reminder. Empty: a client gave the
     reminder.
     """
+    lunar: _builtins.bool
+    """lunar makes a yearly reminder recur on the same month and day of the Chinese lunisolar calendar as `date`, which
+    then needs a year from 1901 to 2099; the 30th of a month without it is the 29th, and leap months count as none.
+    INVALID_ARGUMENT with another recurrence.
+    """
     @_builtins.property
     def date(self) -> Global___CalendarDate:
-        """date is the day, by the Gregorian calendar; lunar dates are not supported."""
+        """date is the day, by the Gregorian calendar: of a reminder that recurs every month or week the first day on which it
+        can be due.
+        """
 
     @_builtins.property
     def time(self) -> Global___TimeOfDay:
@@ -1672,10 +1701,11 @@ class Reminder(_message.Message):
         time_zone: _builtins.str = ...,
         slot: Global___ReminderSlot.ValueType = ...,
         phrase: _builtins.str = ...,
+        lunar: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "phrase", b"phrase", "recurrence", b"recurrence", "slot", b"slot", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "lunar", b"lunar", "phrase", b"phrase", "recurrence", b"recurrence", "slot", b"slot", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1695,12 +1725,14 @@ class ReminderOccurrence(_message.Message):
     memory_id: _builtins.str
     """memory_id is the id of the memory."""
     slot: Global___ReminderSlot.ValueType
-    """slot is the latest one of that day that has begun and in which the reminder is due."""
+    """slot is the latest one of that day that has begun and in which the reminder is due; of an occurrence to come, the
+    first in which it is due.
+    """
     overdue: _builtins.bool
     """overdue is true when the slot has ended: it is later on that day, or another day."""
     @_builtins.property
     def date(self) -> Global___CalendarDate:
-        """date is the day, with its year. That of a yearly reminder of 29 February is 28 February in years without that day."""
+        """date is the day, with its year; of a recurring reminder whose day a month does not have, the last day of that month."""
 
     @_builtins.property
     def due_time(self) -> _timestamp_pb2.Timestamp:

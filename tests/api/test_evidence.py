@@ -14,8 +14,7 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_contexts import render
 from tests.support.rpc import TIMEOUT, at_rest, create, refused
-from tests.support.server_process import Stubs
-from tests.support.server_thread import served
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 SAID_AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 EVIDENCE = search_pb.CONTEXT_SECTION_EVIDENCE
@@ -38,7 +37,7 @@ def say(stubs: Stubs, scope: types_pb.Scope, *texts: str, role: str = "USER", sp
         for text in texts
     ]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
-    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=scope), timeout=TIMEOUT)
+    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=scope, flush=False), timeout=TIMEOUT)
     at_rest(stubs)
 
 
@@ -85,17 +84,23 @@ def test_what_a_memory_repeats_is_not_said_again(stubs: Stubs, user: str) -> Non
 
 def test_evidence_is_only_what_the_caller_may_know(stubs: Stubs, user: str) -> None:
     """Not another user's, not another project's, not that of a session of another agent, nor the own session twice."""
-    text = "the walrus eats clams at noon"
-    say(stubs, scope_of(f"{user}-other", "s"), text)
-    say(stubs, scope_of(user, "s", project="shop"), text)
-    say(stubs, scope_of(user, "s", project=""), text)
-    say(stubs, scope_of(user, "private", agent="butler"), text)
-    say(stubs, scope_of(user, "own"), text)
+    text = "the walrus eats {} clams at noon"
+    say(stubs, scope_of(f"{user}-other", "s"), text.format(1))
+    say(stubs, scope_of(user, "s", project="shop"), text.format(2))
+    say(stubs, scope_of(user, "s", project=""), text.format(3))
+    say(stubs, scope_of(user, "private", agent="butler"), text.format(4))
+    say(stubs, scope_of(user, "own"), text.format(5))
 
-    assert not evidence(render(stubs, scope_of(user, "own"), query=text))
-    assert len(evidence(render(stubs, scope_of(user, "own", agent="butler"), query=text))) == 1
-    assert len(evidence(render(stubs, scope_of(user), query=text))) == 1
-    assert not evidence(render(stubs, scope_of(user, project="other"), query=text))
+    def known(scope: types_pb.Scope) -> list[int]:
+        lines = evidence(render(stubs, scope, query="walrus clams at noon"))
+        return sorted(int(line.split("eats ")[1].split()[0]) for line in lines)
+
+    assert known(scope_of(user, "own")) == []
+    assert known(scope_of(user, "own", agent="butler")) == [4]
+    assert known(scope_of(user)) == [5]
+    assert known(scope_of(user, agent="cook")) == [5]
+    assert known(scope_of(user, project="other")) == []
+    assert known(scope_of(user, project="shop")) == [2]
 
 
 def test_evidence_can_be_left_out(stubs: Stubs, user: str, tmp_path: Path) -> None:
@@ -104,7 +109,8 @@ def test_evidence_can_be_left_out(stubs: Stubs, user: str, tmp_path: Path) -> No
     related = search_pb.ContextOptions(sections=[search_pb.CONTEXT_SECTION_LONG_TERM])
     assert not evidence(render(stubs, scope_of(user), query="walrus", options=related))
 
-    with served(tmp_path / "data", context={"evidence": False}) as quiet:
+    settings = {**FAST, "MEMSVC_CONTEXT__EVIDENCE": "false"}
+    with ServerProcess(tmp_path / "data", settings) as server, server.stubs() as quiet:
         say(quiet, scope_of(user, "monday"), "the walrus sleeps")
         asked = search_pb.ContextOptions(sections=[EVIDENCE])
         assert not evidence(render(quiet, scope_of(user), query="walrus"))

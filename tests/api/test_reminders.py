@@ -16,11 +16,12 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.rpc import TIMEOUT, create, create_all, get, refused
+from tests.support.rpc import TIMEOUT, create, create_all, get, refused, write
 from tests.support.server_process import Stubs
 
 MORNING, AFTERNOON = types_pb.REMINDER_SLOT_MORNING, types_pb.REMINDER_SLOT_AFTERNOON
 YEARLY, NONE = types_pb.REMINDER_RECURRENCE_YEARLY, types_pb.REMINDER_RECURRENCE_NONE
+MONTHLY, WEEKLY = types_pb.REMINDER_RECURRENCE_MONTHLY, types_pb.REMINDER_RECURRENCE_WEEKLY
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
@@ -347,3 +348,235 @@ def test_a_spoken_date_is_announced(stubs: Stubs, scope: types_pb.Scope, content
     create(stubs, scope, content, speaker="Anna", kind=types_pb.MEMORY_KIND_MESSAGE)
 
     assert [content] == [one.memory.content for one in page(stubs, scope, "2027-03-05T09:00").reminders]
+
+
+def days_of(
+    stubs: Stubs, scope: types_pb.Scope, time: str, **request: Any
+) -> list[tuple[str, tuple[int, int, int], int, bool]]:
+    """Return what is due then or within some days: content, day, slot, and whether it is overdue."""
+    return [
+        (one.memory.content, (at.date.year, at.date.month, at.date.day), at.slot, at.overdue)
+        for one in page(stubs, scope, time, **request).reminders
+        for at in [one.occurrence]
+    ]
+
+
+def test_rhythms_come_again_after_they_are_acknowledged(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Each slot of each week and month once; the 31st is the last day of a shorter month."""
+    bins = create(stubs, scope, "bins", reminder=types_pb.Reminder(date=day(2026, 2, 6), recurrence=WEEKLY))
+    create(stubs, scope, "rent", reminder=types_pb.Reminder(date=day(2026, 1, 31), recurrence=MONTHLY))
+
+    assert [("bins", MORNING)] == due(stubs, scope, "2026-02-06T09:00") == due(stubs, scope, "2026-02-13T09:00")
+    assert [] == due(stubs, scope, "2026-01-30T09:00") == due(stubs, scope, "2026-02-07T09:00")
+    acknowledge(stubs, scope, bins, day(2026, 2, 6))
+    assert [] == due(stubs, scope, "2026-02-06T16:00")
+    assert [("bins", AFTERNOON)] == due(stubs, scope, "2026-02-13T16:00")
+    assert [("rent", MORNING)] == due(stubs, scope, "2026-02-28T09:00") == due(stubs, scope, "2026-04-30T09:00")
+    assert [] == due(stubs, scope, "2026-03-30T09:00")
+    wrong = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, id=bins.id, date=day(2026, 2, 14))
+    assert ("date",) == refused(stubs.lifecycle.AcknowledgeReminder, wrong).fields
+
+
+def test_days_ahead_are_listed_in_order(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """What is due first, then each memory on its next day, page by page; listing marks nothing as given."""
+    once = {"dentist": day(2026, 3, 9), "overdue": day(2026, 2, 27), "far": day(2026, 4, 30)}
+    for content, date in once.items():
+        create(stubs, scope, content, reminder=types_pb.Reminder(date=date))
+    create(stubs, scope, "birthday", reminder=yearly(3, 7))
+    create(stubs, scope, "rent", reminder=types_pb.Reminder(date=day(2026, 1, 31), recurrence=MONTHLY))
+    today = create(stubs, scope, "bins", reminder=types_pb.Reminder(date=day(2026, 2, 5), recurrence=WEEKLY))
+    lunar = types_pb.Reminder(date=day(2025, 2, 28), recurrence=YEARLY, lunar=True)
+    create(stubs, scope, "grandfather", reminder=lunar)
+    thursday = "2026-03-05T09:00"
+
+    expected = [
+        ("overdue", (2026, 2, 27), AFTERNOON, True),
+        ("bins", (2026, 3, 5), MORNING, False),
+        ("birthday", (2026, 3, 7), MORNING, False),
+        ("dentist", (2026, 3, 9), MORNING, False),
+        ("grandfather", (2026, 3, 19), MORNING, False),
+        ("rent", (2026, 3, 31), MORNING, False),
+    ]
+    assert expected == days_of(stubs, scope, thursday, days_ahead=30)
+    assert expected[:4] == days_of(stubs, scope, thursday, days_ahead=4)
+    assert expected[:2] == sorted(days_of(stubs, scope, thursday), key=lambda one: one[1])
+    paged, token = [], ""
+    for _ in range(10):
+        reply = page(stubs, scope, thursday, days_ahead=30, page_size=2, page_token=token)
+        paged += [one.memory.content for one in reply.reminders]
+        token = reply.next_page_token
+        if not token:
+            break
+    assert [content for content, *_ in expected] == paged
+    acknowledge(stubs, scope, today, day(2026, 3, 5))
+    later = days_of(stubs, scope, thursday, days_ahead=30)
+    assert ("bins", (2026, 3, 12), MORNING, False) in later
+    assert [one for one in later if one[0] != "bins"] == [one for one in expected if one[0] != "bins"]
+
+
+@pytest.mark.parametrize(
+    ("reminder", "field"),
+    [
+        (types_pb.Reminder(date=day(0, 3, 5), recurrence=WEEKLY), "memory.reminder.date.year"),
+        (types_pb.Reminder(date=day(0, 3, 5), recurrence=MONTHLY), "memory.reminder.date.year"),
+        (types_pb.Reminder(date=day(2026, 2, 31), recurrence=MONTHLY), "memory.reminder.date.day"),
+        (types_pb.Reminder(date=day(2026, 3, 5), recurrence=MONTHLY, lunar=True), "memory.reminder.lunar"),
+        (types_pb.Reminder(date=day(2026, 3, 5), lunar=True), "memory.reminder.lunar"),
+        (types_pb.Reminder(date=day(0, 3, 5), lunar=True), "memory.reminder.date.year"),
+        (types_pb.Reminder(date=day(2150, 3, 5), recurrence=YEARLY, lunar=True), "memory.reminder.date.year"),
+    ],
+)
+def test_a_rhythm_needs_its_first_day(
+    stubs: Stubs, scope: types_pb.Scope, reminder: types_pb.Reminder, field: str
+) -> None:
+    """The error names the field; nothing is stored."""
+    wrong = memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="wrong", reminder=reminder))
+
+    assert (field,) == refused(stubs.memory.CreateMemory, wrong).fields
+    assert [] == due(stubs, scope, "2026-03-05T09:00", days_ahead=366)
+
+
+@pytest.mark.parametrize("days", [-1, 367])
+def test_days_ahead_have_a_range(stubs: Stubs, scope: types_pb.Scope, days: int) -> None:
+    """The error names the field."""
+    wrong = lifecycle_pb.ListDueRemindersRequest(scope=scope, days_ahead=days)
+
+    assert ("days_ahead",) == refused(stubs.lifecycle.ListDueReminders, wrong).fields
+
+
+@pytest.mark.parametrize(
+    ("said", "recurrence", "days"),
+    [
+        ("Choir practice is every Wednesday at 7pm.", WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("每周三晚上有合唱团排练。", WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("Rent is due on the last day of every month.", MONTHLY, ["2026-02-28", "2026-03-31"]),
+        ("每个月5号交房租。", MONTHLY, ["2026-02-05", "2026-03-05"]),
+        ("奶奶的生日是农历八月十五。", YEARLY, ["2026-09-25", "2027-09-15"]),
+    ],
+)
+def test_rhythms_that_are_written_are_reminded_of(
+    stubs: Stubs, scope: types_pb.Scope, said: str, recurrence: int, days: list[str]
+) -> None:
+    """The rhythm is found in the content, stored, and kept by an update of something else."""
+    memory = create(stubs, scope, said, event_time=moment("2026-02-04T10:00"))
+    assert memory.reminder.recurrence == recurrence
+
+    changed = update(stubs, scope, memory, "title", title="T")
+    assert changed.reminder == memory.reminder == get(stubs, scope, memory.id).reminder
+    assert [[said], [said]] == [[content for content, _ in due(stubs, scope, f"{one}T08:00")] for one in days]
+
+
+def statuses(stubs: Stubs, scope: types_pb.Scope, *memories: types_pb.Memory) -> list[str]:
+    """Return the statuses of memories as they are now."""
+    found = [get(stubs, scope, memory.id).status for memory in memories]
+    return [types_pb.MemoryStatus.Name(status).removeprefix("MEMORY_STATUS_") for status in found]
+
+
+def ahead(stubs: Stubs, scope: types_pb.Scope) -> list[str]:
+    """Return the contents of what comes due in the year after 4 February 2026."""
+    return [content for content, *_ in days_of(stubs, scope, "2026-02-04T12:00", days_ahead=366)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("I have a dentist appointment on May 3.", "The dentist moved to May 10th."),
+        ("我预约了5月3日看牙医。", "牙医改到5月10号了"),
+        ("我预约了5月3日看牙医。", "The dentist appointment got pushed to May 10th."),
+        ("Dentist on May 3 at 9am", "牙医改到5月10号了"),
+        ("The Postgres cutover is scheduled for May 3.", "The Postgres cutover was pushed to May 10."),
+        ("线稿5月3号交给编辑。", "编辑把线稿宽限到5月10号"),
+    ],
+)
+@pytest.mark.parametrize("kind", [types_pb.MEMORY_KIND_FACT, types_pb.MEMORY_KIND_TASK])
+def test_a_moved_appointment_takes_its_reminder_along(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str, kind: int
+) -> None:
+    """The earlier day is no longer announced, but the new one; a rejection of the conflict brings it back."""
+    said = {"event_time": moment("2026-02-04T10:00"), "kind": kind}
+    other = create(stubs, scope, "Physio on May 4.", **said)
+    first = create(stubs, scope, older, **said)
+    second = create(stubs, scope, newer, **said)
+
+    assert ["CONFLICTED", "ACTIVE", "ACTIVE"] == statuses(stubs, scope, first, second, other)
+    assert [other.content, newer] == ahead(stubs, scope)
+    listed = stubs.memory.ListConflicts(memory_pb.ListConflictsRequest(scope=scope), timeout=TIMEOUT).conflicts
+    [conflict] = [one for one in listed if one.older_memory.id == first.id]
+    assert ("2026-05-03", "2026-05-10") == (conflict.older_value, conflict.newer_value)
+    rejected = memory_pb.ResolveConflictRequest(
+        scope=scope, id=conflict.id, resolution=memory_pb.CONFLICT_RESOLUTION_REJECT
+    )
+    stubs.memory.ResolveConflict(rejected, timeout=TIMEOUT)
+    assert [older, other.content] == ahead(stubs, scope)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The demo is in two weeks.", "The demo is cancelled."),
+        ("周五体检。", "体检取消了。"),
+        ("周五体检。", "The check-up on Friday got called off."),
+        ("Concert with Ana on June 3", "演唱会取消了"),
+    ],
+)
+def test_what_is_called_off_is_not_announced(stubs: Stubs, scope: types_pb.Scope, older: str, newer: str) -> None:
+    """By a statement in either language; with the policy that supersedes, the earlier memory is superseded."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    first = create(stubs, scope, older, **said)
+    create(stubs, scope, newer, **said)
+    assert [] == ahead(stubs, scope)
+    assert ["CONFLICTED"] == statuses(stubs, scope, first)
+
+    elsewhere = types_pb.Scope(user_id=scope.user_id, project_id="elsewhere")
+    second = create(stubs, elsewhere, older, **said)
+    write(stubs, elsewhere, types_pb.Memory(content=newer, **said), conflict_policy=types_pb.CONFLICT_POLICY_SUPERSEDE)
+    assert ["SUPERSEDED"] == statuses(stubs, elsewhere, second)
+
+
+def test_a_memory_that_states_more_stays_in_use(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Only its reminder goes."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    first = create(stubs, scope, "The dentist is on May 3. He wants the X-rays of last year.", **said)
+    create(stubs, scope, "The dentist moved to May 10th.", **said)
+
+    assert ["ACTIVE"] == statuses(stubs, scope, first)
+    assert ["The dentist moved to May 10th."] == ahead(stubs, scope)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (["Dentist on May 3."], "Emma's dentist moved to May 10th."),
+        (["Board meeting on May 3.", "Design meeting on May 4."], "The meeting moved to May 10."),
+        (["Prepare the slides for the demo by May 3."], "The demo is cancelled."),
+        (["Dentist on May 3."], "If the dentist is cancelled, I am free."),
+        (["Dentist on May 3."], "Is the dentist cancelled?"),
+        (["Dentist on May 3."], "I have a dentist appointment on May 10."),
+        (["Flight to Leeds on May 3."], "I moved to Leeds last year."),
+        (["5月3号看牙医。"], "5月10号看牙医。"),
+        (["5月3号看牙医。"], "如果牙医取消了，我就去爬山。"),
+        (["5月3号看牙医。"], "女儿的牙医改到5月10号了"),
+        (["5月3号体检。"], "牙医改到5月10号了"),
+    ],
+)
+def test_when_unsure_both_reminders_are_kept(stubs: Stubs, scope: types_pb.Scope, older: list[str], newer: str) -> None:
+    """Other people's events, one of several, something to do for it, suppositions, and a second appointment."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    for content in older:
+        create(stubs, scope, content, **said)
+    create(stubs, scope, newer, **said)
+
+    assert older == [content for content in ahead(stubs, scope) if content in older]
+
+
+def test_moves_of_others_change_nothing(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Neither those of another user nor those of another project."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    create(stubs, scope, "Dentist on May 3.", **said)
+    for other in (
+        types_pb.Scope(user_id=f"{scope.user_id}2", project_id=scope.project_id),
+        types_pb.Scope(user_id=scope.user_id, project_id="another"),
+    ):
+        create(stubs, other, "The dentist moved to May 10th.", **said)
+
+    assert ["Dentist on May 3."] == ahead(stubs, scope)

@@ -31,15 +31,15 @@ class SqlReminderReads:
         self._database = database
 
     def page(self, *, reach: Reach, window: Window, after: ReminderPlace | None, limit: int) -> list[Memory]:
-        """Return a page: the yearly ones and the others of each project, merged, each read in order."""
+        """Return a page: the recurring ones and the others of each project, merged, each read in order."""
         most, (day, row) = max(0, limit), after or _START
         found: list[Any] = []
         with self._database.read_connection() as connection:
             for project in dict.fromkeys(reach.project_ids):
                 place = {"owner": reach.owner, "project_id": project, "after_day": day, "after_row": row, "most": most}
-                yearly = place | {"wanted": list_parameter(window.yearly)}
+                recurring = place | {"wanted": list_parameter(window.recurring)}
                 span = place | {"first": window.first, "last": window.last}
-                found += execute(connection, _select_yearly(), yearly)
+                found += execute(connection, _select_recurring(), recurring)
                 found += execute(connection, _select_span(), span)
         found.sort(key=lambda one: (one[0], one[1]))
         return [memory_from_row(values[2:]) for values in found[:most]]
@@ -62,6 +62,15 @@ class SqlReminderReads:
 class SqlReminderWrites(WriteSession):
     """`memsvc.ports.features.ReminderWrites`, on the connection of a transaction."""
 
+    def single_reminders(self, owner: str, project_id: str, *, since: date, limit: int) -> list[Memory]:
+        """Return them: the numbers of recurring reminders are less than that of any day."""
+        first = ReminderPlace(number_of(since), 0)
+        parameters = {
+            "owner": owner, "project_id": project_id, "first": first.day, "last": number_of(date.max),
+            "after_day": first.day, "after_row": first.row, "most": max(0, limit),
+        }  # fmt: skip
+        return [memory_from_row(values[2:]) for values in execute(self._connection, _select_span(), parameters)]
+
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Insert the acknowledgement unless it exists, and return all."""
         place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
@@ -71,7 +80,7 @@ class SqlReminderWrites(WriteSession):
 
 
 @cached_statement
-def _select_yearly() -> sa.Select[Any]:
+def _select_recurring() -> sa.Select[Any]:
     return _page(in_json_list(reminders.c.day, "wanted"))
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 
 from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
+from memsvc.domain.reminders import OVERDUE_DAYS
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
@@ -19,8 +21,10 @@ from memsvc.engine.conflicts.supersession import SupersessionLinks
 from memsvc.engine.records.memory_builder import (
     MemoryBuilder,
     RecordBuilder,
+    changes_schedule,
     differs_in_project,
     extract_statements,
+    find_schedule_change,
     is_personal,
     states_more,
 )
@@ -29,6 +33,8 @@ from memsvc.text.facts.labels import topic_label, value_label
 
 CANDIDATES = 64
 """Number of statements compared for each topic, those of the newest memories first."""
+REMINDED = 200
+"""Number of reminders of single days that are compared with a statement that something was moved, the next first."""
 MOST = 16
 """Maximum number of conflicts of one written memory."""
 
@@ -88,6 +94,7 @@ class ConflictDetector:
         for memory in written:
             later.remove(memory.id)
             self._detect_one(transaction, memory, frozenset(later), policy, result)
+            self._detect_schedule_change(transaction, memory, frozenset(later), policy, result)
         return result
 
     def before_purge(self, transaction: Transaction, memory: Memory) -> None:
@@ -131,6 +138,36 @@ class ConflictDetector:
             older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
             if older is not None and self._is_in_use(older):
                 self._apply(transaction, older, result.current(memory), pair, policy, result)
+
+    def _detect_schedule_change(
+        self,
+        transaction: Transaction,
+        memory: Memory,
+        later: frozenset[str],
+        policy: ConflictPolicy,
+        result: DetectionResult,
+    ) -> None:
+        """Find the reminder of the event that a memory moves or calls off; only such a statement reads the store."""
+        current = result.current(memory)
+        is_concerned = policy is not ConflictPolicy.KEEP_BOTH and self._is_in_use(current)
+        if not is_concerned or not changes_schedule(current):
+            return
+        said = current.event_time or self._memory_builder.now()
+        since = said.date() - min(timedelta(days=OVERDUE_DAYS), said.date() - date.min)
+        reminded = transaction.single_reminders(
+            memory.scope.owner, memory.scope.project_id, since=since, limit=REMINDED
+        )
+        others = [one for one in reminded if one.id not in {memory.id, *later} and self._is_in_use(one)]
+        found = find_schedule_change(others, current)
+        older = None if found is None else transaction.get(found[0].id, reach=Reach.from_scope(memory.scope))
+        if older is None or found is None:
+            return
+        if all(older.id != known.id for _, known in result.conflicts.get(memory.id, ())):
+            self._apply(transaction, older, current, found[1:], policy, result)
+        older = result.current(older)
+        if older.status is Status.ACTIVE:
+            # It stays in use, because it states more; of the day that is no longer right it reminds no more.
+            result.memories[older.id] = self.supersession.set_values(transaction, older, {"reminder": None})
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()

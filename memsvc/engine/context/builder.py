@@ -67,6 +67,8 @@ LEAST_SECONDS = 0.02
 NAMED_IDS = 100
 """Number of ids named for each reason of omission."""
 REMOVED_MARKS = 20
+RELATED = 0.1
+"""Relevance from which on a recent memory competes with what the query retrieves, instead of by its age."""
 REPEATED = 0.6
 """Share of a message that a memory repeats, so that the memory is shown alone."""
 RESERVED_TOKENS = 160
@@ -299,7 +301,8 @@ class ContextBuilder:
         recent_ids = {memory.id for memory in recent}
         known = {hit.memory.id for hit in hits}
         for hit in hits:
-            if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
+            is_related = hit.memory.id not in recent_ids or (hit.relevance or 0.0) >= RELATED
+            if is_related and hit.memory.id not in self.ledger.holds:
                 found[section_of(hit.memory, scope)].append(hit)
         if self._inputs.currency is not None:
             others = [memory for memory in recent if memory.id not in known]

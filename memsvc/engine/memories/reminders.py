@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from memsvc.domain.context import is_in_use
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Memory, Slot
-from memsvc.domain.reminders import DueReminder, Moment, day_number, due_occurrence, occurs_on, slots_of, window
+from memsvc.domain.reminders import DueReminder, Moment, Window, day_number, due_occurrence, occurs_on, slots_of, window
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -40,12 +40,15 @@ class ReminderService:
     ) -> tuple[list[DueReminder], ReminderPlace | None]:
         """Return the next *limit* due memories, and the position to continue from, None at the end.
 
-        Yearly reminders come first, then those of a single day, by day; of the same day the earlier written first.
+        Recurring reminders come first, then those of a single day, by day; of the same day the earlier written first.
+        When the moment looks ahead, all are in the order of the days on which they are due.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
-        reach, wanted = Reach.from_scope(scope), window(moment.now, moment.overdue_days)
+        reach, wanted = Reach.from_scope(scope), window(moment.now, moment.overdue_days, moment.days_ahead)
+        if moment.days_ahead:
+            return self._ahead(scope, reach, moment, wanted, after=after, limit=limit)
         listed: list[DueReminder] = []
         for _ in range(_MOST_PAGES):
             page = self._store.reminders.page(reach=reach, window=wanted, after=after, limit=_PAGE)
@@ -85,6 +88,24 @@ class ReminderService:
 
         return self._committer.submit(work).value
 
+    def _ahead(
+        self, scope: Scope, reach: Reach, moment: Moment, wanted: Window, *, after: ReminderPlace | None, limit: int
+    ) -> tuple[list[DueReminder], ReminderPlace | None]:
+        # Reads every candidate for each page: the store orders them by number, which is not that of their next days.
+        listed: list[DueReminder] = []
+        page: list[Memory] = []
+        while True:
+            page = self._store.reminders.page(
+                reach=reach, window=wanted, after=_place(page[-1]) if page else None, limit=_PAGE
+            )
+            found = self._due_of_page(scope, reach, page, moment)
+            listed += [one for one in found if after is None or _place_ahead(one) > after]
+            listed = sorted(listed, key=_place_ahead)[: limit + 1]
+            if len(page) < _PAGE:
+                break
+        more = len(listed) > limit
+        return listed[:limit], _place_ahead(listed[limit - 1]) if more else None
+
     def _due_of_page(self, scope: Scope, reach: Reach, page: list[Memory], moment: Moment) -> list[DueReminder]:
         visible_now = [one for one in page if visible(one, scope) and is_in_use(one, moment.now)]
         since = (moment.now - timedelta(days=moment.overdue_days + 2)).date()
@@ -99,6 +120,11 @@ class ReminderService:
 
 def _place(memory: Memory) -> ReminderPlace:
     return ReminderPlace(0 if memory.reminder is None else day_number(memory.reminder), memory.row)
+
+
+def _place_ahead(due: DueReminder) -> ReminderPlace:
+    day = due.occurrence.day
+    return ReminderPlace(day.year * 10_000 + day.month * 100 + day.day, due.memory.row)
 
 
 def _slots(memory: Memory, day: date, slot: Slot | None) -> tuple[Slot, ...]:

@@ -39,6 +39,7 @@ from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFETIME,
     MemoryBuilder,
     RecordBuilder,
+    changes_schedule,
     chunks_of,
     claims_content,
     content_name,
@@ -224,6 +225,7 @@ class MemoryUpdater:
         """Update the conflicts of a changed memory, and detect new ones if its statements changed."""
         after = record.memory
         is_new = bool(record.statements) and record.statements != statements_of(before)
+        is_new = is_new or (after.content != before.content and changes_schedule(after))
         look = self._conflict_detector.detect
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
         return UpsertResult(findings.current(after), Outcome.UPDATED, findings.contradictions(after))

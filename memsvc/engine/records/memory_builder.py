@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
 
-from memsvc.domain.conflicts import Fact, Rule, contradicts
+from memsvc.domain.conflicts import SCHEDULE, Fact, Rule, ValuePart, contradicts
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import union
 from memsvc.domain.index_entries import Chunk
@@ -22,6 +22,7 @@ from memsvc.domain.memory import (
     Layer,
     Memory,
     Origin,
+    Recurrence,
     Reminder,
     Status,
     Tier,
@@ -44,7 +45,7 @@ from memsvc.text.chunking import chunk, count_tokens
 from memsvc.text.facts import USER, facts_in
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import extract_keywords
-from memsvc.text.reminder_extraction import reminder_in, still_mentions
+from memsvc.text.reminder_extraction import changed_event, reminder_in, schedule_change, still_mentions
 from memsvc.text.sentences import sentences
 
 _REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
@@ -531,6 +532,8 @@ def states_more(memory: Memory, statement: Fact) -> bool:
     """
     if len(sentences(memory.content)) > 1:
         return True
+    if any(part.sort == SCHEDULE for part in statement.parts):
+        return False
     others = (one for one in statements_of(memory) if one.topic != statement.topic)
     return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
 
@@ -559,4 +562,42 @@ def find_contradiction(older: Memory, newer: Memory) -> tuple[Fact, Fact] | None
         before = by_topic.get(newer_statement.topic)
         if before is not None and contradicts(before, newer_statement):
             return before, newer_statement
-    return None
+    found = find_schedule_change([older], newer)
+    return None if found is None else found[1:]
+
+
+def find_schedule_change(reminded: Sequence[Memory], newer: Memory) -> tuple[Memory, Fact, Fact] | None:
+    """Return the one of the *reminded* memories whose event *newer* moves or calls off, and what both say of its day.
+
+    None when *newer* says no such thing, or when it is not certain which event it means.
+    """
+    change = schedule_change(newer.content) if changes_schedule(newer) else None
+    day = _single_day(newer)
+    if change is None or (day is None and not change.is_cancelled):
+        return None
+    others = [one for one in reminded if may_be_reminded_of(one) and _single_day(one) not in {None, day}]
+    place = changed_event(change, [one.reminder.phrase or one.content for one in others if one.reminder is not None])
+    if place is None:
+        return None
+    topic = f"{USER} {change.label}" if not change.label.isascii() else f"is {change.label} {USER}"
+    older = Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, f"{_single_day(others[place])}"),))
+    said = "cancelled" if day is None or change.is_cancelled else f"{day}"
+    return others[place], older, Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, said),))
+
+
+def changes_schedule(memory: Memory) -> bool:
+    """Return whether a memory states that an event was moved or called off."""
+    return may_be_reminded_of(memory) and schedule_change(memory.content) is not None
+
+
+def may_be_reminded_of(memory: Memory) -> bool:
+    """Return whether a memory is of a kind, an origin and a layer in whose content reminders are detected."""
+    is_stated = memory.kind in _REMINDER_KINDS and memory.origin in _REMINDER_ORIGINS
+    return is_stated and memory.layer is not Layer.SESSION
+
+
+def _single_day(memory: Memory) -> date | None:
+    reminder = memory.reminder
+    if reminder is None or reminder.recurrence is not Recurrence.NONE:
+        return None
+    return date(reminder.year, reminder.month, reminder.day)

@@ -35,7 +35,7 @@ from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View
 from memsvc.domain.limits import fits_json_number
 from memsvc.domain.memory import Kind, Layer, Origin, Recurrence, Review, Slot, Status, Tier
 from memsvc.domain.memory_keys import fault_of
-from memsvc.domain.reminders import is_day
+from memsvc.domain.reminders import LUNAR_YEARS, is_day
 from memsvc.domain.sessions import AutoTrim, MessageState, Role, SessionState
 
 LAST_YEAR = 9999
@@ -254,12 +254,16 @@ class ReminderPart(LinePart):
     time_zone: Zone = ""
     slot: Slot | None = None
     phrase: Content | Literal[""] = ""
+    is_lunar: bool = False
 
     @model_validator(mode="after")
     def _is_day(self) -> Self:
         yearly = self.recurrence is Recurrence.YEARLY
         if not is_day(0 if yearly else self.year, self.month, self.day) or not (yearly or self.year):
-            message = "year, month and day must be a day of the calendar; one that does not recur needs its year"
+            message = "year, month and day must be a day of the calendar, with its year unless it recurs every year"
+            raise ValueError(message)
+        if self.is_lunar and not (yearly and LUNAR_YEARS[0] < self.year < LUNAR_YEARS[1]):
+            message = "a reminder of the lunisolar calendar must be yearly, with a year from 1901 to 2099"
             raise ValueError(message)
         return self
 

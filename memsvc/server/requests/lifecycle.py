@@ -181,6 +181,8 @@ def list_due_reminders_request(
     overdue_days = message.overdue_days if message.HasField("overdue_days") else OVERDUE_DAYS
     if message.HasField("overdue_days") and not 0 <= overdue_days <= limits.OVERDUE_DAYS:
         decoder.add("overdue_days", f"must be 0 to {limits.OVERDUE_DAYS}, or absent for the default")
+    if not 0 <= message.days_ahead <= limits.DAYS_AHEAD:
+        decoder.add("days_ahead", f"must be 0 to {limits.DAYS_AHEAD}")
     limit = decoder.page_size(message.page_size)
     after = None
     if message.page_token:
@@ -188,7 +190,8 @@ def list_due_reminders_request(
         if cursor is not None:
             now, after = cursor[0], ReminderPlace(*cursor[1:])
     decoder.finish()
-    return ListDueReminders(scope, Moment(now=now, zone=zone, slot=slot, overdue_days=overdue_days), after, limit)
+    moment = Moment(now=now, zone=zone, slot=slot, overdue_days=overdue_days, days_ahead=message.days_ahead)
+    return ListDueReminders(scope, moment, after, limit)
 
 
 @dataclass(frozen=True, slots=True)

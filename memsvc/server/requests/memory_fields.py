@@ -12,7 +12,7 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import FileRef, Keyword, Layer, Origin, Recurrence, Reminder, Status, Tier, normal_keywords
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.provenance import DIGITS
-from memsvc.domain.reminders import YEARS, is_day, slot_of
+from memsvc.domain.reminders import LUNAR_YEARS, YEARS, is_day, slot_of
 from memsvc.domain.write_requests import PATCHABLE, Draft, OnDuplicate, Patch, PatchValue, WriteOptions
 from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server.enums import (
@@ -171,9 +171,15 @@ def decode_reminder(decoder: RequestDecoder, field: str, reminder: types_pb.Remi
             decoder,
             f"{field}.date",
             day,
-            needs_year=recurrence == types_pb.REMINDER_RECURRENCE_NONE,
+            needs_year=known is not Recurrence.YEARLY,
             is_yearly=recurrence == types_pb.REMINDER_RECURRENCE_YEARLY,
         )
+        if reminder.lunar and known is not Recurrence.YEARLY:
+            decoder.add(f"{field}.lunar", "must be false unless recurrence is YEARLY")
+        elif reminder.lunar and not LUNAR_YEARS[0] < day.year < LUNAR_YEARS[1]:
+            decoder.add(
+                f"{field}.date.year", f"must be {LUNAR_YEARS[0] + 1} to {LUNAR_YEARS[1] - 1} when lunar is true"
+            )
     slot = decoder.enum(f"{field}.slot", reminder.slot, REMINDER_SLOT, None)
     minute = _minute_of_day(decoder, field, reminder) if reminder.HasField("time") else None
     decoder.zone(f"{field}.time_zone", reminder.time_zone)
@@ -185,6 +191,7 @@ def decode_reminder(decoder: RequestDecoder, field: str, reminder: types_pb.Remi
         minute=minute,
         time_zone=reminder.time_zone,
         slot=slot,
+        is_lunar=reminder.lunar,
     )
 
 

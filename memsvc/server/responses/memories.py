@@ -161,6 +161,7 @@ def fill_reminder(message: types_pb.Reminder, reminder: Reminder) -> None:
     if reminder.slot is not None:
         message.slot = REMINDER_SLOT.to_proto[reminder.slot]
     message.phrase = reminder.phrase
+    message.lunar = reminder.is_lunar
 
 
 def fill_occurrence(message: types_pb.ReminderOccurrence, due: DueReminder) -> None:

@@ -37,7 +37,7 @@ from memsvc.domain.memory import (
     normal_keywords,
 )
 from memsvc.domain.memory_keys import fault_of
-from memsvc.domain.reminders import is_day
+from memsvc.domain.reminders import LUNAR_YEARS, is_day
 from memsvc.domain.write_requests import PatchValue
 
 _MINUTES = 1_440
@@ -254,19 +254,23 @@ def _moment(moment: datetime) -> datetime:
 def _reminder(value: Any) -> Reminder | None:
     if value is None:
         return None
-    known = {"month", "day", "year", "recurrence", "minute", "time_zone", "slot"}
+    known = {"month", "day", "year", "recurrence", "minute", "time_zone", "slot", "lunar"}
     if not isinstance(value, dict) or not value.keys() <= known or not {"month", "day"} <= value.keys():
-        message = "must have month and day, and may have year, recurrence, minute, time_zone and slot"
+        message = "must have month and day, and may have year, recurrence, minute, time_zone, slot and lunar"
         raise FieldError(message)
     year = _whole(value.get("year", 0), least=0, most=9999)
     month, day = (_whole(value[name], least=1, most=31) for name in ("month", "day"))
     recurrence = _choice(value.get("recurrence", "yearly"), choices=Recurrence)
-    if not is_day(year, month, day) or (recurrence is Recurrence.NONE and not year):
+    if not is_day(year, month, day) or (recurrence is not Recurrence.YEARLY and not year):
         message = "must be a day of the calendar, with its year unless it is yearly"
+        raise FieldError(message)
+    is_lunar = _flag(value.get("lunar", False))
+    if is_lunar and not (recurrence is Recurrence.YEARLY and LUNAR_YEARS[0] < year < LUNAR_YEARS[1]):
+        message = "must be yearly, with a year from 1901 to 2099, when it is lunar"
         raise FieldError(message)
     minute = None if value.get("minute") is None else _whole(value["minute"], least=0, most=_MINUTES - 1)
     slot = None if value.get("slot") is None else _choice(value["slot"], choices=Slot)
-    return Reminder(month, day, year, recurrence, minute, _zone(value.get("time_zone")), slot)
+    return Reminder(month, day, year, recurrence, minute, _zone(value.get("time_zone")), slot, is_lunar=is_lunar)
 
 
 def _zone(value: Any) -> str:

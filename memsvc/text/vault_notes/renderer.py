@@ -128,6 +128,8 @@ def _reminder(reminder: Reminder | None) -> dict[str, Any]:
         shown["time_zone"] = reminder.time_zone
     if reminder.slot is not None:
         shown["slot"] = reminder.slot.value.lower()
+    if reminder.is_lunar:
+        shown["lunar"] = True
     return shown
 
 

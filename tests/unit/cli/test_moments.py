@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
+from memsvc.cli.enums import Recurrence
 from memsvc.cli.moments import parse_day, parse_moment
 from memsvc.cli.reminders import reminder_field
 
@@ -90,9 +91,11 @@ def test_what_is_no_day_to_come_is_answered_by_the_forms(text: str) -> None:
 
 def test_a_reminder_of_hours_has_a_time() -> None:
     """The service gives it in the part of the day that it is in."""
-    assert set(reminder_field("in 2 hours").get("reminder") or {}) == {"date", "time"}
-    assert set(reminder_field("tomorrow").get("reminder") or {}) == {"date"}
-    assert reminder_field("") == {}
+    assert set(reminder_field("in 2 hours", None).get("reminder") or {}) == {"date", "time"}
+    assert set(reminder_field("tomorrow", None).get("reminder") or {}) == {"date"}
+    assert reminder_field("", None) == {}
+    monthly = reminder_field("2027-01-31", Recurrence.MONTH)
+    assert monthly == {"reminder": {"date": date(2027, 1, 31), "recurrence": "MONTHLY"}}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from memsvc.domain.reminders import (
     Given,
     Moment,
     Occurrence,
-    day_in,
     day_number,
     due_occurrence,
     due_time,
+    lunar_day,
+    next_day,
+    next_lunar_day,
     occurs_on,
     window,
 )
@@ -38,6 +40,17 @@ FEW = settings(max_examples=60, deadline=None)
 def once(day: date, **fields: object) -> Reminder:
     """Return a reminder of one day."""
     return Reminder(day.month, day.day, day.year, Recurrence.NONE, **fields)  # type: ignore[arg-type] # of Reminder
+
+
+def recurring(day: date, **fields: object) -> list[Reminder]:
+    """Return the reminders of every year, month, week and year of the lunisolar calendar that begin on a day."""
+    kinds = [(Recurrence.YEARLY, False), (Recurrence.MONTHLY, False), (Recurrence.WEEKLY, False)]
+    found = lunar_day(day)
+    kinds += [(Recurrence.YEARLY, True)] if found is not None and not found[2] else []
+    return [
+        Reminder(day.month, day.day, day.year, kind, is_lunar=is_lunar, **fields)  # type: ignore[arg-type] # of Reminder
+        for kind, is_lunar in kinds
+    ]
 
 
 def at(day: date, hour: int, minute: int = 0, zone: ZoneInfo | None = None) -> Moment:
@@ -111,12 +124,100 @@ def test_a_yearly_one_begins_with_its_year() -> None:
     assert [occurs_on(Reminder(3, 5, 2026), date(year, 3, 5)) for year in (2025, 2026, 2027)] == [False, True, True]
 
 
+def test_a_day_that_a_month_does_not_have_is_its_last() -> None:
+    """The 31st is the last day of every month, and the 30th is there in February, too."""
+    last, late = (Reminder(1, day, 2026, Recurrence.MONTHLY) for day in (31, 30))
+    starts = [date(2026, month, 1) for month in range(1, 6)]
+
+    assert [next_day(last, day) for day in starts] == [
+        date(2026, *day) for day in ((1, 31), (2, 28), (3, 31), (4, 30), (5, 31))
+    ]
+    assert [next_day(late, day) for day in starts[:3]] == [date(2026, 1, 30), date(2026, 2, 28), date(2026, 3, 30)]
+    assert next_day(last, date(2025, 6, 1)) == date(2026, 1, 31)
+    assert next_day(last, date(2027, 12, 31)) == date(2027, 12, 31)
+    assert next_day(late, date(2027, 12, 31)) == date(2028, 1, 30)
+
+
+def test_a_weekly_one_is_due_on_its_weekday_from_its_first_day_on() -> None:
+    """Every seven days, not before the first."""
+    weekly = Reminder(2, 6, 2026, Recurrence.WEEKLY)
+
+    assert [next_day(weekly, date(2026, 2, day)) for day in (1, 6, 7, 13)] == [
+        date(2026, 2, day) for day in (6, 6, 13, 13)
+    ]
+    assert next_day(weekly, date(9999, 12, 31)) == date(9999, 12, 31)
+    assert next_day(Reminder(2, 5, 2026, Recurrence.WEEKLY), date(9999, 12, 31)) is None
+
+
+@pytest.mark.parametrize(
+    ("month", "day", "since", "expected"),
+    [
+        (1, 1, date(2026, 1, 1), date(2026, 2, 17)),
+        (8, 15, date(2026, 2, 4), date(2026, 9, 25)),
+        (8, 15, date(2026, 9, 26), date(2027, 9, 15)),
+        (5, 5, date(2025, 1, 1), date(2025, 5, 31)),
+        (6, 15, date(2025, 6, 1), date(2025, 7, 9)),
+        (12, 23, date(2026, 11, 29), date(2027, 1, 30)),
+        (12, 30, date(2025, 2, 1), date(2026, 2, 16)),
+        (1, 1, date(2101, 1, 1), None),
+    ],
+)
+def test_days_of_the_lunisolar_calendar_are_found(month: int, day: int, since: date, expected: date | None) -> None:
+    """New Year and festivals as published; in 2025 there were two sixth months, of which the first counts."""
+    assert next_lunar_day(month, day, since) == expected
+
+
+def test_a_lunar_birthday_moves_from_year_to_year() -> None:
+    """It recurs on the day of the other calendar, from its first day on."""
+    birthday = Reminder(9, 25, 2026, is_lunar=True)
+
+    assert next_day(birthday, date(2020, 1, 1)) == date(2026, 9, 25)
+    assert next_day(birthday, date(2026, 9, 26)) == date(2027, 9, 15)
+    assert not occurs_on(birthday, date(2027, 9, 25))
+
+
+def test_what_comes_next_is_seen_ahead() -> None:
+    """Within the days that are asked for: the next slot that was not acknowledged, once nothing is due."""
+    day, zone = date(2026, 2, 4), ZoneInfo("UTC")
+    weekly = Reminder(2, 6, 2026, Recurrence.WEEKLY)
+
+    def ahead(days: int, *given: Given) -> tuple[date, Slot] | None:
+        found = due_occurrence(weekly, Moment(at(day, 9).now, zone, days_ahead=days), frozenset(given))
+        return None if found is None else (found.day, found.slot)
+
+    friday, following = date(2026, 2, 6), date(2026, 2, 13)
+    assert [ahead(days) for days in (0, 1, 2)] == [None, None, (friday, MORNING)]
+    assert ahead(9, (friday, MORNING)) == (friday, AFTERNOON)
+    assert ahead(8, (friday, MORNING), (friday, AFTERNOON)) is None
+    assert ahead(9, (friday, MORNING), (friday, AFTERNOON)) == (following, MORNING)
+    today = due_occurrence(once(day), Moment(at(day, 9).now, zone, days_ahead=9), frozenset([(day, MORNING)]))
+    assert today is not None
+    assert (today.day, today.slot, today.is_overdue) == (day, AFTERNOON, False)
+
+
+@FEW
+@given(day=DAYS, moment=MOMENTS, zone=ZONES, days=st.integers(1, 366))
+def test_nothing_ahead_is_left_out(day: date, moment: datetime, zone: ZoneInfo, days: int) -> None:
+    """What is due within some days is among those that are looked at, and is the first day not before today."""
+    for reminder in (once(day), *recurring(day)):
+        today = moment.astimezone(zone).date()
+        expected = next_day(reminder, today)
+        found = due_occurrence(reminder, Moment(moment, zone, overdue_days=0, days_ahead=days), frozenset())
+        if expected is None or (expected - today).days > days:
+            assert found is None
+            continue
+        assert found is not None
+        assert found.day == expected
+        around, number = window(moment, 0, days), day_number(reminder)
+        assert number in around.recurring or around.first <= number <= around.last
+
+
 @given(st.integers(1900, 2999))
 def test_29_february_is_the_28th_where_there_is_none(year: int) -> None:
     """In every year it is due on exactly one day."""
     leap = Reminder(2, 29)
 
-    assert day_in(leap, year) == date(year, 2, 29 if isleap(year) else 28)
+    assert next_day(leap, date(year, 1, 1)) == date(year, 2, 29 if isleap(year) else 28)
     assert occurs_on(leap, date(year, 2, 28)) is not isleap(year)
 
 
@@ -132,22 +233,22 @@ def test_it_is_due_on_its_day_in_every_zone(
     asked = Moment(moment, asker if own else zone)
     expected = AFTERNOON if hour >= 15 else MORNING
 
-    for reminder in (once(day, time_zone=name), Reminder(day.month, day.day, time_zone=name)):
+    for reminder in (once(day, time_zone=name), *recurring(day, time_zone=name)):
         assert slot_at(reminder, asked) is expected
         around, number = window(moment, 0), day_number(reminder)
-        assert number in around.yearly or around.first <= number <= around.last
+        assert number in around.recurring or around.first <= number <= around.last
 
 
 @FEW
 @given(day=DAYS, moment=MOMENTS, zone=ZONES, days=st.integers(0, 30))
 def test_nothing_is_due_that_is_not_looked_at(day: date, moment: datetime, zone: ZoneInfo, days: int) -> None:
     """The window holds all that can be due, and what is due is of the local day or overdue."""
-    for reminder in (once(day), Reminder(day.month, day.day)):
+    for reminder in (once(day), *recurring(day)):
         found = due_occurrence(reminder, Moment(moment, zone, overdue_days=days), frozenset())
         if found is None:
             continue
         around, number = window(moment, days), day_number(reminder)
-        assert number in around.yearly or around.first <= number <= around.last
+        assert number in around.recurring or around.first <= number <= around.last
         today = moment.astimezone(zone).date()
         assert timedelta() <= today - found.day <= timedelta(days=days)
         assert found.due_time <= moment + timedelta(days=1)

@@ -57,6 +57,7 @@ REMINDERS = st.builds(
     time_zone=st.sampled_from(["", "Asia/Shanghai"]),
     slot=st.none() | st.sampled_from(Slot),
     phrase=st.just(""),
+    is_lunar=st.booleans(),
 )
 MEMORIES = st.builds(
     replace,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
-from memsvc.domain.reminders import is_day
+from memsvc.domain.reminders import is_day, next_day
 from memsvc.text.reminder_extraction import reminder_in
+from tests.bench.agent_day.labelled import measure_reminders, read_lines
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
 SAID = datetime(2026, 2, 4, 10, tzinfo=UTC)
+UTTERANCES = Path(__file__).parents[2] / "data" / "reminder_utterances.jsonl"
 
 
 def day_of(reminder: Reminder | None) -> Expected:
@@ -48,6 +51,48 @@ def test_reminders_are_found(
 
     assert found[0] >= precision, found[2]
     assert found[1] >= recall, found[2]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_reminders_of_casual_sentences_are_found(language: str) -> None:
+    """Relative days, rhythms, short birthdays, and what is past, asked, supposed or hearsay."""
+    tally = measure_reminders(read_lines(UTTERANCES))[language]
+
+    assert not tally.wrong
+    assert tally.expected >= 50
+    assert tally.sentences - tally.expected >= 30
+
+
+@pytest.mark.parametrize(
+    ("text", "recurrence", "days"),
+    [
+        ("Remind me every Friday at 5pm to send the hours.", Recurrence.WEEKLY, ["2026-02-06", "2026-02-13"]),
+        ("每周五下午五点提醒我交工时。", Recurrence.WEEKLY, ["2026-02-06", "2026-02-13"]),
+        ("Rent is due on the 31st of every month.", Recurrence.MONTHLY, ["2026-02-28", "2026-03-31"]),
+        ("每个月31号交房租。", Recurrence.MONTHLY, ["2026-02-28", "2026-03-31"]),
+        ("爸爸的生日是农历八月十五。", Recurrence.YEARLY, ["2026-09-25", "2027-09-15"]),
+        ("外婆正月初三过生日。", Recurrence.YEARLY, ["2026-02-19", "2027-02-08"]),
+        ("Nina was born on February 29, 1956.", Recurrence.YEARLY, ["2026-02-28", "2027-02-28"]),
+    ],
+)
+def test_rhythms_are_found(text: str, recurrence: Recurrence, days: list[str]) -> None:
+    """With the first two days on which they are due."""
+    found = reminder_in(text, SAID)
+
+    assert found is not None
+    first = next_day(found, SAID.date())
+    assert first is not None
+    assert found.recurrence is recurrence
+    assert days == [first.isoformat(), str(next_day(found, first + timedelta(days=1)))]
+
+
+@pytest.mark.parametrize(
+    "text", ["We meet every other Friday.", "The first Monday of every month is quiet time for reports.", "每隔一周的周五开会。",
+             "我每周一三五跑步。", "闰六月初三是外公的生日。", "Every Monday and Thursday I have lessons."]
+)  # fmt: skip
+def test_rhythms_that_cannot_be_kept_are_none(text: str) -> None:
+    """Rather none than one that is wrong every other time."""
+    assert reminder_in(text, SAID) is None
 
 
 @pytest.mark.parametrize("text", REFUSED)
