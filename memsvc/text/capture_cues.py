@@ -169,6 +169,8 @@ ECHO = Cue("ECHO")
 DONE_BY_AGENT = Cue("DONE_BY_AGENT")
 """Work that an agent reports as done."""
 
+HABIT = {"en": Cue("HABIT"), "zh": Cue("ZH_HABIT")}
+"""What one does, has or is for a long time; the English ones for words of `plain_words`."""
 WRITING = Cue("WRITING")
 """A request for a text or a game, whatever the text is about."""
 CANNOT = Cue("CANNOT")

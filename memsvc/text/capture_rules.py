@@ -40,6 +40,11 @@ _WIDE = {code + 0xFEE0: code for code in range(ord("0"), ord("z") + 1) if chr(co
 _POLITE_END = re.compile(r"(?:,? please)?(?:吗|吧|呢|好吗|可以吗)?\s*[?？]+\s*$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
+_ME = re.compile(r"\bme\b(?! (?:an?|the|some|five|\d))", re.IGNORECASE)
+_MOOD_OF_TODAY = re.compile(
+    r"\b(?:an? (?:bit|little)|so|really|pretty|super|kind ?of|kinda|feeling|too)\b.*\b(?:today|tonight|right now|this (?:morning|afternoon|evening))\W*$",
+    re.IGNORECASE,
+)
 _SINGULAR = re.compile(r"\b(?:me|my|i)\b|我", re.IGNORECASE)
 _BIDDING = re.compile(
     r"(?:please\s+|always|never|from now on|don'?t|do not|when|every|whenever|before|after|use|write|keep|add|run|make"
@@ -171,7 +176,9 @@ def _judge_ignored(text: str) -> CaptureVerdict | None:
     stated = cues.TAG_QUESTION.pattern.sub("", text) or text
     if verdict := _of_another_world(stated):
         return verdict
-    if cue := cues.QUESTION.search(stated):
+    if (cue := cues.QUESTION.search(stated)) and not (
+        _is_chinese(stated) and not stated.rstrip().endswith(("?", "？", "吗")) and cues.BID["zh"].search(stated)
+    ):
         return None if _states_before_asking(stated) else _nothing_stated(CaptureReason.QUESTION, cue)
     return _of_the_moment(stated)
 
@@ -187,7 +194,9 @@ def _of_the_moment(text: str) -> CaptureVerdict | None:
     if cues.ASKED.search(text) or cues.MANNER.search(text) or cues.LASTING.search(text):
         return None
     everyday, _ = _everyday_reason(text)
-    if everyday in {CaptureReason.RULE, CaptureReason.TASK} or (everyday and _FIRST_PERSON.search(text)):
+    if (cue := _MOOD_OF_TODAY.search(text)) and everyday is None:
+        return _nothing_stated(CaptureReason.PASSING, cue)
+    if everyday in {CaptureReason.RULE, CaptureReason.TASK} or (everyday and (_FIRST_PERSON.search(text) or _ME.search(text))):
         return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
         return _nothing_stated(CaptureReason.COMMAND, cue)
@@ -294,9 +303,11 @@ def _of_another_world(text: str) -> CaptureVerdict | None:
     is_own = not _OWN.isdisjoint(words)
     if not said and not is_own:
         said = cues.FICTION.first_in(words) or cues.REPORTED["en"].first_in(words)
+        said = said if " " in said or said in _HEARSAY else ""
     if not said:
         lead = next((place for place, word in enumerate(words) if word not in _LEADS), 0)
-        said = " ".join(words[lead:][:2]) if cues.REPORTED["en"].begins(words[lead:]) else ""
+        is_reported = cues.REPORTED["en"].begins(words[lead:]) and not (is_own and words[lead] in _HEARSAY)
+        said = " ".join(words[lead:][:2]) if is_reported else ""
         said = said or (" ".join(words[lead:][:2]) if cues.FICTION.begins(words[lead:]) else "")
     if words[:2] == ["never", "mind"]:
         return CaptureVerdict.ignore(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
@@ -309,6 +320,7 @@ def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
     )
 
 
+_HEARSAY = frozenset({"apparently", "allegedly", "reportedly", "narrator", "protagonist", "lyrics", "fictional"})
 _LEADS = frozenset("so and but well lol haha tbh honestly ok okay oh hey fun fact hm actually".split())
 
 
@@ -323,7 +335,7 @@ def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
     said = cues.WORKED_ON.first_in(text)
     if said and said[0] in _HAN_WRITING:
         before = text[: text.index(said)]
-        said = said if not before or before.endswith(_HAN_BIDDING) else ""
+        said = said if not before or before.endswith(_HAN_BIDDING) or before.startswith(_HAN_BIDDING) else ""
     if not said or (cues.BID["zh"].search(text) and not _QUOTES.search(text)):
         return None
     return CaptureVerdict.ignore(CaptureReason.COMMAND, f"It says {said!r}.")
@@ -333,7 +345,7 @@ _PEOPLE_AROUND = frozenset(
     "邻居 别人 大爷 大妈 大叔 主播 博主 电影 电视剧 作者 朋友圈 热搜 成语 典故 这句 这首 出自 楼下那 网上 都说 公交车上 地铁上".split()
 )
 _HAN_WRITING = frozenset("写编讲唱背造起取列猜译翻续接形用")
-_HAN_BIDDING = (",", "，", "。", ";", "；", ":", "：", " ", "帮我", "给我", "替我", "请", "你", "再", "来", "就")
+_HAN_BIDDING = (",", "，", "。", ";", "；", ":", "：", " ", "帮我", "给我", "替我", "请", "你", "再", "来", "就", "把")
 _QUOTES = re.compile(r"[:：\"“「]")
 
 
@@ -374,7 +386,7 @@ def _english_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[
         if is_own or is_bare or has_name:
             return CaptureReason.PREFERENCE, None
     if fleeting in _EVEN_SO and (change := cues.CHANGE["en"].first_in(words)):
-        if is_own or is_bare or has_name or change in _SURE_CHANGES:
+        if is_own or is_bare or has_name or dated or change in _SURE_CHANGES or _AMOUNT.search(text):
             return (CaptureReason.DECISION if _DECIDED.search(plain) else CaptureReason.PERSONAL_FACT), None
     if fleeting or "again" in words:
         return _NO_MATCH
@@ -382,7 +394,12 @@ def _english_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[
         return CaptureReason.PERSONAL_FACT, cue
     if (is_own or has_name) and cues.LIFE["en"].first_in(words):
         return CaptureReason.PERSONAL_FACT, None
+    if cue := cues.HABIT["en"].search(plain):
+        return CaptureReason.PERSONAL_FACT, cue
     return _NO_MATCH
+
+
+_AMOUNT = re.compile(r"\d[\d,.]*\b(?!%)")
 
 
 _PROMISES = frozenset(
@@ -437,10 +454,12 @@ def _chinese_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[
         return CaptureReason.PREFERENCE, None
     if not is_mood and cues.LIFE["zh"].first_in(text) and (is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text)):
         return CaptureReason.PERSONAL_FACT, None
+    if not is_mood and (cue := cues.HABIT["zh"].search(text)):
+        return CaptureReason.PERSONAL_FACT, cue
     return _NO_MATCH
 
 
-_HAN_WEAK_CHANGES = frozenset("给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 第一天 涨价 降价 走了三 出手了".split())
+_HAN_WEAK_CHANGES = frozenset("给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了".split())
 _HAN_MOOD = re.compile(
     r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
 )
