@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from memsvc.domain.conflicts import Fact
+from memsvc.domain.conflicts import LOOSE, Fact
 from memsvc.text.analysis import HAN, query_terms, segmenter
 from memsvc.text.facts import USER, facts_in
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
@@ -201,7 +201,7 @@ def _is_turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _normalized(sentence: str, speaker: str, *, is_user: bool) -> NormalizedSentence:
     words = tuple(_words(sentence, is_user=is_user))
-    stated = frozenset(facts_in(sentence, speaker=speaker))
+    stated = frozenset(one for one in facts_in(sentence, speaker=speaker) if not one.topic.startswith(LOOSE))
     if not stated:
         return NormalizedSentence(words)
     known = {word for one in stated for word in _words(one.topic, is_user=is_user)}

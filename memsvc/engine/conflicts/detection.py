@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts
+from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts, may_outdate
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
@@ -104,7 +104,9 @@ class ConflictDetector:
         result: DetectionResult,
     ) -> None:
         current = result.current(memory)
-        own_statements = {statement.topic: statement for statement in extract_statements(current)}
+        own_statements = {
+            statement.topic: statement for statement in extract_statements(current) if may_outdate(statement)
+        }
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)

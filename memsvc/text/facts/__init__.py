@@ -7,13 +7,14 @@ from functools import lru_cache
 
 from memsvc.domain.conflicts import Fact
 from memsvc.text.analysis import is_han
+from memsvc.text.facts.changes import change_facts
 from memsvc.text.facts.chinese import chinese_facts
 from memsvc.text.facts.english import english_facts
 from memsvc.text.sentences import sentences
 
 MAX_CHARS = 400
 """A longer text says too much to be put aside for one of its sentences; it states nothing."""
-MAX_STATEMENTS = 8
+MAX_STATEMENTS, MAX_LOOSE = 8, 16
 USER = "user"
 
 _TURN = re.compile(r"(?:^|\s)[^\W\d_]{1,16}\s?[:：]\s?(?=\w)")
@@ -35,5 +36,7 @@ def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[
     me = USER if name in _USERS else None if name in _MACHINES else name
     silent = None if is_titled else me
     state = chinese_facts if is_han(text) else english_facts
-    found = {statement.topic: statement for statement in state(sentences(text), me=me, silent=silent)}
-    return tuple(found.values())[-MAX_STATEMENTS:]
+    said = sentences(text)
+    found = {statement.topic: statement for statement in state(said, me=me, silent=silent)}
+    loose = {statement.topic: statement for statement in change_facts(said, me=me)}
+    return (*tuple(found.values())[-MAX_STATEMENTS:], *tuple(loose.values())[-MAX_LOOSE:])
