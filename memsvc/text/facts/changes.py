@@ -16,6 +16,7 @@ from importlib.resources import files
 
 from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Fact, Rule, ValuePart
 from memsvc.text.analysis import STOP_WORDS, is_han, segmenter
+from memsvc.text.facts.english_lexicon import COUNTRIES
 from memsvc.text.facts.values import MONTHS, NUMBERS, WEEKDAYS, is_han_name, parse_value
 
 USER = "user"
@@ -43,7 +44,7 @@ _UNREAL = re.compile(
 _UNREAL_FROM_HERE = re.compile(r"^\W*(?:if|suppose|imagine|wish|maybe|perhaps)\b|^(?:如果|要是|假如)|多好|吧[?？]", re.IGNORECASE)
 _ADDING = re.compile(
     r"\b(?:also|too|as well|either|additionally|besides|another|on top of|in addition|second|extra)\b(?! (?:much|many|small|big|late|early|long|short|expensive))"
-    r"|(?<!再)也(?!能|行|好|可以|就|不)|还(?:有|会|在|爱|打|养|学|迷|喜欢|报|跟|要|想|去)|另外|除了|又(?:报|买|养|学|加|开)|顺便",
+    r"|(?<!再)也(?!能|行|好|可以|就|不)|还(?:有|会|在|爱|打|养|学|迷|喜欢|报|跟|要|想|去)|另外|那个|另一个|the other|除了|又(?:报|买|养|学|加|开)|顺便",
     re.IGNORECASE,
 )
 _ENDED = _set(
@@ -79,13 +80,13 @@ _CHANGING = _ENDED | _set(
     acquired, bought by, got bought, merged, rebranded, closed, as usual no, night owl now, person now, girl now, guy now"""
 )
 _HAN_ENDED = re.compile(
-    r"不(?:再|能再|想再|敢再|去|回|办|飞|喝|吃|抽|看|听|打|玩|用|做|干|坐|要|养|种|写|参加|租|碰|沾|开|骑|养|学|练|交|来)[^,，。]{0,8}[了啦]|再也不|早不|不碰了|不敢碰|不沾|不能喝|不能吃|不再"
+    r"不[\u4e00-\u9fff]{1,2}了|不(?:喜欢|爱)[^,，。]{0,10}了|走了|去世|过世|不(?:再|能再|想再|敢再|去|回|办|飞|喝|吃|抽|看|听|打|玩|用|做|干|坐|要|养|种|写|参加|租|碰|沾|开|骑|养|学|练|交|来)[^,，。]{0,8}[了啦]|再也不|早不|不碰了|不敢碰|不沾|不能喝|不能吃|不再"
     r"|戒|卖[了掉给]|卖掉|丢了|偷|黄了|泡汤|取消|作废|报废|没了|死了|扔了|退掉|退了|退租|关[停了掉]|就关|下线|归档|掰了|散伙|分手|分了|离了|腻|看吐|吃吐|烦透"
     r"|一口都不|一滴都不|去不成|办不成|叼走|骑走|开走|送人|送去|送给|置换|闲鱼|摘了|受不了|爬不动|看不动|吃不动|翻脸|闹翻|闹掰|绝交|拉黑|不来往|不联系|没破戒|掐了|离职|辞职|辞了|不干"
     r"|脱敏|不过敏|随便逛|过敏好了|不用[^,，。]{0,8}了|不接|辞掉|退群|停用|弃用|砍掉|砍了|没有了|出手|没批|变卦|看着费眼|嫌"
 )
 _HAN_CHANGING = re.compile(
-    r"改|挤到|换|挪|搬|迁|升|降|涨|调[到去成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|起叫|只好|只能|定成|就好|就行|不用|别|终于|早就|归|接手|接管|排到|放在|放到|跳槽"
+    r"改|砍到|减到|加到|压到|提到|缩到|扩到|也能|挤到|换|挪|搬|迁|升|降|涨|调[到去成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|起叫|只好|只能|定成|就好|就行|不用|别|终于|早就|归|接手|接管|排到|放在|放到|跳槽"
     r"|入职|毕业|领证|结婚|喜酒|脱单|男朋友啦|女朋友啦|生了|新领导|新来|新学校|新公司|单干|创业|转行|[了啦咯喽](?:$|[,，。！!~])|了[一二三四五六七八九十\d]|才\d|这个月起|上个月开始|全[组公部]|清一色|到账|变成|变了|重新|那边去|去了"
 )
 _DENIED = re.compile(
@@ -94,7 +95,7 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _GENERIC = _set(
-    """company, project, number, size, email, day, week, month, year, time, thing, things, people, user, work, team, whole,
+    """company, number, size, email, day, week, month, year, time, thing, things, people, user, work, team, whole,
     firm, everything, everyone, place, home, life, lot, way, use, used, using, uses, write, written, written in, code, new,
     old, good, great, nice, best, last, next, first, second, morning, evening, night, today, tomorrow, yesterday, month, reply,
     replies, answer, answers, answering, message, messages, response, responses, please, always, never, want, wants, like,
@@ -102,7 +103,7 @@ _GENERIC = _set(
     came, said, says, tell, told, need, needs, still, back, just, even, days, weeks, hours, minutes, currently, nowadays,
     instead, anymore, longer, switched, moved, changed, started, left, quit, sold, got, finally, ago, since, till, until,
     user's, prod, production, run, runs, running on, live, lives, living, called, named, name, it's, that's, there's, week,
-    一个, 一下, 开始, 时候, 公司, 用户, 现在, 以后, 今天, 明天, 昨天, 最近, 这个, 那个, 自己, 东西, 事情, 直接, 回复, 回答, 每天, 每周, 每月,
+    名字, 名称, 一个, 一下, 开始, 时候, 公司, 用户, 现在, 以后, 今天, 明天, 昨天, 最近, 这个, 那个, 自己, 东西, 事情, 直接, 回复, 回答, 每天, 每周, 每月,
     已经, 终于, 医生, 大夫, 一起, 工作, 全部, 上个月, 下个月, 这个月, 去年, 今年, 明年, 上周, 下周, 周末, 早上, 晚上, 下午, 上午, 只能, 只要, 彻底,
     改成, 换成, 改到, 换了, 改用, 搬到, 搬去, 不能, 不要, 不用, 喜欢, 特别, 喜爱, 讨厌, 觉得, 知道, 需要, 使用, 实在, 只是, 结束, 干脆, 反正, 起来"""
 )
@@ -111,7 +112,7 @@ _RELATED = _set(
     """friend, best friend, best mate, mate, mates, bestie, close, closest, partner, business partner, business partners,
     dating, together, boyfriend, girlfriend, fiance, couple, colleague"""
 )
-_HAN_RELATED = re.compile(r"哥们|闺蜜|发小|好友|朋友|钓友|合伙|铁|在一起|男友|女友|男朋友|女朋友|交情|同伴|搭档")
+_HAN_RELATED = re.compile(r"哥们|闺蜜|发小|好友|朋友|钓友|合伙|铁哥们|超铁|最铁|铁磁|在一起|男友|女友|男朋友|女朋友|交情|同伴|搭档")
 _FALLEN_OUT = re.compile(
     r"\b(?:fell|fallen|falling) out\b|\bblocked\b|\b(?:do not|does not|don't|doesn't) (?:talk|speak)|\bnot (?:on )?(?:speaking|talking)|\bstopped (?:talking|speaking)"
     r"|\b(?:split|broke|broken|parted)\b|\bdumped\b|\bunfriended\b|\bghosted\b|\bcut (?:him|her|them) off\b|\bno longer (?:friends|together|partners)\b"
@@ -119,7 +120,7 @@ _FALLEN_OUT = re.compile(
 )
 _LIVING = re.compile(
     r"\b(?:live|lives|living|rents?|renting|based|settled (?:in|down)|flat|house|home|condo|apartment|place|room|relocated|moved|move|moving|lease|keys)\b(?!.*\b(?:meeting|appointment|deadline|lesson)\b)"
-    r"|\b(?:am|are|'m|'re) (?:\w+ )?in [A-Z]|住|室一厅|租|搬[到进去来家过]|定居|安家|落户|人在|家在|换到"
+    r"|\b(?:am|are|'m|'re) (?:\w+ )?in [A-Z]|住|室一厅|租|搬[到进去来家过出走]|定居|安家|落户|人在|家在|换到"
 )
 _MOVING = re.compile(
     r"\b(?:moved (?!to the|the|my|it|our)|moved to [A-Z]|moved (?:in|out|house|flat|back)|relocated|shift fast|signed the lease|closed on|got the keys|settled in|it is!)"
@@ -133,10 +134,10 @@ _EMPLOYING = re.compile(
 _JOB_CHANGE = re.compile(
     r"\b(?:handed (?:in )?my|gave notice|packed in|jacked in|chucked in|quit (?!smoking|drinking|coffee|sugar|meat)|resigned|left (?!on|in|for|at|the (?:door|keys|house)|hill)|new job|started (?:at|a new|my|a job|work)|(?:^|\bi|\bi've|\bwe|\bhas|\bhe|\bshe|[A-Z]\w+) (?:just )?joined|hired|on to a start-?up"
     r"|took (?:a|the) [\w ]{0,15}(?:job|gig|post|role)|got (?:bought|acquired|poached|a job)|is with [A-Z]|'s with [A-Z]|employer is|first day at|made redundant|laid off|fired|retired|now works|works (?:at|for) .* now|not flying|career change|retrained|acquisition|went freelance|run .* now|drives an? )"
-    r"|跳槽|入职|离职|辞职|辞了|转行|改行|单干|创业|下海|调[到去]|办完手续|不干了|不飞了|不坐柜台|第一天|换(?:了)?(?:工作|公司|单位)|跑去做|落地了|退休了|去了(?:华为|腾讯|阿里|字节|美团)|现在人在|上[^,，。]{2,6}那边去了",
+    r"|跳槽|入职|离职|辞职|辞了|转行|改行|单干|创业|下海|调[到去](?![\d一二三四五六七八九十])|办完手续|不干了|不飞了|不坐柜台|第一天|换(?:了)?(?:工作|公司|单位)|跑去做|落地了|退休了|去了(?:华为|腾讯|阿里|字节|美团)|现在人在|上[^,，。]{2,6}那边去了",
 )
 _NAMED = re.compile(
-    r"\b(?:called|named|nicknamed|christened|calls? (?:him|her|it)|going with|name is|title is|name's|name of|goes by|codenamed?|renamed|rename|as|officially|it's|he's|she's|she is|he is|\w+'s)\s+[\"“]?(?P<name>[A-Z][\w-]+(?: [A-Z][\w-]+)*)"
+    r"\b(?:called|named|nicknamed|christened|calls? (?:him|her|it)|going with|name is|title is|name's|name of|goes by|codenamed?|renamed(?: \w+)? (?:to|as)|renamed|rename|as|officially|it's|he's|she's|she is|he is|\w+'s)\s+[\"“]?(?P<name>[A-Z][\w-]+(?: [A-Z][\w-]+)*)"
     r"|(?:名叫|取名|起名|改名|改叫|叫做|叫它|叫他|叫她|大名|小名|定成|挂上|书名是|名字是|定名|叫)(?:是|为|叫|成了?)?[\"“「《]?(?P<han>[\u4e00-\u9fffA-Za-z]{2,8})"
 )
 _NAME_CUE = re.compile(r"\b(?:called|named|name|renamed|nickname|title|codename|officially|going with)\b|叫|名|招牌")
@@ -161,7 +162,7 @@ _AMBIGUOUS = _set(
 )
 _ALIASES = {
     "postgres": "postgresql", "mongo": "mongodb", "vscode": "vs code", "golang": "go", "feishu": "飞书", "lark": "飞书",
-    "飞书项目": "飞书", "dingtalk": "钉钉", "wecom": "企业微信", "aliyun": "阿里云", "mariadb": "mysql", "k3s": "kubernetes",
+    "mac": "macos", "飞书项目": "飞书", "dingtalk": "钉钉", "wecom": "企业微信", "aliyun": "阿里云", "mariadb": "mysql", "k3s": "kubernetes",
 }  # fmt: skip
 
 
@@ -223,6 +224,7 @@ class _Clause:
     is_han: bool
     words: list[str] = field(default_factory=list)
     things: list[str] = field(default_factory=list)
+    modifiers: set[str] = field(default_factory=set)
     persons: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
@@ -249,14 +251,16 @@ def change_facts(sentences: Sequence[str], *, me: str | None) -> Iterator[Fact]:
         if clause.is_ended and not clause.things and not clause.names:
             before.is_ended = before.is_changing = before.is_denied = True
     owners = _owners(clauses, whole, me)
-    yield from _numbers(clauses, changed=is_changing)
+    who = _who(whole, owners)
+    yield from _numbers(clauses, who, changed=is_changing)
     yield from _states(clauses, whole, owners, added=is_added)
     yield from _allergies(clauses, whole, owners)
-    yield from _in_use(clauses, changed=is_changing)
-    yield from _opposites(clauses, owners, changed=is_changing)
+    yield from _in_use(clauses, who, changed=is_changing, added=is_added)
+    yield from _opposites(clauses, owners, who, changed=is_changing)
     yield from _names(clauses, whole, owners, changed=is_changing)
     yield from _roles(clauses, changed=is_changing)
     yield from _friends(clauses, whole)
+    yield from _address(whole)
     if not is_added:
         yield from _home(clauses, whole, owners)
         yield from _job(clauses, whole, owners)
@@ -273,8 +277,17 @@ def _read(text: str) -> _Clause:
         _read_chinese(clause)
     else:
         _read_english(clause)
+    if not clause.is_changing and _CHANGED_TO.search(text):
+        clause.is_changing = True
     clause.is_denied = clause.is_ended or _DENIED.search(text) is not None
     return clause
+
+
+_CHANGED_TO = re.compile(
+    r"\b(?:cut|raise|raised|lowered|moved|changed|pushed|increased|reduced|dropped|bumped|upped|trimmed|slashed|set|put|shifted"
+    r"|renamed|converted|transferred|bring|brought|drop|stretched|grew|shrank|fell|rose|climbed|jumped|extended)\b.*\b(?:to|until|till|on|from)\b",
+    re.IGNORECASE,
+)
 
 
 def _read_english(clause: _Clause) -> None:
@@ -282,27 +295,43 @@ def _read_english(clause: _Clause) -> None:
     if "'" in plain or "annot" in plain:
         for short, written in _CONTRACTIONS:
             plain = plain.replace(short, written)
-    said = _ENGLISH_WORD.findall(plain)
+    said = _ENGLISH_WORD.findall(plain.replace("'s ", " 's "))
     words = clause.words = [word.lower() for word in said]
     concepts, _ = _concepts()
-    place = 0
-    while place < len(words):
-        for end in range(min(len(words), place + max(concepts.most, 5)), place, -1):
-            phrase = " ".join(words[place:end])
-            meanings = concepts.meanings.get(phrase) or (
-                concepts.meanings.get(_stem(phrase)) if end == place + 1 else None
-            )
+    for start in range(len(words)):
+        for end in range(start + 1, min(len(words), start + 5) + 1):
+            phrase = " ".join(words[start:end])
             if phrase in _ENDED and words[end : end + 1] != ["of"]:
                 clause.is_ended = True
             if phrase in _CHANGING:
                 clause.is_changing = True
+    latest, last = "", -1
+    place = 0
+    while place < len(words):
+        for end in range(min(len(words), place + concepts.most), place, -1):
+            phrase = " ".join(words[place:end])
+            meanings = concepts.meanings.get(phrase) or (
+                concepts.meanings.get(_stem(phrase)) if end == place + 1 else None
+            )
             if meanings and not (phrase in _AMBIGUOUS and said[place].islower()):
+                if last == place and clause.things:
+                    clause.modifiers.add(latest)
                 _add(clause, meanings, before=words[max(0, place - 4) : place])
+                latest, last = _thing_in(meanings), end
                 place = end
                 break
         else:
+            known = len(clause.things)
             _add_english_word(clause, said[place], is_first=place == 0)
+            if len(clause.things) > known:
+                if last == place and latest not in clause.names:
+                    clause.modifiers.add(latest)
+                latest, last = clause.things[-1], place + 1
             place += 1
+
+
+def _thing_in(meanings: Iterable[tuple[str, str, str]]) -> str:
+    return next((value for sort, _, value in meanings if sort in {"thing", "class", "place"}), "")
 
 
 def _add_english_word(clause: _Clause, word: str, *, is_first: bool) -> None:
@@ -320,7 +349,7 @@ _VERBS = frozenset(
     """works lives goes takes does eats drinks loves likes hates plays speaks drives uses wants needs prefers runs keeps moved
     switched renamed answer reply replies write deploys flying bought called named decided settled turns thinks stays gives
     starts started plans planned owns dating allergic prefer enjoys enjoy avoid avoids thanks sorry hello please thing
-    finished happy glad crazy mad pretty nobody somebody else much more less than with from into onto about over under
+    finished happy glad crazy mad pretty nobody somebody else bear stand abide pretended pretend realised realized guess knew know known much more less than with from into onto about over under
     where when then them they their there here have been being were would could should will shall must very quite honestly
     seriously basically literally properly actually probably mostly already almost ever back down away open close right
     wrong true sure okay yeah well look looks felt feel feels mean means seems turned kind sort type reckons grew""".split()
@@ -347,6 +376,8 @@ def _read_chinese(clause: _Clause) -> None:
             if meanings and not (text[place:end].isascii() and _is_inside_word(text, place, end)):
                 _add(clause, meanings, before=text[max(0, place - 3) : place])
                 covered[place:end] = [True] * (end - place)
+                if text[end : end + 1] == "的" and end + 1 < len(text):
+                    clause.modifiers.add(_thing_in(meanings))
                 place = end
                 break
         else:
@@ -399,17 +430,25 @@ def _add(clause: _Clause, meanings: Iterable[tuple[str, str, str]], before: Sequ
 def _owners(clauses: Sequence[_Clause], whole: str, me: str | None) -> list[str]:
     """Return who is spoken of: relatives and named persons, or else the user."""
     first = clauses[0]
-    subject = [name.lower() for name in first.names if whole.lower().startswith(name.lower())]
+    subject = [
+        name.lower()
+        for name in first.names
+        if whole.lower().startswith(name.lower())
+        and name.lower() not in COUNTRIES
+        and not _CALLED_OFF.match(whole.lower()[len(name) :])
+    ]
+    possessive = {name for name in subject if f"{name}'s" in whole.lower() or f"{name}的" in whole}
     if first.persons:
-        return list(dict.fromkeys((*first.persons, *(name.lower() for name in first.names[:2] if not subject))))
+        return list(dict.fromkeys((*first.persons, *(name.lower() for name in first.names[:2] if name.lower() not in possessive and not _BEFORE_THINGS.search(whole[: whole.find(name)].rstrip())))))
     if subject:
         return list(dict.fromkeys((*subject, *(name.lower() for name in first.names[:2]))))
     if (pronoun := _PRONOUN.match(whole)) and not _I.search(whole):
-        return ["she" if pronoun[0].lower() in {"she", "her", "她"} else "he"]
+        said = pronoun[0].lower()
+        return ["she" if said in {"she", "her", "她"} else "he" if said in {"he", "his", "他"} else "they"]
     return [me] if me is not None else []
 
 
-_PRONOUN = re.compile(r"(?:he|she|his|her)\b|他|她", re.IGNORECASE)
+_PRONOUN = re.compile(r"(?:he|she|his|her|they|their)\b|他们?|她们?", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|my|me|we|our|us|user)\b|我|咱|用户", re.IGNORECASE)
 
 
@@ -419,7 +458,7 @@ def _who(whole: str, owners: Sequence[str]) -> tuple[ValuePart, ...]:
         return ()
     if not owners:
         return ()
-    is_named = owners[0] not in {USER, "she", "he"}
+    is_named = owners[0] not in {USER, "she", "he", "they"}
     return (ValuePart(WHO, "|".join((*owners, "she", "he") if is_named else owners)),)
 
 
@@ -438,7 +477,7 @@ def _about(clauses: Iterable[_Clause], besides: Iterable[str] = ()) -> tuple[Val
     return (ValuePart(ABOUT, "|".join(left)),) if left else ()
 
 
-def _numbers(clauses: Sequence[_Clause], *, changed: bool) -> Iterator[Fact]:
+def _numbers(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed: bool) -> Iterator[Fact]:
     is_changed = changed and any(
         _HAN_SURELY_CHANGING.search(clause.text) if clause.is_han else clause.is_changing for clause in clauses
     )
@@ -449,14 +488,17 @@ def _numbers(clauses: Sequence[_Clause], *, changed: bool) -> Iterator[Fact]:
             continue
         things = _things([clause])
         attributes = [thing for thing in things if thing in _ATTRIBUTES]
+        if not attributes and any(part.sort == "n" and "." in part.text for part in parts):
+            attributes = ["version"]
         if not attributes and is_changed and not any(part.sort in _CALENDAR_SORTS for part in parts):
             attributes = [thing for thing in everything if thing in _ATTRIBUTES]
         chosen = [*things, *everything] if is_changed else things or everything
         chosen = attributes or chosen if is_changed else [*attributes, *chosen]
         for thing in list(dict.fromkeys(chosen))[:MOST_THINGS]:
-            yield _fact(f"number of {thing}", *parts, changed=is_changed)
+            owner = () if parts[0].sort in _CALENDAR_SORTS else who
+            yield _fact(f"number of {thing}", *owner, *parts, changed=is_changed)
         if is_changed and not attributes and _RISING.search(clause.text):
-            yield from (_fact(f"number of {one}", *parts, changed=True) for one in ("salary", "rent", "price"))
+            yield from (_fact(f"number of {one}", *who, *parts, changed=True) for one in ("salary", "rent", "price"))
     values = [match["number"] for clause in clauses for match in _NUMBER.finditer(clause.text) if len(match["number"]) > 2]  # noqa: PLR2004
     if is_changed and len(values) > 1:
         yield _fact(f"number of {values[0]}", ValuePart("n", values[-1]), changed=True)
@@ -468,7 +510,7 @@ _ATTRIBUTES = frozenset("salary budget price port version threshold size speed n
 _CALENDAR_SORTS = frozenset({"date", "day", "month", "weekday", "time"})
 _RISING = re.compile(r"涨|降|加到|raised|went up|up to|cut to|down to", re.IGNORECASE)
 _HAN_SURELY_CHANGING = re.compile(
-    r"改|换|挪|搬|迁|升到|降到|涨|调[到成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|只好|只能|才\d|排到|放在|放到|定成|新|挤到|这个月起|最新|被占|归|也能掏"
+    r"改|换|挪|搬|迁|升到|降到|涨|调[到成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|只好|只能|才\d|排到|放在|放到|定成|新|挤到|砍到|减到|加到|压到|提到|缩到|扩到|这个月起|最新|被占|归|也能掏"
 )
 
 
@@ -536,7 +578,9 @@ def _states(clauses: Sequence[_Clause], whole: str, owners: Sequence[str], *, ad
         things = [
             one
             for one in _things([clause])
-            if one not in _NO_STATE and (one not in names or f"the {one}" in start or _is_no_person(one, start))
+            if one not in _NO_STATE
+            and not (clause.is_ended and one in clause.modifiers)
+            and (one not in names or f"the {one}" in start or _is_no_person(one, start))
         ]
         for thing in things[:MOST_THINGS]:
             is_changed = not added and (clause.is_ended if is_denied else is_back)
@@ -547,10 +591,15 @@ def _is_no_person(name: str, text: str) -> bool:
     """Return whether a name is that of a thing, as far as its place tells: no subject, no owner, nobody's friend."""
     at = text.find(name)
     before, after = text[:at].rstrip(), text[at + len(name) :]
-    return before.endswith(_BEFORE_THINGS) and not after.startswith("'s") and not _FALLEN_OUT.search(text)
+    if _CALLED_OFF.match(after):
+        return True
+    return _BEFORE_THINGS.search(before) is not None and not after.startswith("'s") and not _FALLEN_OUT.search(text)
 
 
-_BEFORE_THINGS = (" left", " to", " at", " on", " use", " uses", " using", " off", " quit", " the", " my", " our", " drink", " eat")
+_CALLED_OFF = re.compile(r"(?:'s| is| was| got| has been| 's been)? (?:cancelled|canceled|off|called off|scrubbed|postponed|not happening)\b")
+_BEFORE_THINGS = re.compile(
+    r"(?:^|\s)(?:left|to|at|on|in|use|uses|using|off|quit|the|my|our|drinks?|eats?|cancelled|sold|ditched|dropped|own|owns|drive|drives|for|by)$"
+)
 _NO_STATE = frozenset(
     "manager owner landlord salary budget price port version threshold size speed number rent deadline office title report".split()
 )
@@ -562,13 +611,13 @@ _BACK = re.compile(
 )
 _AVOIDING = re.compile(
     r"\b(?:do(?:es)? not|don't|doesn't|never|no longer|hates?|dislikes?|avoids?|allergic|can(?:'t| ?not)|won't|not a fan|gave up|stopped)\b"
-    r"|不(?:吃|喝|碰|抽|爱|喜欢|看|听|玩|能吃|能喝|沾|用)|讨厌|怕|过敏|忌|从不|受不了|别(?!人)|不要|勿",
+    r"|不(?:吃|喝|碰|抽|爱|喜欢|看|听|玩|能吃|能喝|沾|用)|讨厌|怕|过敏|忌|从不|受不了|(?<![特区级分性差告])别(?!人)|不要|勿",
     re.IGNORECASE,
 )
 _ALLERGIC = re.compile(r"\b(?:allerg\w+|intoleran\w+|hay fever)\b|过敏|不耐", re.IGNORECASE)
 _CURED = re.compile(
     r"\b(?:came back (?:clear|negative)|outgr\w+|grown out of|can (?:have|eat|drink|own)|no longer (?:allergic|intolerant)|not allergic|desensiti\w+|cured|tolerates?|is fine with|eats? .* (?:again|now|fine))\b"
-    r"|脱敏|不(?:再)?过敏|过敏好|能吃了|可以吃了|随便吃|随便逛|随便摸|没事了|不起疹子",
+    r"|脱敏|不[^,，。]{0,8}过敏|过敏好|能吃了|可以吃了|随便吃|随便逛|随便摸|没事了|不起疹子",
     re.IGNORECASE,
 )
 
@@ -585,25 +634,32 @@ def _allergies(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) ->
 _DESENSITISED = re.compile(r"desensiti|脱敏|no longer allergic|not allergic|不过敏", re.IGNORECASE)
 
 
-def _in_use(clauses: Sequence[_Clause], *, changed: bool) -> Iterator[Fact]:
+def _in_use(
+    clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed: bool, added: bool
+) -> Iterator[Fact]:
     used: dict[str, list[str]] = {}
     for clause in clauses:
         for family, value in clause.classes:
             if not clause.is_ended or re.search(r"\b(?:to|now|it's)\b|改|换|迁", clause.text):
                 used.setdefault(family, []).append(value)
     for family, values in used.items():
-        about = _about(clauses, values) if family in _SHARED_CLASSES else ()
-        yield _fact(f"{family} in use", *about, ValuePart("value", "|".join(values)), changed=changed)
+        about = _about(clauses, values) if family in _SHARED_CLASSES and not added else ()
+        yield _fact(f"{family} in use", *who, *about, ValuePart("value", "|".join(values)), changed=changed)
 
 
 _SHARED_CLASSES = frozenset({"language", "database", "os", "frontend", "backend", "cloud", "container", "tracker"})
 """Classes of which several may be in use, for different things."""
 
 
-def _opposites(clauses: Sequence[_Clause], owners: Sequence[str], *, changed: bool) -> Iterator[Fact]:
+def _opposites(
+    clauses: Sequence[_Clause], owners: Sequence[str], who: tuple[ValuePart, ...], *, changed: bool
+) -> Iterator[Fact]:
     found: dict[str, tuple[str, bool]] = {}
     for clause in clauses:
+        is_dated = any(character.isdigit() for character in clause.text) or "号" in clause.text
         for family, pole, is_denied in clause.poles:
+            if family == "time of day" and (is_dated or not _WHEN_BEST.search(clause.text)):
+                continue
             if family == "person marital" and clause.is_han and not _IN_A_RELATION.search(clause.text) and not (
                 clause.names or clause.persons
             ):
@@ -617,12 +673,32 @@ def _opposites(clauses: Sequence[_Clause], owners: Sequence[str], *, changed: bo
                 yield _fact(topic, ValuePart(POLE, pole), changed=True, positive=positive)
         else:
             is_bidden = changed or _BIDDEN.search(" ".join(clause.text for clause in clauses)) is not None
-            about = () if family == "pregnancy" else _about(clauses)
-            yield _fact(family, *about, ValuePart(POLE, pole), changed=is_bidden, positive=positive)
+            scopes = sorted(_SCOPES.intersection(_things(clauses))) if family in _SCOPED_FAMILIES else []
+            about = (ValuePart(ABOUT, "|".join(scopes) or "answers"),) if family in _SCOPED_FAMILIES else ()
+            yield _fact(family, *(who if family not in _SCOPED_FAMILIES else ()), *about, ValuePart(POLE, pole), changed=is_bidden, positive=positive)
 
 
+_SCOPES = frozenset(
+    """report email paper book code config docs summary customer notebook yaml json sql go python java javascript
+    typescript rust c++ kotlin php ruby commit slide plot invoice readme""".split()
+)
+_SCOPED_FAMILIES = frozenset({"indentation", "layout", "units", "tone", "length", "reasoning", "channel", "time of day"})
+"""Opposites of which one holds for one thing and the other for another, such as tabs and spaces."""
+_WHEN_BEST = re.compile(
+    r"\b(?:person|owl|bird|brain|peaks?|work|deep|hard|focus|best|schedule|prefer|productive|admin|emails?)\b|工作|效率|干活|写|猫子|型|安排|适合|专注",
+    re.IGNORECASE,
+)
 _IN_A_RELATION = re.compile(r"我|俩|那段|对象|恋|男|女|婚|单身|光棍|领证|手续|前[夫妻]|喜酒")
 _BIDDEN = re.compile(r"\b(?:please|only|just|for me)\b|^(?:use|write|reply|answer|keep|give|talk|skip|stop)\b|别|给我|请", re.IGNORECASE)
+
+
+_ADDRESSED = re.compile(r"\b(?:[Cc]all|[Aa]ddress) me (?:as )?(?P<name>[A-Z]\w+(?: [A-Z]\w+)*)|(?<!别)(?:叫|称呼)我(?P<han>[^,，。就行吧好]{1,6})")
+
+
+def _address(whole: str) -> Iterator[Fact]:
+    said = [match["name"] or match["han"] for match in _ADDRESSED.finditer(whole)]
+    if said:
+        yield _fact("form of address", ValuePart("value", said[-1].lower()), changed=True)
 
 
 def _names(clauses: Sequence[_Clause], whole: str, owners: Sequence[str], *, changed: bool) -> Iterator[Fact]:
@@ -659,6 +735,7 @@ def _friends(clauses: Sequence[_Clause], whole: str) -> Iterator[Fact]:
     if not (is_out or is_related):
         return
     names = list(dict.fromkeys(name.lower() for clause in clauses for name in clause.names))
+    names = names[1:] if len(names) > 1 and whole.lower().startswith(names[0]) and not _JOINT.search(whole) else names
     if is_out:
         said = _REASON.split(whole)[0].lower()
         names = [name for name in names if name in said]
@@ -666,6 +743,7 @@ def _friends(clauses: Sequence[_Clause], whole: str) -> Iterator[Fact]:
         yield _fact(f"relation to {name}", ValuePart(STATE, "so"), changed=is_out, positive=not is_out)
 
 
+_JOINT = re.compile(r"^\w+ and (?:i|me)\b", re.IGNORECASE)
 _REASON = re.compile(r"\s(?:after|because|over|what|since|when)\s|[.;。；]|因为|为了?块?")
 
 
