@@ -196,7 +196,9 @@ def _of_the_moment(text: str) -> CaptureVerdict | None:
     everyday, _ = _everyday_reason(text)
     if (cue := _MOOD_OF_TODAY.search(text)) and everyday is None:
         return _nothing_stated(CaptureReason.PASSING, cue)
-    if everyday in {CaptureReason.RULE, CaptureReason.TASK} or (everyday and (_FIRST_PERSON.search(text) or _ME.search(text))):
+    if everyday in {CaptureReason.RULE, CaptureReason.TASK} or (
+        everyday and (_FIRST_PERSON.search(text) or _ME.search(text))
+    ):
         return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
         return _nothing_stated(CaptureReason.COMMAND, cue)
@@ -315,8 +317,10 @@ def _of_another_world(text: str) -> CaptureVerdict | None:
 
 
 def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
-    return _QUOTED if without_quotations(text) != text else CaptureVerdict.ignore(
-        CaptureReason.NOTHING, f"It says {said!r}."
+    return (
+        _QUOTED
+        if without_quotations(text) != text
+        else CaptureVerdict.ignore(CaptureReason.NOTHING, f"It says {said!r}.")
     )
 
 
@@ -403,19 +407,47 @@ _AMOUNT = re.compile(r"\d[\d,.]*\b(?!%)")
 
 
 _PROMISES = frozenset(
-    ["promised", "i owe", "we owe", "owe them", "owe him", "owe her", "do not let me", "remind me", "nudge me", "put it down"]
+    [
+        "promised",
+        "i owe",
+        "we owe",
+        "owe them",
+        "owe him",
+        "owe her",
+        "do not let me",
+        "remind me",
+        "nudge me",
+        "put it down",
+    ]
 )
 _SURE_CHANGES = frozenset(
-    "called off|cancelled|canceled|postponed|rescheduled|renamed|no longer|brought forward|pushed back|switched off".split("|")
+    "called off|cancelled|canceled|postponed|rescheduled|renamed|no longer|brought forward|pushed back|switched off".split(
+        "|"
+    )
 )
-_NAME = re.compile(r"(?<=[a-z,;:] )(?!I\b)[A-Z][a-z]+|^[A-Z][a-z]+(?:'s)? (?:is|has|was|and|got|left|moved|started|now)\b")
+_NAME = re.compile(
+    r"(?<=[a-z,;:] )(?!I\b)[A-Z][a-z]+|^[A-Z][a-z]+(?:'s)? (?:is|has|was|and|got|left|moved|started|now)\b"
+)
 _PAST_WORDS = frozenset(
     "was were went had did came saw used ran won lost gave took visited finished ended attended celebrated happened"
     " launched released shipped learned learnt enjoyed".split()
 )
 _FEASTS = frozenset({"birthday", "anniversary"})
 _EVEN_SO = frozenset(
-    ["", "today", "tonight", "this morning", "this afternoon", "this evening", "lol", "haha", "hahaha", "omg", "ugh", "phew"]
+    [
+        "",
+        "today",
+        "tonight",
+        "this morning",
+        "this afternoon",
+        "this evening",
+        "lol",
+        "haha",
+        "hahaha",
+        "omg",
+        "ugh",
+        "phew",
+    ]
 )
 """Fleeting words that do not make a change of circumstance a passing one."""
 _SORT_OF_PERSON = re.compile(
@@ -452,14 +484,20 @@ def _chinese_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[
         return _NO_MATCH
     if cues.TASTE["zh"].first_in(text) and not _HAN_PLEASED.search(text):
         return CaptureReason.PREFERENCE, None
-    if not is_mood and cues.LIFE["zh"].first_in(text) and (is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text)):
+    if (
+        not is_mood
+        and cues.LIFE["zh"].first_in(text)
+        and (is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text))
+    ):
         return CaptureReason.PERSONAL_FACT, None
     if not is_mood and (cue := cues.HABIT["zh"].search(text)):
         return CaptureReason.PERSONAL_FACT, cue
     return _NO_MATCH
 
 
-_HAN_WEAK_CHANGES = frozenset("给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了".split())
+_HAN_WEAK_CHANGES = frozenset(
+    "给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了".split()
+)
 _HAN_MOOD = re.compile(
     r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
 )

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts, may_outdate
+from memsvc.domain.conflicts import (
+    Conflict,
+    ConflictPolicy,
+    ConflictState,
+    Contradiction,
+    Fact,
+    contradicts,
+    may_outdate,
+)
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach

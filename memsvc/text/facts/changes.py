@@ -41,7 +41,9 @@ _UNREAL = re.compile(
     r"|\?\s*$|如果|要是|假如|可能会|也许|想试|打算(?!要)|考虑|希望|多好|听说|据说|有人说|吗[?？。]?$|吧？|吧\?|？\s*$|是不是|没准|准备去",
     re.IGNORECASE,
 )
-_UNREAL_FROM_HERE = re.compile(r"^\W*(?:if|suppose|imagine|wish|maybe|perhaps)\b|^(?:如果|要是|假如)|多好|吧[?？]", re.IGNORECASE)
+_UNREAL_FROM_HERE = re.compile(
+    r"^\W*(?:if|suppose|imagine|wish|maybe|perhaps)\b|^(?:如果|要是|假如)|多好|吧[?？]", re.IGNORECASE
+)
 _ADDING = re.compile(
     r"\b(?:also|too|as well|either|additionally|besides|another|on top of|in addition|second|extra)\b(?! (?:much|many|small|big|late|early|long|short|expensive))"
     r"|(?<!再)也(?!能|行|好|可以|就|不)|还(?:有|会|在|爱|打|养|学|迷|喜欢|报|跟|要|想|去)|另外|那个|另一个|the other|除了|又(?:报|买|养|学|加|开)|顺便",
@@ -112,7 +114,9 @@ _RELATED = _set(
     """friend, best friend, best mate, mate, mates, bestie, close, closest, partner, business partner, business partners,
     dating, together, boyfriend, girlfriend, fiance, couple, colleague"""
 )
-_HAN_RELATED = re.compile(r"哥们|闺蜜|发小|好友|朋友|钓友|合伙|铁哥们|超铁|最铁|铁磁|在一起|男友|女友|男朋友|女朋友|交情|同伴|搭档")
+_HAN_RELATED = re.compile(
+    r"哥们|闺蜜|发小|好友|朋友|钓友|合伙|铁哥们|超铁|最铁|铁磁|在一起|男友|女友|男朋友|女朋友|交情|同伴|搭档"
+)
 _FALLEN_OUT = re.compile(
     r"\b(?:fell|fallen|falling) out\b|\bblocked\b|\b(?:do not|does not|don't|doesn't) (?:talk|speak)|\bnot (?:on )?(?:speaking|talking)|\bstopped (?:talking|speaking)"
     r"|\b(?:split|broke|broken|parted)\b|\bdumped\b|\bunfriended\b|\bghosted\b|\bcut (?:him|her|them) off\b|\bno longer (?:friends|together|partners)\b"
@@ -149,13 +153,21 @@ _NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.])[$€£¥]?(?P<number>\d[\d,]*(?:\.\d+)*)\s?(?P<thousand>k\b|万|千|百)?\s?(?P<unit>gb|tb|mb|g\b|t\b|kg|lb|km|cm|%|ms|minutes?|hours?|days?|weeks?|months?|years?|people|users|人|个|名|天|分钟|小时|公里|斤|元|块|岁|次|年|平)?",
     re.IGNORECASE,
 )
-_HAN_NUMBER = re.compile(r"[一二两三四五六七八九十][一二两三四五六七八九十百千万点零]+|[一二两三四五六七八九十](?=[个万千百])")
+_HAN_NUMBER = re.compile(
+    r"[一二两三四五六七八九十][一二两三四五六七八九十百千万点零]+|[一二两三四五六七八九十](?=[个万千百])"
+)
 _HAN_DIGITS = {character: digit for digit, character in enumerate("零一二三四五六七八九")} | {"两": 2}
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
-_BARE_HOUR = re.compile(r"\bat (?P<hour>\d{1,2})(?![\d:.]|\s?(?:%|am|pm|o'clock|euros|dollars|k\b|(?:st|nd|rd|th)))", re.IGNORECASE)
-_DAY_ONLY = re.compile(r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b|(?<![月\d])(?P<han>\d{1,2}|[一二三十][一二三四五六七八九十]?)[号日]")
+_BARE_HOUR = re.compile(
+    r"\bat (?P<hour>\d{1,2})(?![\d:.]|\s?(?:%|am|pm|o'clock|euros|dollars|k\b|(?:st|nd|rd|th)))", re.IGNORECASE
+)
+_DAY_ONLY = re.compile(
+    r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b|(?<![月\d])(?P<han>\d{1,2}|[一二三十][一二三四五六七八九十]?)[号日]"
+)
 _ONE_OF_NUMBER = _set("once in six, every four")
-_CALENDAR = frozenset({*MONTHS, *WEEKDAYS, *NUMBERS, "mon", "tue", "tues", "wed", "thu", "thur", "fri", "sat", "sun", "am", "pm"})
+_CALENDAR = frozenset(
+    {*MONTHS, *WEEKDAYS, *NUMBERS, "mon", "tue", "tues", "wed", "thu", "thur", "fri", "sat", "sun", "am", "pm"}
+)
 _AMBIGUOUS = _set(
     """go, dart, swift, rust, spring, express, rails, fish, bear, notion, linear, arch, mint, edge, brave, teams, arc, drone,
     gin, flask, travis, zoom, solid, sketch, cursor, windows, oracle, hive, express, ruby, perl, lark, ember, windy"""
@@ -439,7 +451,19 @@ def _owners(clauses: Sequence[_Clause], whole: str, me: str | None) -> list[str]
     ]
     possessive = {name for name in subject if f"{name}'s" in whole.lower() or f"{name}的" in whole}
     if first.persons:
-        return list(dict.fromkeys((*first.persons, *(name.lower() for name in first.names[:2] if name.lower() not in possessive and not _BEFORE_THINGS.search(whole[: whole.find(name)].rstrip())))))
+        return list(
+            dict.fromkeys(
+                (
+                    *first.persons,
+                    *(
+                        name.lower()
+                        for name in first.names[:2]
+                        if name.lower() not in possessive
+                        and not _BEFORE_THINGS.search(whole[: whole.find(name)].rstrip())
+                    ),
+                )
+            )
+        )
     if subject:
         return list(dict.fromkeys((*subject, *(name.lower() for name in first.names[:2]))))
     if (pronoun := _PRONOUN.match(whole)) and not _I.search(whole):
@@ -499,7 +523,9 @@ def _numbers(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed:
             yield _fact(f"number of {thing}", *owner, *parts, changed=is_changed)
         if is_changed and not attributes and _RISING.search(clause.text):
             yield from (_fact(f"number of {one}", *who, *parts, changed=True) for one in ("salary", "rent", "price"))
-    values = [match["number"] for clause in clauses for match in _NUMBER.finditer(clause.text) if len(match["number"]) > 2]  # noqa: PLR2004
+    values = [
+        match["number"] for clause in clauses for match in _NUMBER.finditer(clause.text) if len(match["number"]) > 2
+    ]  # noqa: PLR2004
     if is_changed and len(values) > 1:
         yield _fact(f"number of {values[0]}", ValuePart("n", values[-1]), changed=True)
     elif len(values) == 1 and not is_changed:
@@ -596,7 +622,9 @@ def _is_no_person(name: str, text: str) -> bool:
     return _BEFORE_THINGS.search(before) is not None and not after.startswith("'s") and not _FALLEN_OUT.search(text)
 
 
-_CALLED_OFF = re.compile(r"(?:'s| is| was| got| has been| 's been)? (?:cancelled|canceled|off|called off|scrubbed|postponed|not happening)\b")
+_CALLED_OFF = re.compile(
+    r"(?:'s| is| was| got| has been| 's been)? (?:cancelled|canceled|off|called off|scrubbed|postponed|not happening)\b"
+)
 _BEFORE_THINGS = re.compile(
     r"(?:^|\s)(?:left|to|at|on|in|use|uses|using|off|quit|the|my|our|drinks?|eats?|cancelled|sold|ditched|dropped|own|owns|drive|drives|for|by)$"
 )
@@ -634,9 +662,7 @@ def _allergies(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) ->
 _DESENSITISED = re.compile(r"desensiti|脱敏|no longer allergic|not allergic|不过敏", re.IGNORECASE)
 
 
-def _in_use(
-    clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed: bool, added: bool
-) -> Iterator[Fact]:
+def _in_use(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed: bool, added: bool) -> Iterator[Fact]:
     used: dict[str, list[str]] = {}
     for clause in clauses:
         for family, value in clause.classes:
@@ -660,8 +686,11 @@ def _opposites(
         for family, pole, is_denied in clause.poles:
             if family == "time of day" and (is_dated or not _WHEN_BEST.search(clause.text)):
                 continue
-            if family == "person marital" and clause.is_han and not _IN_A_RELATION.search(clause.text) and not (
-                clause.names or clause.persons
+            if (
+                family == "person marital"
+                and clause.is_han
+                and not _IN_A_RELATION.search(clause.text)
+                and not (clause.names or clause.persons)
             ):
                 continue
             if family not in found or not is_denied:
@@ -675,24 +704,37 @@ def _opposites(
             is_bidden = changed or _BIDDEN.search(" ".join(clause.text for clause in clauses)) is not None
             scopes = sorted(_SCOPES.intersection(_things(clauses))) if family in _SCOPED_FAMILIES else []
             about = (ValuePart(ABOUT, "|".join(scopes) or "answers"),) if family in _SCOPED_FAMILIES else ()
-            yield _fact(family, *(who if family not in _SCOPED_FAMILIES else ()), *about, ValuePart(POLE, pole), changed=is_bidden, positive=positive)
+            yield _fact(
+                family,
+                *(who if family not in _SCOPED_FAMILIES else ()),
+                *about,
+                ValuePart(POLE, pole),
+                changed=is_bidden,
+                positive=positive,
+            )
 
 
 _SCOPES = frozenset(
     """report email paper book code config docs summary customer notebook yaml json sql go python java javascript
     typescript rust c++ kotlin php ruby commit slide plot invoice readme""".split()
 )
-_SCOPED_FAMILIES = frozenset({"indentation", "layout", "units", "tone", "length", "reasoning", "channel", "time of day"})
+_SCOPED_FAMILIES = frozenset(
+    {"indentation", "layout", "units", "tone", "length", "reasoning", "channel", "time of day"}
+)
 """Opposites of which one holds for one thing and the other for another, such as tabs and spaces."""
 _WHEN_BEST = re.compile(
     r"\b(?:person|owl|bird|brain|peaks?|work|deep|hard|focus|best|schedule|prefer|productive|admin|emails?)\b|工作|效率|干活|写|猫子|型|安排|适合|专注",
     re.IGNORECASE,
 )
 _IN_A_RELATION = re.compile(r"我|俩|那段|对象|恋|男|女|婚|单身|光棍|领证|手续|前[夫妻]|喜酒")
-_BIDDEN = re.compile(r"\b(?:please|only|just|for me)\b|^(?:use|write|reply|answer|keep|give|talk|skip|stop)\b|别|给我|请", re.IGNORECASE)
+_BIDDEN = re.compile(
+    r"\b(?:please|only|just|for me)\b|^(?:use|write|reply|answer|keep|give|talk|skip|stop)\b|别|给我|请", re.IGNORECASE
+)
 
 
-_ADDRESSED = re.compile(r"\b(?:[Cc]all|[Aa]ddress) me (?:as )?(?P<name>[A-Z]\w+(?: [A-Z]\w+)*)|(?<!别)(?:叫|称呼)我(?P<han>[^,，。就行吧好]{1,6})")
+_ADDRESSED = re.compile(
+    r"\b(?:[Cc]all|[Aa]ddress) me (?:as )?(?P<name>[A-Z]\w+(?: [A-Z]\w+)*)|(?<!别)(?:叫|称呼)我(?P<han>[^,，。就行吧好]{1,6})"
+)
 
 
 def _address(whole: str) -> Iterator[Fact]:
@@ -762,7 +804,9 @@ def _home(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) -> Iter
 
 
 _DWELLING = re.compile(r"\b(?:i|we|they|he|she) (?:still )?(?:live|rent)s? |住|挤|室一厅")
-_HAN_PLACE = re.compile(r"(?:住|租住|搬|定居|安家|换)(?:在|到|进|去|回)?了?([\u4e00-\u9fff]{2,4}?)(?=[^\u4e00-\u9fff]|[了的一来住租]|$)|在([\u4e00-\u9fff]{2,5})(?:租|住|定居)")
+_HAN_PLACE = re.compile(
+    r"(?:住|租住|搬|定居|安家|换)(?:在|到|进|去|回)?了?([\u4e00-\u9fff]{2,4}?)(?=[^\u4e00-\u9fff]|[了的一来住租]|$)|在([\u4e00-\u9fff]{2,5})(?:租|住|定居)"
+)
 
 
 _LEAVING = re.compile(
