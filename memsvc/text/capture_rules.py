@@ -9,7 +9,7 @@ the project's files belong to the project; so does what cannot be decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,6 +18,8 @@ from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.text import capture_cues as cues
 from memsvc.text.analysis import is_han
+from memsvc.text.facts.english_lexicon import phrases
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
 
 LEAST_CHARS = 2
@@ -42,7 +44,8 @@ _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
 _ME = re.compile(r"\bme\b(?! (?:an?|the|some|five|\d))", re.IGNORECASE)
 _MOOD_OF_TODAY = re.compile(
-    r"\b(?:an? (?:bit|little)|so|really|pretty|super|kind ?of|kinda|feeling|too)\b.*\b(?:today|tonight|right now|this (?:morning|afternoon|evening))\W*$",
+    r"\b(?:an? (?:bit|little)|so|really|pretty|super|kind ?of|kinda|feeling"
+    r"|too)\b.*\b(?:today|tonight|right now|this (?:morning|afternoon|evening))\W*$",
     re.IGNORECASE,
 )
 _SINGULAR = re.compile(r"\b(?:me|my|i)\b|我", re.IGNORECASE)
@@ -275,20 +278,23 @@ _DATE = re.compile(
 )
 _HAN_DATE = re.compile(r"[0-9一二三四五六七八九十]{1,3}[月号日点]|[周礼拜星期]{1,2}[一二三四五六日天]")
 _OWN = frozenset(
-    "i me my mine we us our ours mum mom dad mother father wife husband partner boyfriend girlfriend fiance fiancee son"
-    " daughter sister brother kid kids baby grandma grandpa nan gran grandad aunt uncle cousin niece nephew missus"
-    " hubby flatmate roommate housemate landlord boss manager team".split()
+    listed("""
+    i me my mine we us our ours mum mom dad mother father wife husband partner boyfriend girlfriend fiance
+    fiancee son daughter sister brother kid kids baby grandma grandpa nan gran grandad aunt uncle cousin
+    niece nephew missus hubby flatmate roommate housemate landlord boss manager team""")
 )
 _IMPERSONAL = frozenset(
-    "it that this these those there he she they you your the a an what why how who is are was were do does did can could"
-    " would should one most many all if when because".split()
+    listed("""
+    it that this these those there he she they you your the a an what why how who is are was were do does
+    did can could would should one most many all if when because""")
 )
 _HAN_NUMBER = re.compile(r"[0-9]|[一二两三四五六七八九十百千万]+(?:个|块|人|只|条|号|月|点|岁|平|千|百|万|起|张)")
 _HAN_OWN = re.compile(r"我|咱|俺|本人|自己|家里")
 _HAN_SAID_BY_ANOTHER = re.compile(r"^(?:他|她|它|你|您|这|那|有|人|为)(?!们家|家那位|个…)")
 _ALMOST = frozenset({"nearly", "almost"})
 _DECIDED = re.compile(
-    r"\b(?:decided|settled (?:on|it)|agreed|chose|chosen|opted|gone? with|went with|picked)\b|决定|定了|定成|商量好|拍板|敲定|选定"
+    r"\b(?:decided|settled (?:on|it)|agreed|chose|chosen|opted|gone? with|went with"
+    r"|picked)\b|决定|定了|定成|商量好|拍板|敲定|选定"
 )
 
 
@@ -324,8 +330,14 @@ def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
     )
 
 
-_HEARSAY = frozenset({"apparently", "allegedly", "reportedly", "narrator", "protagonist", "lyrics", "fictional"})
-_LEADS = frozenset("so and but well lol haha tbh honestly ok okay oh hey fun fact hm actually".split())
+_HEARSAY = frozenset(
+    listed("""
+    apparently allegedly reportedly narrator protagonist lyrics fictional""")
+)
+_LEADS = frozenset(
+    listed("""
+    so and but well lol haha tbh honestly ok okay oh hey fun fact hm actually""")
+)
 
 
 def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
@@ -346,7 +358,9 @@ def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
 
 
 _PEOPLE_AROUND = frozenset(
-    "邻居 别人 大爷 大妈 大叔 主播 博主 电影 电视剧 作者 朋友圈 热搜 成语 典故 这句 这首 出自 楼下那 网上 都说 公交车上 地铁上".split()
+    listed("""
+    邻居 别人 大爷 大妈 大叔 主播 博主 电影 电视剧 作者 朋友圈 热搜 成语 典故 这句 这首 出自 楼下那 网上
+    都说 公交车上 地铁上""")
 )
 _HAN_WRITING = frozenset("写编讲唱背造起取列猜译翻续接形用")
 _HAN_BIDDING = (",", "，", "。", ";", "；", ":", "：", " ", "帮我", "给我", "替我", "请", "你", "再", "来", "就", "把")
@@ -407,30 +421,21 @@ _AMOUNT = re.compile(r"\d[\d,.]*\b(?!%)")
 
 
 _PROMISES = frozenset(
-    [
-        "promised",
-        "i owe",
-        "we owe",
-        "owe them",
-        "owe him",
-        "owe her",
-        "do not let me",
-        "remind me",
-        "nudge me",
-        "put it down",
-    ]
+    phrases("""
+    promised, i owe, we owe, owe them, owe him, owe her, do not let me, remind me, nudge me, put it down""")
 )
 _SURE_CHANGES = frozenset(
-    "called off|cancelled|canceled|postponed|rescheduled|renamed|no longer|brought forward|pushed back|switched off".split(
-        "|"
-    )
+    phrases("""
+    called off, cancelled, canceled, postponed, rescheduled, renamed, no longer, brought forward,
+    pushed back, switched off""")
 )
 _NAME = re.compile(
     r"(?<=[a-z,;:] )(?!I\b)[A-Z][a-z]+|^[A-Z][a-z]+(?:'s)? (?:is|has|was|and|got|left|moved|started|now)\b"
 )
 _PAST_WORDS = frozenset(
-    "was were went had did came saw used ran won lost gave took visited finished ended attended celebrated happened"
-    " launched released shipped learned learnt enjoyed".split()
+    listed("""
+    was were went had did came saw used ran won lost gave took visited finished ended attended celebrated
+    happened launched released shipped learned learnt enjoyed""")
 )
 _FEASTS = frozenset({"birthday", "anniversary"})
 _EVEN_SO = frozenset(
@@ -451,7 +456,8 @@ _EVEN_SO = frozenset(
 )
 """Fleeting words that do not make a change of circumstance a passing one."""
 _SORT_OF_PERSON = re.compile(
-    r"^(?:(?:i am|we are|still|now|just|basically|a|an|the)\s)*(?:[\w-]+ ){1,2}(?:guy|girl|gal|person|lover|drinker|eater|household|family)\b"
+    r"^(?:(?:i am|we are|still|now|just|basically|a|an|the)\s)*(?:[\w-]+ ){1,2}(?:guy"
+    r"|girl|gal|person|lover|drinker|eater|household|family)\b"
 )
 _INTRODUCED = re.compile(
     r"\bI(?:'m| am) (?:[A-Z][a-z]+\b|(?:on|in|with) the [\w -]{2,30}(?:team|squad|crew|board|committee)\b)"
@@ -496,10 +502,12 @@ def _chinese_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[
 
 
 _HAN_WEAK_CHANGES = frozenset(
-    "给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了".split()
+    listed("""
+    给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了""")
 )
 _HAN_MOOD = re.compile(
-    r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
+    r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$"
+    r"|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
 )
 _HAN_PLEASED = re.compile(r"喜欢(?:[。！!~]*$|你|这|那|它)|就算了[吧。！]*$(?<!的就算了)")
 _HAN_STATING = re.compile(r"[叫在是有姓]|用的")

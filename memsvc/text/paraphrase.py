@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from memsvc.domain.conflicts import LOOSE, Fact
 from memsvc.text.analysis import HAN, query_terms, segmenter
 from memsvc.text.facts import USER, facts_in
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
 from memsvc.text.paraphrase_lexicon import (
     BASES,
@@ -274,20 +275,28 @@ def _normal(word: str, *, is_user: bool) -> str:
 # The core of a sentence: passive and active, "X's Y is Z" and "Z is the Y of X", and times first and last are one.
 
 
-_BE = frozenset("is are was were be been being gets got am".split())
+_BE = frozenset(
+    listed("""
+    is are was were be been being gets got am""")
+)
 _PAST_BE = frozenset({"was", "were"})
 _OBJECTS = {"them": "they", "him": "he"}
 _CORE_DROPPED = frozenset(
-    """a an the do does did currently now nowadays please that which who has have there s ve ll re m d be been being is are
-    am so""".split()
+    listed("""
+    a an the do does did currently now nowadays please that which who has have there s ve ll re m d be been
+    being is are am so""")
 )
 _CORE_TIMES = re.compile(
-    r"^(?:@[\d-]+|\d{1,2}(?::\d\d|(?::\d\d)?[ap]m|m))$|^(?:mon|tues|wednes|thurs|fri|satur|sun)days?$|^(?:every|each|night|nightly|daily|weekly"
-    r"|morning|evening|afternoon|noon|spring|summer|autumn|winter|year|month|week|last|next|january|february|march|april|may|june|july"
+    r"^(?:@[\d-]+|\d{1,2}(?::\d\d|(?::\d\d)?[ap]m|m))$|^(?:mon|tues|wednes|thurs|fri"
+    r"|satur|sun)days?$|^(?:every|each|night|nightly|daily|weekly"
+    r"|morning|evening|afternoon|noon|spring|summer|autumn|winter|year|month|week|last"
+    r"|next|january|february|march|april|may|june|july"
     r"|august|september|october|november|december|[ap]m)s?$"
 )
 _CLOCKS = re.compile(
-    r"^@|^\d|(?:^|[^y])days?$|^(?:january|february|march|april|may|june|july|august|september|october|november|december)$|[月号日天年点]$|^(?:周|星期|礼拜)[一二三四五六日天]"
+    r"^@|^\d|(?:^|[^y])days?$|^(?:january|february|march|april|may|june|july|august"
+    r"|september|october|november|december)$|[月号日天年点]$|^(?:周|星期"
+    r"|礼拜)[一二三四五六日天]"
 )
 """Times of which two in one sentence belong to different parts of it."""
 _TIME_PREPOSITIONS = frozenset({"on", "in", "at", "during", "since"})
@@ -295,7 +304,8 @@ _LINKING = frozenset({"as", "for"})
 _POSSESSIVE = {"my": "user's", "his": "he's", "her": "she's", "our": "we's", "their": "they's", "its": "it's"}
 _PARTICIPLE = re.compile(r"^(?!need|feed|speed|seed|indeed|breed|hundred|red\b|bed\b)\w{2,}(?:ed)$")
 _GERUND = re.compile(
-    r"^(?!during|evening|morning|thing|nothing|something|everything|ring|king|spring|wedding|meeting|building)\w{3,}ing$"
+    r"^(?!during|evening|morning|thing|nothing|something|everything|ring|king|spring"
+    r"|wedding|meeting|building)\w{3,}ing$"
 )
 _FOREIGN = re.compile(r"[^\x00-\x7f’‘“”–—éèüöäßñ]")
 
@@ -323,7 +333,10 @@ def _core(sentence: str, *, is_user: bool) -> tuple[str, ...]:
     return _active(words, is_user=is_user)
 
 
-_TIMELESS = frozenset({"cost", "cut", "put", "set", "let", "hit", "shut", "hurt", "read"})
+_TIMELESS = frozenset(
+    listed("""
+    cost cut put set let hit shut hurt read""")
+)
 """Verbs of which the past looks like the present."""
 _MOST_CORE_CHARS, _MOST_CORE_WORDS = 160, 24
 
@@ -480,7 +493,11 @@ def _chinese_core(sentence: str, *, is_user: bool) -> tuple[str, ...]:
     return ("".join(found), *(sorted(times) or ("",)))
 
 
-_HAN_DROPPED = frozenset("了 都 会 就 会 已 已经 一个 一只 一条 一台 这个 这台 那个 个 把 时候 的话 着 时".split())
+_HAN_DROPPED = frozenset(
+    listed("""
+    了 都 会 就 会 已 已经 一个 一只 一条 一台 这个 这台 那个 个 把 时候 的话 着 时""")
+)
 _HAN_TIME = re.compile(
-    r"^(?:@|每|周|星期|礼拜|早上|上午|下午|晚上|凌晨|中午|\d+点|[一二三四五六七八九十两]+点|春天|夏天|秋天|冬天)|[月号日天年]$"
+    r"^(?:@|每|周|星期|礼拜|早上|上午|下午|晚上|凌晨|中午|\d+点"
+    r"|[一二三四五六七八九十两]+点|春天|夏天|秋天|冬天)|[月号日天年]$"
 )

@@ -25,14 +25,17 @@ SELF = frozenset(words("i me my mine myself user 我 我的 本人 用户 俺 �
 OURS = frozenset(words("we our ours us 我们 咱们"))
 
 _VERBS = words("""
-    accept ask attend avoid believe belong book bring build buy call care carry check choose collect commute complete
-    consider contain cook cover cycle deal depend deploy design develop drink drive eat enjoy exercise expect fear feel
-    follow forget get give go grow handle hate have help hold host include join keep know lead learn leave like listen
-    live love maintain make manage mean meet move need offer open order own paint pay plan play prefer provide read
-    receive recommend require return ride run say see sell send serve share sing sleep speak spend start stay stop
-    store study suffer support swim take teach tell think train travel try use value visit wait wake walk want watch
-    wear weigh work worry write dislike reside fix repair mend choose select pick detest loathe adore forbid ban lend borrow rent arrive depart manage owe repair treat raise paint bake sew cause hire fire marry divorce address name park clean wash feed adopt rescue paint sign found lead chair edit host sponsor test review approve reject merge lock damage steal break switch replace swim dance knit commute
-""")
+    accept ask attend avoid believe belong book bring build buy call care carry check choose collect commute
+    complete consider contain cook cover cycle deal depend deploy design develop drink drive eat enjoy
+    exercise expect fear feel follow forget get give go grow handle hate have help hold host include join
+    keep know lead learn leave like listen live love maintain make manage mean meet move need offer open
+    order own paint pay plan play prefer provide read receive recommend require return ride run say see sell
+    send serve share sing sleep speak spend start stay stop store study suffer support swim take teach tell
+    think train travel try use value visit wait wake walk want watch wear weigh work worry write dislike
+    reside fix repair mend choose select pick detest loathe adore forbid ban lend borrow rent arrive depart
+    manage owe repair treat raise paint bake sew cause hire fire marry divorce address name park clean wash
+    feed adopt rescue paint sign found lead chair edit host sponsor test review approve reject merge lock
+    damage steal break switch replace swim dance knit commute""")
 _PAST = """
 run ran run
 write wrote written
@@ -76,9 +79,7 @@ get got gotten
 forbid forbade forbidden
 """
 PAST_FORMS: Mapping[str, str] = {
-    past: base
-    for base, past, _ in (line.split() for line in _PAST.strip().splitlines())
-    if past != base and past != "got"
+    past: base for base, past, _ in (line.split() for line in _PAST.strip().splitlines()) if past not in {base, "got"}
 }
 """Irregular pasts and their bases."""
 PARTICIPLES: Mapping[str, str] = {part: base for base, _, part in (line.split() for line in _PAST.strip().splitlines())}
@@ -241,13 +242,15 @@ ENGLISH_TURNS = _turns(
     (r"\b(?:can not|must not|may not|cannot|is not allowed to|am not allowed to) drink\b", "can not drink"),
     (r"\b(?:scared|afraid|frightened) of\b", "afraid of"),
     (
-        r"\b(?:likes?|wants?|prefers?) to be (?:called|addressed as|known as)\b|\b(?:call|address) me(?: as)?\b|\bnickname is\b",
+        r"\b(?:likes?|wants?|prefers?) to be (?:called|addressed as|known as)\b|\b(?:call"
+        r"|address) me(?: as)?\b|\bnickname is\b",
         "called",
     ),
     (r"\b(?:our|the) (\w+) is (\w+)$|\bwe use (\w+) as (?:our|the) (\w+)$", r"our \1\4 \2\3"),
     (r"\b(?:married to|wed to)\b", "married"),
     (
-        r"\bis based in\b|\bam based in\b|\bresides? in\b|\bis living in\b|\bam living in\b|\bmakes? (?:his|her|my|their) home in\b",
+        r"\bis based in\b|\bam based in\b|\bresides? in\b|\bis living in\b"
+        r"|\bam living in\b|\bmakes? (?:his|her|my|their) home in\b",
         "lives in",
     ),
     (r"\b(?:a|an) (\w+) speaker\b", r"speaks \1"),

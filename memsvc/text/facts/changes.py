@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 
 from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Fact, Rule, ValuePart
 from memsvc.text.analysis import STOP_WORDS, is_han, segmenter
-from memsvc.text.facts.english_lexicon import COUNTRIES
+from memsvc.text.facts.english_lexicon import COUNTRIES, phrases
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import MONTHS, NUMBERS, WEEKDAYS, is_han_name, parse_value
 
 USER = "user"
@@ -37,59 +39,80 @@ def _set(text: str) -> frozenset[str]:
 
 _UNREAL = re.compile(
     r"\b(?:if|would|could|might|maybe|perhaps|wish|hope|hoping|suppose|imagine|considering|thinking (?:of|about)|dream"
-    r"|plan(?:s|ning)? to|(?:want|wants|like|love) to|going to try|supposedly|i heard|according to|asked|whether|rather be)\b"
-    r"|\?\s*$|如果|要是|假如|可能会|也许|想试|打算(?!要)|考虑|希望|多好|听说|据说|有人说|吗[?？。]?$|吧？|吧\?|？\s*$|是不是|没准|准备去",
+    r"|plan(?:s|ning)? to|(?:want|wants|like|love) to|going to try|supposedly|i heard"
+    r"|according to|asked|whether|rather be)\b"
+    r"|\?\s*$|如果|要是|假如|可能会|也许|想试|打算(?!要)|考虑|希望|多好|听说|据说|有人说"
+    r"|吗[?？。]?$|吧？|吧\?|？\s*$|是不是|没准|准备去",
     re.IGNORECASE,
 )
 _UNREAL_FROM_HERE = re.compile(
     r"^\W*(?:if|suppose|imagine|wish|maybe|perhaps)\b|^(?:如果|要是|假如)|多好|吧[?？]", re.IGNORECASE
 )
 _ADDING = re.compile(
-    r"\b(?:also|too|as well|either|additionally|besides|another|on top of|in addition|second|extra)\b(?! (?:much|many|small|big|late|early|long|short|expensive))"
-    r"|(?<!再)也(?!能|行|好|可以|就|不)|还(?:有|会|在|爱|打|养|学|迷|喜欢|报|跟|要|想|去)|另外|那个|另一个|the other|除了|又(?:报|买|养|学|加|开)|顺便",
+    r"\b(?:also|too|as well|either|additionally|besides|another|on top of|in addition"
+    r"|second|extra)\b(?! (?:much|many|small|big|late|early|long|short|expensive))"
+    r"|(?<!再)也(?!能|行|好|可以|就|不)|还(?:有|会|在|爱|打|养|学|迷|喜欢|报|跟|要|想|去)"
+    r"|另外|那个|另一个|the other|除了|又(?:报|买|养|学|加|开)|顺便",
     re.IGNORECASE,
 )
 _ENDED = _set(
-    """is gone, are gone, 's gone, has gone, is off, 's off, are off, got stolen, got nicked, was stolen, been stolen, stolen,
-    nicked, died, is dead, put down, cancelled, canceled, called off, scrubbed, scrapped, fell through, is out, 's out,
-    are out, switched off, shut down, closed down, not happening, no longer, not any more, any more, anymore, been sold, sold,
-    sold off, quit, quitting, gave up, given up, giving up, stopped, stop, left, has left, leaving, dumped, ditched, ditch,
-    ditching, dropped, right off, gone off, went off, off the menu, off limits, done with, sick of, tired of, fed up with,
-    can not stand, can not bear, hates, hate, got rid of, getting rid of, gave away, given away, no more, packed in,
-    packing in, jacked in, chucked in, blocked, killed, killed the, forget, forget the, scrap, binned, thrown out, threw out,
-    wrote off, written off, totalled, finished with, over it, off work, moved off, resigned, handed in, swore off, sworn off,
-    can not have, can not eat, can not drink, can not do, must not, not allowed, had enough of, lost interest, bored of,
-    backed out, pulled out, dropped out, gave it up, cut out, cutting out, not going, not running, not flying, not coming,
-    not doing, not replacing, never again, came back clear, outgrew, grown out of, outgrown, cured, cleared, in remission,
-    not allergic, went bust, lost my, lost the, expired, ended, is over, 's over, retired from, broke, crashed, traded in,
-    part-exchanged, fell out, fallen out, do not talk, do not speak, not speaking, not talking, stopped talking, unfriended,
-    split up, split with, broke up, broken up, parted ways, went our separate ways, no caffeine, no alcohol, for us"""
+    """is gone, are gone, 's gone, has gone, is off, 's off, are off, got stolen, got nicked, was stolen,
+    been stolen, stolen, nicked, died, is dead, put down, cancelled, canceled, called off, scrubbed,
+    scrapped, fell through, is out, 's out, are out, switched off, shut down, closed down, not happening,
+    no longer, not any more, any more, anymore, been sold, sold, sold off, quit, quitting, gave up,
+    given up, giving up, stopped, stop, left, has left, leaving, dumped, ditched, ditch, ditching, dropped,
+    right off, gone off, went off, off the menu, off limits, done with, sick of, tired of, fed up with,
+    can not stand, can not bear, hates, hate, got rid of, getting rid of, gave away, given away, no more,
+    packed in, packing in, jacked in, chucked in, blocked, killed, killed the, forget, forget the, scrap,
+    binned, thrown out, threw out, wrote off, written off, totalled, finished with, over it, off work,
+    moved off, resigned, handed in, swore off, sworn off, can not have, can not eat, can not drink,
+    can not do, must not, not allowed, had enough of, lost interest, bored of, backed out, pulled out,
+    dropped out, gave it up, cut out, cutting out, not going, not running, not flying, not coming,
+    not doing, not replacing, never again, came back clear, outgrew, grown out of, outgrown, cured, cleared,
+    in remission, not allergic, went bust, lost my, lost the, expired, ended, is over, 's over,
+    retired from, broke, crashed, traded in, part-exchanged, fell out, fallen out, do not talk,
+    do not speak, not speaking, not talking, stopped talking, unfriended, split up, split with, broke up,
+    broken up, parted ways, went our separate ways, no caffeine, no alcohol, for us"""
 )
 _CHANGING = _ENDED | _set(
-    """now, these days, nowadays, from now on, from here on, from today, from tomorrow, as of, as from, instead, switched,
-    switch, switching, moved, moving, moves, changed, changes, renamed, replaced, upgraded, upgrade, downgraded, went up,
-    gone up, up to, down to, going up, raised, cut to, lowered, increased, reduced, pushed, slips, slip, slid, slides,
-    slipped, postponed, delayed, bumped, bumping, rescheduled, brought forward, extended, extension, since, after all,
-    turns out, turned out, finally, over to, on to, can only do, got the raise, got a raise, pay rise, been put on, her role,
-    his role, took over, taken over, takes over, gets the rent, ported, porting, migrated, migrating, standardised on, the new place,
-    again, in the end, had to, stretch to, or nothing, overruled, officially, official, at last, scrap that, skip, will do,
-    is enough, are enough, is fine, please, reorg, kicks off, engaged, married, got married, single again, new job,
-    started, joined, hired, promoted to, relocated, settled, signed the lease, closed on, got the keys, took a, landed,
-    set to, put the, put it, had it changed,  arrived, gave birth, graduated, finished,
-     went vegan, went vegetarian, turned vegetarian, turned vegan, gone vegan, gone vegetarian, lately, or bust,
-    i have got till, got till, got until, have until, have till, gave me until, rang, called to say, changed to, set at, got a new, the new, new landlord, new boss, our new, my new,
-    only, no need, do not need, cleared up, can have, best mates again, made up, back together, on me, offered me, poached,
-    acquired, bought by, got bought, merged, rebranded, closed, as usual no, night owl now, person now, girl now, guy now"""
+    """now, these days, nowadays, from now on, from here on, from today, from tomorrow, as of, as from,
+    instead, switched, switch, switching, moved, moving, moves, changed, changes, renamed, replaced,
+    upgraded, upgrade, downgraded, went up, gone up, up to, down to, going up, raised, cut to, lowered,
+    increased, reduced, pushed, slips, slip, slid, slides, slipped, postponed, delayed, bumped, bumping,
+    rescheduled, brought forward, extended, extension, since, after all, turns out, turned out, finally,
+    over to, on to, can only do, got the raise, got a raise, pay rise, been put on, her role, his role,
+    took over, taken over, takes over, gets the rent, ported, porting, migrated, migrating, standardised on,
+    the new place, again, in the end, had to, stretch to, or nothing, overruled, officially, official,
+    at last, scrap that, skip, will do, is enough, are enough, is fine, please, reorg, kicks off, engaged,
+    married, got married, single again, new job, started, joined, hired, promoted to, relocated, settled,
+    signed the lease, closed on, got the keys, took a, landed, set to, put the, put it, had it changed,
+    arrived, gave birth, graduated, finished, went vegan, went vegetarian, turned vegetarian, turned vegan,
+    gone vegan, gone vegetarian, lately, or bust, i have got till, got till, got until, have until,
+    have till, gave me until, rang, called to say, changed to, set at, got a new, the new, new landlord,
+    new boss, our new, my new, only, no need, do not need, cleared up, can have, best mates again, made up,
+    back together, on me, offered me, poached, acquired, bought by, got bought, merged, rebranded, closed,
+    as usual no, night owl now, person now, girl now, guy now"""
 )
 _HAN_ENDED = re.compile(
-    r"不[\u4e00-\u9fff]{1,2}了|不(?:喜欢|爱)[^,，。]{0,10}了|走了|去世|过世|不(?:再|能再|想再|敢再|去|回|办|飞|喝|吃|抽|看|听|打|玩|用|做|干|坐|要|养|种|写|参加|租|碰|沾|开|骑|养|学|练|交|来)[^,，。]{0,8}[了啦]|再也不|早不|不碰了|不敢碰|不沾|不能喝|不能吃|不再"
-    r"|戒|卖[了掉给]|卖掉|丢了|偷|黄了|泡汤|取消|作废|报废|没了|死了|扔了|退掉|退了|退租|关[停了掉]|就关|下线|归档|掰了|散伙|分手|分了|离了|腻|看吐|吃吐|烦透"
-    r"|一口都不|一滴都不|去不成|办不成|叼走|骑走|开走|送人|送去|送给|置换|闲鱼|摘了|受不了|爬不动|看不动|吃不动|翻脸|闹翻|闹掰|绝交|拉黑|不来往|不联系|没破戒|掐了|离职|辞职|辞了|不干"
-    r"|脱敏|不过敏|随便逛|过敏好了|不用[^,，。]{0,8}了|不接|辞掉|退群|停用|弃用|砍掉|砍了|没有了|出手|没批|变卦|看着费眼|嫌"
+    r"不[\u4e00-\u9fff]{1,2}了|不(?:喜欢|爱)[^,，。]{0,10}了|走了|去世|过世|不(?:再|能再"
+    r"|想再|敢再|去|回|办|飞|喝|吃|抽|看|听|打|玩|用|做|干|坐|要|养|种|写|参加|租|碰|沾|开"
+    r"|骑|养|学|练|交|来)[^,，。]{0,8}[了啦]|再也不|早不|不碰了|不敢碰|不沾|不能喝|不能吃"
+    r"|不再"
+    r"|戒|卖[了掉给]|卖掉|丢了|偷|黄了|泡汤|取消|作废|报废|没了|死了|扔了|退掉|退了|退租"
+    r"|关[停了掉]|就关|下线|归档|掰了|散伙|分手|分了|离了|腻|看吐|吃吐|烦透"
+    r"|一口都不|一滴都不|去不成|办不成|叼走|骑走|开走|送人|送去|送给|置换|闲鱼|摘了"
+    r"|受不了|爬不动|看不动|吃不动|翻脸|闹翻|闹掰|绝交|拉黑|不来往|不联系|没破戒|掐了|离职"
+    r"|辞职|辞了|不干"
+    r"|脱敏|不过敏|随便逛|过敏好了|不用[^,，。]{0,8}了|不接|辞掉|退群|停用|弃用|砍掉|砍了"
+    r"|没有了|出手|没批|变卦|看着费眼|嫌"
 )
 _HAN_CHANGING = re.compile(
-    r"改|砍到|减到|加到|压到|提到|缩到|扩到|也能|挤到|换|挪|搬|迁|升|降|涨|调[到去成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|起叫|只好|只能|定成|就好|就行|不用|别|终于|早就|归|接手|接管|排到|放在|放到|跳槽"
-    r"|入职|毕业|领证|结婚|喜酒|脱单|男朋友啦|女朋友啦|生了|新领导|新来|新学校|新公司|单干|创业|转行|[了啦咯喽](?:$|[,，。！!~])|了[一二三四五六七八九十\d]|才\d|这个月起|上个月开始|全[组公部]|清一色|到账|变成|变了|重新|那边去|去了"
+    r"改|砍到|减到|加到|压到|提到|缩到|扩到|也能|挤到|换|挪|搬|迁|升|降|涨|调[到去成了]"
+    r"|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|起叫|只好|只能|定成"
+    r"|就好|就行|不用|别|终于|早就|归|接手|接管|排到|放在|放到|跳槽"
+    r"|入职|毕业|领证|结婚|喜酒|脱单|男朋友啦|女朋友啦|生了|新领导|新来|新学校|新公司"
+    r"|单干|创业|转行|[了啦咯喽](?:$|[,，。！!~])|了[一二三四五六七八九十\d]|才\d|这个月起"
+    r"|上个月开始|全[组公部]|清一色|到账|变成|变了|重新|那边去|去了"
 )
 _DENIED = re.compile(
     r"\b(?:not|no|never|hates?|dislikes?|avoids?|without|allergic|allergy|intolerant|can't stand|cannot)\b"
@@ -97,17 +120,20 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _GENERIC = _set(
-    """company, number, size, email, day, week, month, year, time, thing, things, people, user, work, team, whole,
-    firm, everything, everyone, place, home, life, lot, way, use, used, using, uses, write, written, written in, code, new,
-    old, good, great, nice, best, last, next, first, second, morning, evening, night, today, tomorrow, yesterday, month, reply,
-    replies, answer, answers, answering, message, messages, response, responses, please, always, never, want, wants, like,
-    likes, love, loves, prefer, prefers, really, keep, give, gave, make, made, take, takes, took, going, gone, went, come,
-    came, said, says, tell, told, need, needs, still, back, just, even, days, weeks, hours, minutes, currently, nowadays,
-    instead, anymore, longer, switched, moved, changed, started, left, quit, sold, got, finally, ago, since, till, until,
-    user's, prod, production, run, runs, running on, live, lives, living, called, named, name, it's, that's, there's, week,
-    名字, 名称, 一个, 一下, 开始, 时候, 公司, 用户, 现在, 以后, 今天, 明天, 昨天, 最近, 这个, 那个, 自己, 东西, 事情, 直接, 回复, 回答, 每天, 每周, 每月,
-    已经, 终于, 医生, 大夫, 一起, 工作, 全部, 上个月, 下个月, 这个月, 去年, 今年, 明年, 上周, 下周, 周末, 早上, 晚上, 下午, 上午, 只能, 只要, 彻底,
-    改成, 换成, 改到, 换了, 改用, 搬到, 搬去, 不能, 不要, 不用, 喜欢, 特别, 喜爱, 讨厌, 觉得, 知道, 需要, 使用, 实在, 只是, 结束, 干脆, 反正, 起来"""
+    """company, number, size, email, day, week, month, year, time, thing, things, people, user, work, team,
+    whole, firm, everything, everyone, place, home, life, lot, way, use, used, using, uses, write, written,
+    written in, code, new, old, good, great, nice, best, last, next, first, second, morning, evening, night,
+    today, tomorrow, yesterday, month, reply, replies, answer, answers, answering, message, messages,
+    response, responses, please, always, never, want, wants, like, likes, love, loves, prefer, prefers,
+    really, keep, give, gave, make, made, take, takes, took, going, gone, went, come, came, said, says,
+    tell, told, need, needs, still, back, just, even, days, weeks, hours, minutes, currently, nowadays,
+    instead, anymore, longer, switched, moved, changed, started, left, quit, sold, got, finally, ago, since,
+    till, until, user's, prod, production, run, runs, running on, live, lives, living, called, named, name,
+    it's, that's, there's, week, 名字, 名称, 一个, 一下, 开始, 时候, 公司, 用户, 现在, 以后, 今天, 明天,
+    昨天, 最近, 这个, 那个, 自己, 东西, 事情, 直接, 回复, 回答, 每天, 每周, 每月, 已经, 终于, 医生, 大夫,
+    一起, 工作, 全部, 上个月, 下个月, 这个月, 去年, 今年, 明年, 上周, 下周, 周末, 早上, 晚上, 下午, 上午,
+    只能, 只要, 彻底, 改成, 换成, 改到, 换了, 改用, 搬到, 搬去, 不能, 不要, 不用, 喜欢, 特别, 喜爱, 讨厌,
+    觉得, 知道, 需要, 使用, 实在, 只是, 结束, 干脆, 反正, 起来"""
 )
 _VERBISH = re.compile(r".{3,}(?:ly|ing)$")
 _RELATED = _set(
@@ -118,39 +144,70 @@ _HAN_RELATED = re.compile(
     r"哥们|闺蜜|发小|好友|朋友|钓友|合伙|铁哥们|超铁|最铁|铁磁|在一起|男友|女友|男朋友|女朋友|交情|同伴|搭档"
 )
 _FALLEN_OUT = re.compile(
-    r"\b(?:fell|fallen|falling) out\b|\bblocked\b|\b(?:do not|does not|don't|doesn't) (?:talk|speak)|\bnot (?:on )?(?:speaking|talking)|\bstopped (?:talking|speaking)"
-    r"|\b(?:split|broke|broken|parted)\b|\bdumped\b|\bunfriended\b|\bghosted\b|\bcut (?:him|her|them) off\b|\bno longer (?:friends|together|partners)\b"
+    r"\b(?:fell|fallen|falling) out\b|\bblocked\b|\b(?:do not|does not|don't"
+    r"|doesn't) (?:talk|speak)|\bnot (?:on )?(?:speaking|talking)|\bstopped (?:talking"
+    r"|speaking)"
+    r"|\b(?:split|broke|broken|parted)\b|\bdumped\b|\bunfriended\b|\bghosted\b"
+    r"|\bcut (?:him|her|them) off\b|\bno longer (?:friends|together|partners)\b"
     r"|翻脸|掰了|散伙|绝交|闹翻|闹掰|拉黑|不来往|不联系|分手|分了|黄了|拆伙|决裂|不说话了|老死不相"
 )
 _LIVING = re.compile(
-    r"\b(?:live|lives|living|rents?|renting|based|settled (?:in|down)|flat|house|home|condo|apartment|place|room|relocated|moved|move|moving|lease|keys)\b(?!.*\b(?:meeting|appointment|deadline|lesson)\b)"
+    r"\b(?:live|lives|living|rents?|renting|based|settled (?:in|down)|flat|house|home"
+    r"|condo|apartment|place|room|relocated|moved|move|moving|lease"
+    r"|keys)\b(?!.*\b(?:meeting|appointment|deadline|lesson)\b)"
     r"|\b(?:am|are|'m|'re) (?:\w+ )?in [A-Z]|住|室一厅|租|搬[到进去来家过出走]|定居|安家|落户|人在|家在|换到"
 )
 _MOVING = re.compile(
-    r"\b(?:moved (?!to the|the|my|it|our)|moved to [A-Z]|moved (?:in|out|house|flat|back)|relocated|shift fast|signed the lease|closed on|got the keys|settled in|it is!)"
-    r"|\b(?:am|are) (?:\w+ )?in [A-Z]\w+ now\b|\bliving in [A-Z]\w+ now\b|\b(?:in|into|got|have) (?:the|our|my|a) new (?:flat|house|place|home)\b|\bbought a (?:house|flat|place)\b"
+    r"\b(?:moved (?!to the|the|my|it|our)|moved to [A-Z]|moved (?:in|out|house|flat|back)"
+    r"|relocated|shift fast|signed the lease|closed on|got the keys|settled in|it is!)"
+    r"|\b(?:am|are) (?:\w+ )?in [A-Z]\w+ now\b|\bliving in [A-Z]\w+ now\b|\b(?:in|into"
+    r"|got|have) (?:the|our|my|a) new (?:flat|house|place|home)\b|\bbought a (?:house|flat"
+    r"|place)\b"
     r"|搬|合租|退租|定居|换到[^,，。]{1,6}来|人在[^,，。]{1,6}了|落户|租在"
 )
 _EMPLOYING = re.compile(
-    r"\b(?:works?|working|worked|employed|job|teaches|teach|teaching|nurse|at [A-Z]\w+|retired|engineer|drives?|platform eng|team at|employer)\b"
-    r"|上班|任教|工作|就职|当[^,，。]{1,6}$|做[^,，。]{1,8}$|在[^,，。]{2,10}(?:做[^到]|当[^时天]|任教|教书)|空乘|钳工|程序员|当老师|是[^,，。]{0,4}(?:老师|护士)|柜员|学校是|教高"
+    r"\b(?:works?|working|worked|employed|job|teaches|teach|teaching|nurse|at [A-Z]\w+"
+    r"|retired|engineer|drives?|platform eng|team at|employer)\b"
+    r"|上班|任教|工作|就职|当[^,，。]{1,6}$|做[^,，。]{1,8}$|在[^,，。]{2,10}(?:做[^到]"
+    r"|当[^时天]|任教|教书)|空乘|钳工|程序员|当老师|是[^,，。]{0,4}(?:老师|护士)|柜员"
+    r"|学校是|教高"
 )
 _JOB_CHANGE = re.compile(
-    r"\b(?:handed (?:in )?my|gave notice|packed in|jacked in|chucked in|quit (?!smoking|drinking|coffee|sugar|meat)|resigned|left (?!on|in|for|at|the (?:door|keys|house)|hill)|new job|started (?:at|a new|my|a job|work)|(?:^|\bi|\bi've|\bwe|\bhas|\bhe|\bshe|[A-Z]\w+) (?:just )?joined|hired|on to a start-?up"
-    r"|took (?:a|the) [\w ]{0,15}(?:job|gig|post|role)|got (?:bought|acquired|poached|a job)|is with [A-Z]|'s with [A-Z]|employer is|first day at|made redundant|laid off|fired|retired|now works|works (?:at|for) .* now|not flying|career change|retrained|acquisition|went freelance|run .* now|drives an? )"
-    r"|跳槽|入职|离职|辞职|辞了|转行|改行|单干|创业|下海|调[到去](?![\d一二三四五六七八九十])|办完手续|不干了|不飞了|不坐柜台|第一天|换(?:了)?(?:工作|公司|单位)|跑去做|落地了|退休了|去了(?:华为|腾讯|阿里|字节|美团)|现在人在|上[^,，。]{2,6}那边去了",
+    r"\b(?:handed (?:in )?my|gave notice|packed in|jacked in|chucked in|quit (?!smoking"
+    r"|drinking|coffee|sugar|meat)|resigned|left (?!on|in|for|at|the (?:door|keys|house)"
+    r"|hill)|new job|started (?:at|a new|my|a job|work)|(?:^|\bi|\bi've|\bwe|\bhas|\bhe"
+    r"|\bshe|[A-Z]\w+) (?:just )?joined|hired|on to a start-?up"
+    r"|took (?:a|the) [\w ]{0,15}(?:job|gig|post|role)|got (?:bought|acquired|poached"
+    r"|a job)|is with [A-Z]|'s with [A-Z]|employer is|first day at|made redundant|laid off"
+    r"|fired|retired|now works|works (?:at|for) .* now|not flying|career change|retrained"
+    r"|acquisition|went freelance|run .* now|drives an? )"
+    r"|跳槽|入职|离职|辞职|辞了|转行|改行|单干|创业|下海"
+    r"|调[到去](?![\d一二三四五六七八九十])|办完手续|不干了|不飞了|不坐柜台|第一天"
+    r"|换(?:了)?(?:工作|公司|单位)|跑去做|落地了|退休了|去了(?:华为|腾讯|阿里|字节|美团)"
+    r"|现在人在|上[^,，。]{2,6}那边去了",
 )
 _NAMED = re.compile(
-    r"\b(?:called|named|nicknamed|christened|calls? (?:him|her|it)|going with|name is|title is|name's|name of|goes by|codenamed?|renamed(?: \w+)? (?:to|as)|renamed|rename|as|officially|it's|he's|she's|she is|he is|\w+'s)\s+[\"“]?(?P<name>[A-Z][\w-]+(?: [A-Z][\w-]+)*)"
-    r"|(?:名叫|取名|起名|改名|改叫|叫做|叫它|叫他|叫她|大名|小名|定成|挂上|书名是|名字是|定名|叫)(?:是|为|叫|成了?)?[\"“「《]?(?P<han>[\u4e00-\u9fffA-Za-z]{2,8})"
+    r"\b(?:called|named|nicknamed|christened|calls? (?:him|her|it)|going with|name is"
+    r"|title is|name's|name of|goes by|codenamed?|renamed(?: \w+)? (?:to|as)|renamed"
+    r"|rename|as|officially|it's|he's|she's|she is|he is"
+    r"|\w+'s)\s+[\"“]?(?P<name>[A-Z][\w-]+(?: [A-Z][\w-]+)*)"
+    r"|(?:名叫|取名|起名|改名|改叫|叫做|叫它|叫他|叫她|大名|小名|定成|挂上|书名是|名字是"
+    r"|定名|叫)(?:是|为|叫|成了?)?[\"“「《]?(?P<han>[\u4e00-\u9fffA-Za-z]{2,8})"
 )
 _NAME_CUE = re.compile(r"\b(?:called|named|name|renamed|nickname|title|codename|officially|going with)\b|叫|名|招牌")
 _PERSON_NAME = re.compile(
-    r"(?<![A-Za-z])(?!I\b)[A-Z][a-z]+(?: [A-Z][a-z]+)?|[小老阿][\u4e00-\u9fff](?![上市区家员大])|[\u4e00-\u9fff](?:老师|师傅|总|姐|哥|医生|教练|经理)"
+    r"(?<![A-Za-z])(?!I\b)[A-Z][a-z]+(?: [A-Z][a-z]+)?"
+    r"|[小老阿][\u4e00-\u9fff](?![上市区家员大])|[\u4e00-\u9fff](?:老师|师傅|总|姐|哥|医生"
+    r"|教练|经理)"
 )
-_ROLES = frozenset({"manager", "owner", "landlord", "teacher", "doctor", "class"})
+_ROLES = frozenset(
+    listed("""
+    manager owner landlord teacher doctor class""")
+)
 _NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.])[$€£¥]?(?P<number>\d[\d,]*(?:\.\d+)*)\s?(?P<thousand>k\b|万|千|百)?\s?(?P<unit>gb|tb|mb|g\b|t\b|kg|lb|km|cm|%|ms|minutes?|hours?|days?|weeks?|months?|years?|people|users|人|个|名|天|分钟|小时|公里|斤|元|块|岁|次|年|平)?",
+    r"(?<![A-Za-z0-9_.])[$€£¥]?(?P<number>\d[\d,]*(?:\.\d+)*)\s?(?P<thousand>k\b|万|千"
+    r"|百)?\s?(?P<unit>gb|tb|mb|g\b|t\b|kg|lb|km|cm|%|ms|minutes?|hours?|days?|weeks?"
+    r"|months?|years?|people|users|人|个|名|天|分钟|小时|公里|斤|元|块|岁|次|年|平)?",
     re.IGNORECASE,
 )
 _HAN_NUMBER = re.compile(
@@ -169,8 +226,9 @@ _CALENDAR = frozenset(
     {*MONTHS, *WEEKDAYS, *NUMBERS, "mon", "tue", "tues", "wed", "thu", "thur", "fri", "sat", "sun", "am", "pm"}
 )
 _AMBIGUOUS = _set(
-    """go, dart, swift, rust, spring, express, rails, fish, bear, notion, linear, arch, mint, edge, brave, teams, arc, drone,
-    gin, flask, travis, zoom, solid, sketch, cursor, windows, oracle, hive, express, ruby, perl, lark, ember, windy"""
+    """go, dart, swift, rust, spring, express, rails, fish, bear, notion, linear, arch, mint, edge, brave,
+    teams, arc, drone, gin, flask, travis, zoom, solid, sketch, cursor, windows, oracle, hive, express,
+    ruby, perl, lark, ember, windy"""
 )
 _ALIASES = {
     "postgres": "postgresql", "mongo": "mongodb", "vscode": "vs code", "golang": "go", "feishu": "飞书", "lark": "飞书",
@@ -259,7 +317,7 @@ def change_facts(sentences: Sequence[str], *, me: str | None) -> Iterator[Fact]:
     whole = " ".join(clause.text for clause in clauses)
     is_added = _ADDING.search(whole) is not None
     is_changing = not is_added and any(clause.is_changing for clause in clauses)
-    for before, clause in zip(clauses, clauses[1:], strict=False):
+    for before, clause in pairwise(clauses):
         if clause.is_ended and not clause.things and not clause.names:
             before.is_ended = before.is_changing = before.is_denied = True
     owners = _owners(clauses, whole, me)
@@ -296,8 +354,10 @@ def _read(text: str) -> _Clause:
 
 
 _CHANGED_TO = re.compile(
-    r"\b(?:cut|raise|raised|lowered|moved|changed|pushed|increased|reduced|dropped|bumped|upped|trimmed|slashed|set|put|shifted"
-    r"|renamed|converted|transferred|bring|brought|drop|stretched|grew|shrank|fell|rose|climbed|jumped|extended)\b.*\b(?:to|until|till|on|from)\b",
+    r"\b(?:cut|raise|raised|lowered|moved|changed|pushed|increased|reduced|dropped|bumped"
+    r"|upped|trimmed|slashed|set|put|shifted"
+    r"|renamed|converted|transferred|bring|brought|drop|stretched|grew|shrank|fell|rose"
+    r"|climbed|jumped|extended)\b.*\b(?:to|until|till|on|from)\b",
     re.IGNORECASE,
 )
 
@@ -358,13 +418,16 @@ def _add_english_word(clause: _Clause, word: str, *, is_first: bool) -> None:
 
 
 _VERBS = frozenset(
-    """works lives goes takes does eats drinks loves likes hates plays speaks drives uses wants needs prefers runs keeps moved
-    switched renamed answer reply replies write deploys flying bought called named decided settled turns thinks stays gives
-    starts started plans planned owns dating allergic prefer enjoys enjoy avoid avoids thanks sorry hello please thing
-    finished happy glad crazy mad pretty nobody somebody else bear stand abide pretended pretend realised realized guess knew know known much more less than with from into onto about over under
-    where when then them they their there here have been being were would could should will shall must very quite honestly
-    seriously basically literally properly actually probably mostly already almost ever back down away open close right
-    wrong true sure okay yeah well look looks felt feel feels mean means seems turned kind sort type reckons grew""".split()
+    listed("""
+    works lives goes takes does eats drinks loves likes hates plays speaks drives uses wants needs prefers
+    runs keeps moved switched renamed answer reply replies write deploys flying bought called named decided
+    settled turns thinks stays gives starts started plans planned owns dating allergic prefer enjoys enjoy
+    avoid avoids thanks sorry hello please thing finished happy glad crazy mad pretty nobody somebody else
+    bear stand abide pretended pretend realised realized guess knew know known much more less than with from
+    into onto about over under where when then them they their there here have been being were would could
+    should will shall must very quite honestly seriously basically literally properly actually probably
+    mostly already almost ever back down away open close right wrong true sure okay yeah well look looks
+    felt feel feels mean means seems turned kind sort type reckons grew""")
 )
 
 
@@ -413,7 +476,8 @@ def _is_inside_word(text: str, start: int, end: int) -> bool:
 
 
 _NEGATORS = frozenset(
-    "nobody not no stop skip forget without scrap drop never instead hate ditch than off of rid prefer".split()
+    listed("""
+    nobody not no stop skip forget without scrap drop never instead hate ditch than off of rid prefer""")
 )
 _HAN_NEGATORS = ("不", "别", "不用", "别用", "不要", "不写", "不再", "得太", "太", "退掉", "退了", "而不", "不是", "嫌")
 
@@ -525,18 +589,23 @@ def _numbers(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed:
             yield from (_fact(f"number of {one}", *who, *parts, changed=True) for one in ("salary", "rent", "price"))
     values = [
         match["number"] for clause in clauses for match in _NUMBER.finditer(clause.text) if len(match["number"]) > 2
-    ]  # noqa: PLR2004
+    ]
     if is_changed and len(values) > 1:
         yield _fact(f"number of {values[0]}", ValuePart("n", values[-1]), changed=True)
     elif len(values) == 1 and not is_changed:
         yield _fact(f"number of {values[0]}", ValuePart("n", values[0]))
 
 
-_ATTRIBUTES = frozenset("salary budget price port version threshold size speed number rent".split())
+_ATTRIBUTES = frozenset(
+    listed("""
+    salary budget price port version threshold size speed number rent""")
+)
 _CALENDAR_SORTS = frozenset({"date", "day", "month", "weekday", "time"})
 _RISING = re.compile(r"涨|降|加到|raised|went up|up to|cut to|down to", re.IGNORECASE)
 _HAN_SURELY_CHANGING = re.compile(
-    r"改|换|挪|搬|迁|升到|降到|涨|调[到成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后|往后|今后|从今|只好|只能|才\d|排到|放在|放到|定成|新|挤到|砍到|减到|加到|压到|提到|缩到|扩到|这个月起|最新|被占|归|也能掏"
+    r"改|换|挪|搬|迁|升到|降到|涨|调[到成了]|延[到期后]|推[迟到]|提前|宽限|现在|如今|以后"
+    r"|往后|今后|从今|只好|只能|才\d|排到|放在|放到|定成|新|挤到|砍到|减到|加到|压到|提到"
+    r"|缩到|扩到|这个月起|最新|被占|归|也能掏"
 )
 
 
@@ -626,25 +695,33 @@ _CALLED_OFF = re.compile(
     r"(?:'s| is| was| got| has been| 's been)? (?:cancelled|canceled|off|called off|scrubbed|postponed|not happening)\b"
 )
 _BEFORE_THINGS = re.compile(
-    r"(?:^|\s)(?:left|to|at|on|in|use|uses|using|off|quit|the|my|our|drinks?|eats?|cancelled|sold|ditched|dropped|own|owns|drive|drives|for|by)$"
+    r"(?:^|\s)(?:left|to|at|on|in|use|uses|using|off|quit|the|my|our|drinks?|eats?"
+    r"|cancelled|sold|ditched|dropped|own|owns|drive|drives|for|by)$"
 )
 _NO_STATE = frozenset(
-    "manager owner landlord salary budget price port version threshold size speed number rent deadline office title report".split()
+    listed("""
+    manager owner landlord salary budget price port version threshold size speed number rent deadline office
+    title report""")
 )
 """Things that always have some value, and are never no longer so."""
 _BACK = re.compile(
-    r"\b(?:again|now|nowadays|these days|after all|turns out|can have|came round|comes? round|grown to|warmed to|back on|back to|finally)\b"
+    r"\b(?:again|now|nowadays|these days|after all|turns out|can have|came round"
+    r"|comes? round|grown to|warmed to|back on|back to|finally)\b"
     r"|现在|居然|竟然|爱上|迷上|天天|开荤|稀罕|又能|真香|反倒|反而",
     re.IGNORECASE,
 )
 _AVOIDING = re.compile(
-    r"\b(?:do(?:es)? not|don't|doesn't|never|no longer|hates?|dislikes?|avoids?|allergic|can(?:'t| ?not)|won't|not a fan|gave up|stopped)\b"
-    r"|不(?:吃|喝|碰|抽|爱|喜欢|看|听|玩|能吃|能喝|沾|用)|讨厌|怕|过敏|忌|从不|受不了|(?<![特区级分性差告])别(?!人)|不要|勿",
+    r"\b(?:do(?:es)? not|don't|doesn't|never|no longer|hates?|dislikes?|avoids?|allergic"
+    r"|can(?:'t| ?not)|won't|not a fan|gave up|stopped)\b"
+    r"|不(?:吃|喝|碰|抽|爱|喜欢|看|听|玩|能吃|能喝|沾|用)|讨厌|怕|过敏|忌|从不|受不了"
+    r"|(?<![特区级分性差告])别(?!人)|不要|勿",
     re.IGNORECASE,
 )
 _ALLERGIC = re.compile(r"\b(?:allerg\w+|intoleran\w+|hay fever)\b|过敏|不耐", re.IGNORECASE)
 _CURED = re.compile(
-    r"\b(?:came back (?:clear|negative)|outgr\w+|grown out of|can (?:have|eat|drink|own)|no longer (?:allergic|intolerant)|not allergic|desensiti\w+|cured|tolerates?|is fine with|eats? .* (?:again|now|fine))\b"
+    r"\b(?:came back (?:clear|negative)|outgr\w+|grown out of|can (?:have|eat|drink|own)"
+    r"|no longer (?:allergic|intolerant)|not allergic|desensiti\w+|cured|tolerates?"
+    r"|is fine with|eats? .* (?:again|now|fine))\b"
     r"|脱敏|不[^,，。]{0,8}过敏|过敏好|能吃了|可以吃了|随便吃|随便逛|随便摸|没事了|不起疹子",
     re.IGNORECASE,
 )
@@ -673,7 +750,10 @@ def _in_use(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed: 
         yield _fact(f"{family} in use", *who, *about, ValuePart("value", "|".join(values)), changed=changed)
 
 
-_SHARED_CLASSES = frozenset({"language", "database", "os", "frontend", "backend", "cloud", "container", "tracker"})
+_SHARED_CLASSES = frozenset(
+    listed("""
+    language database os frontend backend cloud container tracker""")
+)
 """Classes of which several may be in use, for different things."""
 
 
@@ -715,15 +795,18 @@ def _opposites(
 
 
 _SCOPES = frozenset(
-    """report email paper book code config docs summary customer notebook yaml json sql go python java javascript
-    typescript rust c++ kotlin php ruby commit slide plot invoice readme""".split()
+    listed("""
+    report email paper book code config docs summary customer notebook yaml json sql go python java
+    javascript typescript rust c++ kotlin php ruby commit slide plot invoice readme""")
 )
 _SCOPED_FAMILIES = frozenset(
-    {"indentation", "layout", "units", "tone", "length", "reasoning", "channel", "time of day"}
+    phrases("""
+    indentation, layout, units, tone, length, reasoning, channel, time of day""")
 )
 """Opposites of which one holds for one thing and the other for another, such as tabs and spaces."""
 _WHEN_BEST = re.compile(
-    r"\b(?:person|owl|bird|brain|peaks?|work|deep|hard|focus|best|schedule|prefer|productive|admin|emails?)\b|工作|效率|干活|写|猫子|型|安排|适合|专注",
+    r"\b(?:person|owl|bird|brain|peaks?|work|deep|hard|focus|best|schedule|prefer"
+    r"|productive|admin|emails?)\b|工作|效率|干活|写|猫子|型|安排|适合|专注",
     re.IGNORECASE,
 )
 _IN_A_RELATION = re.compile(r"我|俩|那段|对象|恋|男|女|婚|单身|光棍|领证|手续|前[夫妻]|喜酒")
@@ -733,7 +816,8 @@ _BIDDEN = re.compile(
 
 
 _ADDRESSED = re.compile(
-    r"\b(?:[Cc]all|[Aa]ddress) me (?:as )?(?P<name>[A-Z]\w+(?: [A-Z]\w+)*)|(?<!别)(?:叫|称呼)我(?P<han>[^,，。就行吧好]{1,6})"
+    r"\b(?:[Cc]all|[Aa]ddress) me (?:as )?(?P<name>[A-Z]\w+(?: [A-Z]\w+)*)|(?<!别)(?:叫"
+    r"|称呼)我(?P<han>[^,，。就行吧好]{1,6})"
 )
 
 
@@ -805,12 +889,15 @@ def _home(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) -> Iter
 
 _DWELLING = re.compile(r"\b(?:i|we|they|he|she) (?:still )?(?:live|rent)s? |住|挤|室一厅")
 _HAN_PLACE = re.compile(
-    r"(?:住|租住|搬|定居|安家|换)(?:在|到|进|去|回)?了?([\u4e00-\u9fff]{2,4}?)(?=[^\u4e00-\u9fff]|[了的一来住租]|$)|在([\u4e00-\u9fff]{2,5})(?:租|住|定居)"
+    r"(?:住|租住|搬|定居|安家|换)(?:在|到|进|去"
+    r"|回)?了?([\u4e00-\u9fff]{2,4}?)(?=[^\u4e00-\u9fff]|[了的一来住租]|$)"
+    r"|在([\u4e00-\u9fff]{2,5})(?:租|住|定居)"
 )
 
 
 _LEAVING = re.compile(
-    r"\b(?:handed|notice|packed|jacked|chucked|quit|resigned|left|redundant|laid off|fired|retired|not flying|got (?:bought|acquired))\b"
+    r"\b(?:handed|notice|packed|jacked|chucked|quit|resigned|left|redundant|laid off"
+    r"|fired|retired|not flying|got (?:bought|acquired))\b"
     r"|离职|辞|转行|改行|单干|不干|不飞|不坐|出来",
     re.IGNORECASE,
 )

@@ -48,7 +48,7 @@ class LabelledScore:
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, wanted: bool, got: bool, text: str, seconds: float) -> None:
+    def add(self, text: str, *, wanted: bool, got: bool, seconds: float) -> None:
         """Count one label and what the rules said."""
         self.counts[wanted, got] += 1
         self.seconds += seconds
@@ -157,10 +157,12 @@ def measure(rows: Iterable[Row]) -> dict[tuple[str, str], LabelledScore]:
             got = are_alike(one, other) and not (one.is_pointing or other.is_pointing) and not _differ(row)
             shown = f"{row['one']} | {row['other']}"
         took = time.perf_counter() - started
-        scores.setdefault((family, language), LabelledScore()).add(wanted, got, shown, took)
+        scores.setdefault((family, language), LabelledScore()).add(shown, wanted=wanted, got=got, seconds=took)
         if family == "capture" and wanted and got and row.get("kind"):
             fits = kind in KINDS.get(row["kind"], {row["kind"]})
-            scores.setdefault(("kind", language), LabelledScore()).add(True, fits, f"{kind}: {shown}", took)
+            scores.setdefault(("kind", language), LabelledScore()).add(
+                f"{kind}: {shown}", wanted=True, got=fits, seconds=took
+            )
     return scores
 
 
