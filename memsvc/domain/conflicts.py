@@ -11,7 +11,7 @@ from memsvc.domain.memory import Memory
 WEEKDAY, WEEKLY = "weekday", "weekly"
 """The sorts of parts that name a day of the week, and say that every week is meant."""
 LOOSE = "~"
-"""The beginning of topics of which a newer statement contradicts an older one only if it says that something changed."""
+"""The beginning of topics of which a newer statement contradicts an older one only if it tells a change."""
 CHANGED, ABOUT, WHO, STATE = "changed", "about", "who", "state"
 """The sorts of parts of such statements: it says so; the things it is about, "|" between them; likewise the
 persons; it is or is not so."""
@@ -134,11 +134,6 @@ def contradicts(older: Fact, newer: Fact) -> bool:
     if older.positive != newer.positive:
         return bool(shared) and all(left[sort] == right[sort] for sort in shared)
     return any(not _agree(left[sort], right[sort]) for sort in shared)
-
-
-def may_outdate(newer: Fact) -> bool:
-    """Return whether a statement can contradict an older one at all."""
-    return not newer.topic.startswith(LOOSE) or any(part.sort in {CHANGED, ABOUT} for part in newer.parts)
 
 
 def _outdates(older: Fact, newer: Fact) -> bool:

@@ -9,7 +9,7 @@ the project's files belong to the project; so does what cannot be decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -56,6 +56,9 @@ _BIDDING = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+
+
+_Reason = tuple[CaptureReason | None, re.Match[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,7 @@ def _judge_remembered(text: str) -> CaptureVerdict | None:
     return _verdict(reason, text, cue, least=4 if asked else 1)
 
 
-def _reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _reason(text: str) -> _Reason:
     """Return the first reason that fits, the surest first, and the words that it was found by."""
     if cue := cues.MANNER.search(text):
         return CaptureReason.RULE, cue
@@ -241,18 +244,20 @@ def _reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
         return everyday, everyday_cue
     if cues.HYPOTHESIS.search(text):
         return None, None
-    if cue := cues.TASK.search(text):
-        return CaptureReason.TASK, cue
-    if cue := cues.DECISION.search(text):
-        return CaptureReason.DECISION, cue
-    if cue := cues.PREFERENCE.search(text):
-        return CaptureReason.PREFERENCE, cue
+    for reason, listed_cue in _SURE_CUES:
+        if cue := listed_cue.search(text):
+            return reason, cue
     found = _less_sure_reason(text)
     if everyday is not None and found[0] in _LESS_SURE.get(everyday, _UNSURE):
         return everyday, everyday_cue
     return found
 
 
+_SURE_CUES = (
+    (CaptureReason.TASK, cues.TASK),
+    (CaptureReason.DECISION, cues.DECISION),
+    (CaptureReason.PREFERENCE, cues.PREFERENCE),
+)
 _UNSURE = frozenset({None, CaptureReason.FACT, CaptureReason.OPINION})
 _LESS_SURE = {
     CaptureReason.PREFERENCE: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT},
@@ -371,50 +376,98 @@ def _is_chinese(text: str) -> bool:
     return not text.isascii() and is_han(text)
 
 
-def _everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _everyday_reason(text: str) -> _Reason:
     """Return the reason to remember what is said in everyday words, and the words that it was found by."""
     return _chinese_everyday_reason(text) if _is_chinese(text) else _english_everyday_reason(text)
 
 
+@dataclass(frozen=True, slots=True)
+class _EverydaySentence:
+    """A sentence and what the rules of everyday speech look at first.
+
+    Attributes:
+        words: Those of `capture_cues.plain_words`; empty in Chinese.
+        is_own: Whether it is about the speaker or a relative.
+        is_about_someone: Whether it may be about a definite person or thing: own, named, or without a subject.
+        fleeting: The first word of a passing mood, empty when there is none.
+        dated: A date or a day to come.
+    """
+
+    text: str
+    words: Sequence[str]
+    is_own: bool
+    is_about_someone: bool
+    fleeting: str
+    dated: re.Match[str] | None
+    duty: str
+
+
 @lru_cache(maxsize=64)
-def _english_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _english_everyday_reason(text: str) -> _Reason:
     words = cues.plain_words(text)
     plain = " ".join(words)
     if cue := cues.BID["en"].search(plain):
         return CaptureReason.RULE, cue
     is_own = not _OWN.isdisjoint(words)
     is_bare = bool(words) and (words[0] not in _IMPERSONAL or words[:2] == ["can", "not"])
-    has_name = _NAME.search(text) is not None
-    fleeting = cues.FLEETING["en"].first_in(words)
-    if words[:1] != ["never"] and words[:2] != ["do", "not"] and (cue := cues.CANNOT.search(plain)):
-        return (CaptureReason.PERSONAL_FACT, cue) if (is_own or is_bare or has_name) and not fleeting else _NO_MATCH
-    health = cues.HEALTH["en"].first_in(words)
-    if health and (is_own or has_name or is_bare):
-        return CaptureReason.PERSONAL_FACT, re.search(re.escape(health.split()[0]), text, re.IGNORECASE)
-    dated = _DATE.search(text)
-    duty, event = cues.DUTY["en"].first_in(words), cues.EVENTS.first_in(words)
-    if dated and (event or (duty and is_own) or cues.ERRANDS.begins(words)) and not _ALMOST.intersection(words):
-        if event in _FEASTS and not duty:
-            return CaptureReason.PERSONAL_FACT, dated
-        if (is_own or is_bare or has_name) and _PAST_WORDS.isdisjoint(words):
-            return CaptureReason.TASK, dated
-    if duty in _PROMISES and is_own:
-        return CaptureReason.TASK, None
-    if not fleeting and (cues.TASTE["en"].first_in(words) or _SORT_OF_PERSON.search(plain)):
-        if is_own or is_bare or has_name:
-            return CaptureReason.PREFERENCE, None
-    if fleeting in _EVEN_SO and (change := cues.CHANGE["en"].first_in(words)):
-        if is_own or is_bare or has_name or dated or change in _SURE_CHANGES or _AMOUNT.search(text):
-            return (CaptureReason.DECISION if _DECIDED.search(plain) else CaptureReason.PERSONAL_FACT), None
-    if fleeting or "again" in words:
-        return _NO_MATCH
-    if (is_own or has_name or is_bare) and (cue := _INTRODUCED.search(text) or _PRICE.search(text)):
+    sentence = _EverydaySentence(
+        text,
+        words,
+        is_own,
+        is_own or is_bare or _NAME.search(text) is not None,
+        cues.FLEETING["en"].first_in(words),
+        _DATE.search(text),
+        cues.DUTY["en"].first_in(words),
+    )
+    readings = (_english_ban, _english_task, _english_taste, _english_change, _english_circumstance)
+    return next((found for reading in readings if (found := reading(sentence, plain)) is not None), _NO_MATCH)
+
+
+def _english_ban(said: _EverydaySentence, plain: str) -> _Reason | None:
+    """Return the reason of what must not be eaten, taken or done, and of health."""
+    is_bidding = said.words[:1] == ["never"] or said.words[:2] == ["do", "not"]
+    if not is_bidding and (cue := cues.CANNOT.search(plain)):
+        return (CaptureReason.PERSONAL_FACT, cue) if said.is_about_someone and not said.fleeting else _NO_MATCH
+    health = cues.HEALTH["en"].first_in(said.words)
+    if health and said.is_about_someone:
+        return CaptureReason.PERSONAL_FACT, re.search(re.escape(health.split()[0]), said.text, re.IGNORECASE)
+    return None
+
+
+def _english_task(said: _EverydaySentence, _: str) -> _Reason | None:
+    event = cues.EVENTS.first_in(said.words)
+    is_due = event or (said.duty and said.is_own) or cues.ERRANDS.begins(said.words)
+    if said.dated and is_due and _ALMOST.isdisjoint(said.words):
+        if event in _FEASTS and not said.duty:
+            return CaptureReason.PERSONAL_FACT, said.dated
+        if said.is_about_someone and _PAST_WORDS.isdisjoint(said.words):
+            return CaptureReason.TASK, said.dated
+    return (CaptureReason.TASK, None) if said.duty in _PROMISES and said.is_own else None
+
+
+def _english_taste(said: _EverydaySentence, plain: str) -> _Reason | None:
+    if said.fleeting or not said.is_about_someone:
+        return None
+    is_taste = cues.TASTE["en"].first_in(said.words) or _SORT_OF_PERSON.search(plain)
+    return (CaptureReason.PREFERENCE, None) if is_taste else None
+
+
+def _english_change(said: _EverydaySentence, plain: str) -> _Reason | None:
+    change = cues.CHANGE["en"].first_in(said.words) if said.fleeting in _EVEN_SO else ""
+    if not change:
+        return _NO_MATCH if said.fleeting or "again" in said.words else None
+    if said.is_about_someone or said.dated or change in _SURE_CHANGES or _AMOUNT.search(said.text):
+        return (CaptureReason.DECISION if _DECIDED.search(plain) else CaptureReason.PERSONAL_FACT), None
+    return _NO_MATCH if said.fleeting or "again" in said.words else None
+
+
+def _english_circumstance(said: _EverydaySentence, plain: str) -> _Reason | None:
+    if said.is_about_someone and (cue := _INTRODUCED.search(said.text) or _PRICE.search(said.text)):
         return CaptureReason.PERSONAL_FACT, cue
-    if (is_own or has_name) and cues.LIFE["en"].first_in(words):
+    if (said.is_own or _NAME.search(said.text)) and cues.LIFE["en"].first_in(said.words):
         return CaptureReason.PERSONAL_FACT, None
-    if cue := cues.HABIT["en"].search(plain):
-        return CaptureReason.PERSONAL_FACT, cue
-    return _NO_MATCH
+    cue = cues.HABIT["en"].search(plain)
+    return (CaptureReason.PERSONAL_FACT, cue) if cue else None
 
 
 _AMOUNT = re.compile(r"\d[\d,.]*\b(?!%)")
@@ -467,38 +520,49 @@ _PRICE = re.compile(r"\d(?:k|,\d{3})?\s?(?:/|per |a |an )(?:mo|month|yr|year|hr|
 
 
 @lru_cache(maxsize=64)
-def _chinese_everyday_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _chinese_everyday_reason(text: str) -> _Reason:
     if cue := cues.BID["zh"].search(text):
         return CaptureReason.RULE, cue
-    health = cues.HEALTH["zh"].first_in(text)
-    if health:
+    if health := cues.HEALTH["zh"].first_in(text):
         return CaptureReason.PERSONAL_FACT, re.search(re.escape(health), text)
     is_own = _HAN_OWN.search(text) is not None
-    is_others = _HAN_SAID_BY_ANOTHER.search(text) is not None and not is_own
-    dated = _HAN_DATE.search(text) or re.search(re.escape(cues.DAYS.first_in(text) or "\0"), text)
-    duty = cues.DUTY["zh"].first_in(text)
-    fleeting = cues.FLEETING["zh"].first_in(text)
-    if duty and not is_others and (dated or text.startswith(_HAN_DUTIES)):
-        return CaptureReason.TASK, dated
-    if is_others:
+    said = _EverydaySentence(
+        text,
+        (),
+        is_own,
+        is_own or _HAN_SAID_BY_ANOTHER.search(text) is None,
+        cues.FLEETING["zh"].first_in(text),
+        _HAN_DATE.search(text) or re.search(re.escape(cues.DAYS.first_in(text) or "\0"), text),
+        cues.DUTY["zh"].first_in(text),
+    )
+    if not said.is_about_someone:
         return _NO_MATCH
-    is_mood = _HAN_MOOD.search(text) is not None
-    change = cues.CHANGE["zh"].first_in(text)
-    if change and (change not in _HAN_WEAK_CHANGES or (not is_mood and not fleeting and (is_own or dated))):
-        return (CaptureReason.DECISION if _DECIDED.search(text) else CaptureReason.PERSONAL_FACT), None
-    if fleeting:
-        return _NO_MATCH
+    if said.duty and (said.dated or text.startswith(_HAN_DUTIES)):
+        return CaptureReason.TASK, said.dated
+    return _chinese_change(said) or _chinese_circumstance(said) or _NO_MATCH
+
+
+def _chinese_change(said: _EverydaySentence) -> _Reason | None:
+    change = cues.CHANGE["zh"].first_in(said.text)
+    is_lasting = not said.fleeting and not _HAN_MOOD.search(said.text) and (said.is_own or said.dated)
+    if change and (change not in _HAN_WEAK_CHANGES or is_lasting):
+        return (CaptureReason.DECISION if _DECIDED.search(said.text) else CaptureReason.PERSONAL_FACT), None
+    return None
+
+
+def _chinese_circumstance(said: _EverydaySentence) -> _Reason | None:
+    text = said.text
+    if said.fleeting:
+        return None
     if cues.TASTE["zh"].first_in(text) and not _HAN_PLEASED.search(text):
         return CaptureReason.PREFERENCE, None
-    if (
-        not is_mood
-        and cues.LIFE["zh"].first_in(text)
-        and (is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text))
-    ):
+    if _HAN_MOOD.search(text):
+        return None
+    is_stated = said.is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text)
+    if is_stated and cues.LIFE["zh"].first_in(text):
         return CaptureReason.PERSONAL_FACT, None
-    if not is_mood and (cue := cues.HABIT["zh"].search(text)):
-        return CaptureReason.PERSONAL_FACT, cue
-    return _NO_MATCH
+    cue = cues.HABIT["zh"].search(text)
+    return (CaptureReason.PERSONAL_FACT, cue) if cue else None
 
 
 _HAN_WEAK_CHANGES = frozenset(
@@ -516,7 +580,7 @@ _HAN_STATING = re.compile(r"[叫在是有姓]|用的")
 _HAN_DUTIES = ("得", "欠", "记得", "别忘", "答应", "还得", "我得", "我欠", "我答应", "要", "我要", "该", "提醒")
 
 
-def _less_sure_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _less_sure_reason(text: str) -> _Reason:
     if cue := cues.OPINION.search(text):
         return CaptureReason.OPINION, cue
     experience, personal = cues.EXPERIENCE.search(text), cues.PERSONAL.search(text)
@@ -527,7 +591,7 @@ def _less_sure_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | 
     return _plain_reason(text)
 
 
-def _plain_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _plain_reason(text: str) -> _Reason:
     """Return the verdict on a statement of fact that does not mention its speaker."""
     if cue := _rule(text):
         return CaptureReason.RULE, cue

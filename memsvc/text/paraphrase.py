@@ -89,7 +89,7 @@ class NormalizedSentence:
         words: Those that say something, in order.
         stated: What the rules of `memsvc.text.facts` understand of it.
         rest: The words beyond what is stated, in order.
-        core: What is said in the active voice, with times at the end; empty when that cannot be told.
+        core: What is said in the active voice, with times at the end; empty when that is unknown.
     """
 
     words: tuple[str, ...]
@@ -355,53 +355,60 @@ def _contracted(sentence: str) -> str:
 
 
 def _active(words: list[str], *, is_user: bool) -> tuple[str, ...]:
-    past = False
     found: list[str] = []
     agent_at: int | None = None
     is_passive = False
     for place, word in enumerate(words):
-        before = words[place - 1] if place else ""
-        if word in _PAST_BE or word == "had":
-            past = True
-        if (word in PARTICIPLES or _PARTICIPLE.match(word)) and (
-            before in _BE or (before in {"not", "never"} and place > 1 and words[place - 2] in _BE)
-        ):
+        if _is_participle(words, place):
             is_passive = True
-            found.append(_verb(word))
-        elif word in PAST_FORMS or _PARTICIPLE.match(word):
-            past = True
             found.append(_verb(word))
         elif word == "by" and is_passive:
             agent_at = len(found)
-        elif word in _POSSESSIVE:
-            found.append(_POSSESSIVE[word])
-        elif (
-            word.endswith("'s")
-            or before == "of"
-            or (before in {"the", "a", "an", "my"} and words[place - 2 : place - 1] == ["of"])
-        ):
-            name = word.removesuffix("'s")
-            found.append(f"{USER if name in SELF and is_user else SAME.get(name, name)}'s")
-        elif word != "of" and word not in _BE:
-            plain = _plain(word, is_user=is_user)
-            if plain:
-                found.append(plain)
-    if is_passive and agent_at is None:
-        found.append("(by)")
-    if agent_at is not None:
-        end = next(
-            (
-                at
-                for at in range(agent_at, len(found))
-                if _CORE_TIMES.search(found[at]) or found[at] in _TIME_PREPOSITIONS
-            ),
-            len(found),
-        )
-        verb = next((at for at, word in enumerate(found[:agent_at]) if word.endswith("!")), None)
-        if verb is None:
-            return ()
-        found = [*found[agent_at:end], *found[verb:agent_at], *found[:verb], *found[end:]]
-    return _ordered(found, past=past)
+        elif said := _core_word(words, place, is_user=is_user):
+            found.append(said)
+    past = any(
+        word in _PAST_BE
+        or word == "had"
+        or ((word in PAST_FORMS or _PARTICIPLE.match(word)) and not _is_participle(words, place))
+        for place, word in enumerate(words)
+    )
+    if is_passive:
+        found = [*found, "(by)"] if agent_at is None else _with_agent_first(found, agent_at)
+    return _ordered(found, past=past) if found else ()
+
+
+def _is_participle(words: Sequence[str], place: int) -> bool:
+    """Return whether the word at *place* is the participle of a passive."""
+    if words[place] not in PARTICIPLES and not _PARTICIPLE.match(words[place]):
+        return False
+    before = words[max(0, place - 2) : place]
+    return bool(before) and (before[-1] in _BE or (before[-1] in {"not", "never"} and before[0] in _BE))
+
+
+def _core_word(words: Sequence[str], place: int, *, is_user: bool) -> str:
+    """Return the word at *place* in its base form, a possessor with "'s"; empty for one that says nothing."""
+    word, before = words[place], words[place - 1] if place else ""
+    if word in PAST_FORMS or _PARTICIPLE.match(word):
+        return _verb(word)
+    if word in _POSSESSIVE:
+        return _POSSESSIVE[word]
+    is_after_of = before == "of" or (before in {"the", "a", "an", "my"} and words[place - 2 : place - 1] == ["of"])
+    if word.endswith("'s") or is_after_of:
+        name = word.removesuffix("'s")
+        return f"{USER if name in SELF and is_user else SAME.get(name, name)}'s"
+    return "" if word == "of" or word in _BE else _plain(word, is_user=is_user)
+
+
+def _with_agent_first(found: list[str], agent_at: int) -> list[str]:
+    """Return the words of a passive in the order of the active: agent, verb, object, the rest."""
+    last = len(found)
+    end = next(
+        (at for at in range(agent_at, last) if _CORE_TIMES.search(found[at]) or found[at] in _TIME_PREPOSITIONS), last
+    )
+    verb = next((at for at, word in enumerate(found[:agent_at]) if word.endswith("!")), None)
+    if verb is None:
+        return []
+    return [*found[agent_at:end], *found[verb:agent_at], *found[:verb], *found[end:]]
 
 
 def _ordered(found: list[str], *, past: bool) -> tuple[str, ...]:
@@ -424,24 +431,14 @@ def _ordered(found: list[str], *, past: bool) -> tuple[str, ...]:
 def _plain(word: str, *, is_user: bool) -> str:
     if word in _CORE_DROPPED:
         return ""
-    if word in SELF:
-        return USER if is_user or word not in {"user", "用户"} else word
-    if word in OURS:
-        return "we"
-    if word in _NUMBERS:
-        return str(_NUMBERS[word])
-    if word[0].isdigit() or word[0] == "@":
-        return word.replace(",", "")
-    base = BASES.get(word)
-    if base is not None:
+    if word in SELF or word in OURS or word in _NUMBERS or word[0].isdigit():
+        return _normal(word, is_user=is_user)
+    base = BASES.get(word) or (word if word in _VERB_BASES else "")
+    if not base and _GERUND.match(word):
+        base = _base_of_gerund(word)
+    if base:
         return f"{SAME.get(base, base)}!"
-    if word in _VERB_BASES:
-        return f"{SAME.get(word, word)}!"
-    if _GERUND.match(word) and (base := _base_of_gerund(word)):
-        return f"{SAME.get(base, base)}!"
-    if word.endswith("s") and word[:-1] in SAME:
-        return f"{SAME[word[:-1]]}s"
-    return SAME.get(word, word)
+    return f"{SAME[word[:-1]]}s" if word.endswith("s") and word[:-1] in SAME else SAME.get(word, word)
 
 
 _VERB_BASES = frozenset(BASES.values())

@@ -242,15 +242,19 @@ ENGLISH_TURNS = _turns(
     (r"\b(?:can not|must not|may not|cannot|is not allowed to|am not allowed to) drink\b", "can not drink"),
     (r"\b(?:scared|afraid|frightened) of\b", "afraid of"),
     (
-        r"\b(?:likes?|wants?|prefers?) to be (?:called|addressed as|known as)\b|\b(?:call"
-        r"|address) me(?: as)?\b|\bnickname is\b",
+        (
+            r"\b(?:likes?|wants?|prefers?) to be (?:called|addressed as|known as)\b|\b(?:call"
+            r"|address) me(?: as)?\b|\bnickname is\b"
+        ),
         "called",
     ),
     (r"\b(?:our|the) (\w+) is (\w+)$|\bwe use (\w+) as (?:our|the) (\w+)$", r"our \1\4 \2\3"),
     (r"\b(?:married to|wed to)\b", "married"),
     (
-        r"\bis based in\b|\bam based in\b|\bresides? in\b|\bis living in\b"
-        r"|\bam living in\b|\bmakes? (?:his|her|my|their) home in\b",
+        (
+            r"\bis based in\b|\bam based in\b|\bresides? in\b|\bis living in\b"
+            r"|\bam living in\b|\bmakes? (?:his|her|my|their) home in\b"
+        ),
         "lives in",
     ),
     (r"\b(?:a|an) (\w+) speaker\b", r"speaks \1"),

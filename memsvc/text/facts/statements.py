@@ -1,9 +1,10 @@
-"""Facts for changes said in other words, in English and Chinese alike.
+"""Facts that a text states, in the words of each language and in other words.
 
-The topics are concepts of `concepts.txt` and do not depend on the language. They begin with `LOOSE` and hold only where
-the newer statement says itself that something changed: "switched to", "no longer", "改成". A topic is a thing and a
-number or date of it, a thing that is so or no longer so, a class of tools of which one is in use, a family of opposites,
-a name, a role, a home or a job.
+`facts_in` joins the readings of `english` and `chinese`, whose topics are words of their language, with those of this
+module for changes said in other words. The topics of the latter are concepts of `concepts.txt` and do not depend on the
+language. They begin with `LOOSE` and hold only where the newer statement says itself that something changed, as
+"switched to", "no longer" and 改成 do. Such a topic is a thing and a number or date of it, a thing that is so or no
+longer so, a class of tools of which one is in use, a family of opposites, a name, a role, a home or a job.
 """
 
 from __future__ import annotations
@@ -11,17 +12,52 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 
 from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Fact, Rule, ValuePart
 from memsvc.text.analysis import STOP_WORDS, is_han, segmenter
+from memsvc.text.facts.chinese import chinese_facts
+from memsvc.text.facts.english import english_facts
 from memsvc.text.facts.english_lexicon import COUNTRIES, phrases
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import MONTHS, NUMBERS, WEEKDAYS, is_han_name, parse_value
+from memsvc.text.sentences import sentences
 
+MAX_CHARS = 400
+"""A longer text says too much to be put aside for one of its sentences; it states nothing."""
+MAX_STATEMENTS, MAX_LOOSE = 8, 16
 USER = "user"
+
+_TURN = re.compile(r"(?:^|\s)[^\W\d_]{1,16}\s?[:：]\s?(?=\w)")
+"""How a turn of a conversation begins: what several people say is not stated by one."""
+_USERS = frozenset({"", "user", "human", "用户", "我"})
+_MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助手"})
+
+
+@lru_cache(maxsize=2048)
+def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
+    """Return what *text* states, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
+
+    "I" is the *speaker*, or the user when there is none; a sentence without a subject is about the user, unless the
+    text *is_titled*: then it may be about what the title names.
+    """
+    if len(text) > MAX_CHARS or len(_TURN.findall(text)) > 1:
+        return ()
+    name = speaker.strip().lower()
+    me = USER if name in _USERS else None if name in _MACHINES else name
+    silent = None if is_titled else me
+    state = chinese_facts if is_han(text) else english_facts
+    said = sentences(text)
+    found = {statement.topic: statement for statement in state(said, me=me, silent=silent)}
+    loose = {statement.topic: statement for statement in change_facts(said, me=me)}
+    return (*tuple(found.values())[-MAX_STATEMENTS:], *tuple(loose.values())[-MAX_LOOSE:])
+
+
+# Changes said in other words.
+
+
 MOST_THINGS = 5
 _ENGLISH_WORD = re.compile(r"[^\W_]+(?:['.&+#/-][^\W_]+)*[+#]*|'s\b")
 _CLAUSE = re.compile(r"[,;:.!?…—]+(?:\s|$)|[，。；！？：…\n]+|,(?=[\u3400-\u9fff])|\s(?:and|but|so|because|since)\s")
@@ -137,8 +173,8 @@ _GENERIC = _set(
 )
 _VERBISH = re.compile(r".{3,}(?:ly|ing)$")
 _RELATED = _set(
-    """friend, best friend, best mate, mate, mates, bestie, close, closest, partner, business partner, business partners,
-    dating, together, boyfriend, girlfriend, fiance, couple, colleague"""
+    """friend, best friend, best mate, mate, mates, bestie, close, closest, partner, business partner,
+    business partners, dating, together, boyfriend, girlfriend, fiance, couple, colleague"""
 )
 _HAN_RELATED = re.compile(
     r"哥们|闺蜜|发小|好友|朋友|钓友|合伙|铁哥们|超铁|最铁|铁磁|在一起|男友|女友|男朋友|女朋友|交情|同伴|搭档"
@@ -232,7 +268,9 @@ _AMBIGUOUS = _set(
 )
 _ALIASES = {
     "postgres": "postgresql", "mongo": "mongodb", "vscode": "vs code", "golang": "go", "feishu": "飞书", "lark": "飞书",
-    "mac": "macos", "飞书项目": "飞书", "dingtalk": "钉钉", "wecom": "企业微信", "aliyun": "阿里云", "mariadb": "mysql", "k3s": "kubernetes",
+    "mac": "macos",
+    "飞书项目": "飞书", "dingtalk": "钉钉", "wecom": "企业微信", "aliyun": "阿里云", "mariadb": "mysql",
+    "k3s": "kubernetes",
 }  # fmt: skip
 
 
@@ -377,29 +415,46 @@ def _read_english(clause: _Clause) -> None:
                 clause.is_ended = True
             if phrase in _CHANGING:
                 clause.is_changing = True
-    latest, last = "", -1
     place = 0
+    heads = _CompoundNouns(clause)
     while place < len(words):
-        for end in range(min(len(words), place + concepts.most), place, -1):
-            phrase = " ".join(words[place:end])
-            meanings = concepts.meanings.get(phrase) or (
-                concepts.meanings.get(_stem(phrase)) if end == place + 1 else None
-            )
-            if meanings and not (phrase in _AMBIGUOUS and said[place].islower()):
-                if last == place and clause.things:
-                    clause.modifiers.add(latest)
-                _add(clause, meanings, before=words[max(0, place - 4) : place])
-                latest, last = _thing_in(meanings), end
-                place = end
-                break
+        end, meanings = _longest(concepts, words, place)
+        if meanings and not (" ".join(words[place:end]) in _AMBIGUOUS and said[place].islower()):
+            heads.follow(place, end, _thing_in(meanings))
+            _add(clause, meanings, before=words[max(0, place - 4) : place])
         else:
+            end = place + 1
             known = len(clause.things)
             _add_english_word(clause, said[place], is_first=place == 0)
             if len(clause.things) > known:
-                if last == place and latest not in clause.names:
-                    clause.modifiers.add(latest)
-                latest, last = clause.things[-1], place + 1
-            place += 1
+                heads.follow(place, end, clause.things[-1])
+        place = end
+
+
+def _longest(concepts: _Concepts, words: Sequence[str], place: int) -> tuple[int, list[tuple[str, str, str]]]:
+    """Return the end and the meanings of the longest known phrase that begins at *place*."""
+    for end in range(min(len(words), place + concepts.most), place, -1):
+        phrase = " ".join(words[place:end])
+        meanings = concepts.meanings.get(phrase)
+        if meanings is None and end == place + 1:
+            meanings = concepts.meanings.get(_stem(phrase))
+        if meanings:
+            return end, meanings
+    return place + 1, []
+
+
+@dataclass(slots=True)
+class _CompoundNouns:
+    """The last noun before the one that is read: right before it, it is no head, as "gym" in "gym shoes"."""
+
+    clause: _Clause
+    thing: str = ""
+    end: int = -1
+
+    def follow(self, place: int, end: int, thing: str) -> None:
+        if self.end == place and self.thing and self.thing not in self.clause.names:
+            self.clause.modifiers.add(self.thing)
+        self.thing, self.end = thing, end
 
 
 def _thing_in(meanings: Iterable[tuple[str, str, str]]) -> str:
@@ -588,7 +643,10 @@ def _numbers(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed:
         if is_changed and not attributes and _RISING.search(clause.text):
             yield from (_fact(f"number of {one}", *who, *parts, changed=True) for one in ("salary", "rent", "price"))
     values = [
-        match["number"] for clause in clauses for match in _NUMBER.finditer(clause.text) if len(match["number"]) > 2
+        match["number"]
+        for clause in clauses
+        for match in _NUMBER.finditer(clause.text)
+        if len(match["number"]) >= _IDENTIFYING_DIGITS
     ]
     if is_changed and len(values) > 1:
         yield _fact(f"number of {values[0]}", ValuePart("n", values[-1]), changed=True)
@@ -596,6 +654,7 @@ def _numbers(clauses: Sequence[_Clause], who: tuple[ValuePart, ...], *, changed:
         yield _fact(f"number of {values[0]}", ValuePart("n", values[0]))
 
 
+_IDENTIFYING_DIGITS = 3
 _ATTRIBUTES = frozenset(
     listed("""
     salary budget price port version threshold size speed number rent""")
@@ -622,8 +681,11 @@ def _number_parts(text: str) -> list[ValuePart]:
         found["day"] = said if said.isdigit() else str(_han_value(said))
     if "time" not in found and (hour := _BARE_HOUR.search(text)):
         found["time"] = f"{int(hour['hour']):02}:00"
-    if found:
-        return [ValuePart(sort, value) for sort, value in found.items()]
+    return [ValuePart(sort, value) for sort, value in (found or _plain_numbers(text)).items()]
+
+
+def _plain_numbers(text: str) -> dict[str, str]:
+    """Return the numbers that are neither dates nor times, by their units."""
     values: dict[str, str] = {}
     for match in _NUMBER.finditer(text):
         digits = match["number"].replace(",", "")
@@ -637,7 +699,7 @@ def _number_parts(text: str) -> list[ValuePart]:
         if len(match[0]) == 2 and all(one in _HAN_DIGITS for one in match[0]):  # noqa: PLR2004 - 三四 is about three
             continue
         values.setdefault("n", str(_han_value(match[0])))
-    return [ValuePart(sort, value) for sort, value in values.items()]
+    return values
 
 
 def _unit(unit: str | None) -> str:
@@ -683,7 +745,7 @@ def _states(clauses: Sequence[_Clause], whole: str, owners: Sequence[str], *, ad
 
 
 def _is_no_person(name: str, text: str) -> bool:
-    """Return whether a name is that of a thing, as far as its place tells: no subject, no owner, nobody's friend."""
+    """Return whether a name is that of a thing: neither a subject, nor an owner, nor a friend."""
     at = text.find(name)
     before, after = text[:at].rstrip(), text[at + len(name) :]
     if _CALLED_OFF.match(after):
