@@ -248,7 +248,9 @@ def _reason(text: str) -> _Reason:
         if cue := listed_cue.search(text):
             return reason, cue
     found = _less_sure_reason(text)
-    if everyday is not None and found[0] in _LESS_SURE.get(everyday, _UNSURE):
+    is_of_life = everyday is CaptureReason.PERSONAL_FACT and found[0] is CaptureReason.EXPERIENCE
+    is_surer = everyday is not None and found[0] in _LESS_SURE.get(everyday, _UNSURE)
+    if is_surer or (is_of_life and not (cues.TECHNOLOGY.search(text) or cues.PROJECT.search(text))):
         return everyday, everyday_cue
     return found
 
@@ -262,6 +264,8 @@ _UNSURE = frozenset({None, CaptureReason.FACT, CaptureReason.OPINION})
 _LESS_SURE = {
     CaptureReason.PREFERENCE: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT},
     CaptureReason.TASK: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT, CaptureReason.PROJECT_FACT},
+    CaptureReason.DECISION: _UNSURE
+    | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT, CaptureReason.PROJECT_FACT},
 }
 """Reasons that an everyday reason takes the place of."""
 
@@ -299,7 +303,7 @@ _HAN_SAID_BY_ANOTHER = re.compile(r"^(?:他|她|它|你|您|这|那|有|人|为)
 _ALMOST = frozenset({"nearly", "almost"})
 _DECIDED = re.compile(
     r"\b(?:decided|settled (?:on|it)|agreed|chose|chosen|opted|gone? with|went with"
-    r"|picked)\b|决定|定了|定成|商量好|拍板|敲定|选定"
+    r"|picked)\b|决定|就定|定了|定成|商量好|拍板|敲定|选定"
 )
 
 

@@ -51,8 +51,15 @@ def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[
     state = chinese_facts if is_han(text) else english_facts
     said = sentences(text)
     found = {statement.topic: statement for statement in state(said, me=me, silent=silent)}
+    if _ADDING.search(text):
+        found = {topic: fact for topic, fact in found.items() if not _is_exclusive(fact)}
     loose = {statement.topic: statement for statement in change_facts(said, me=me)}
     return (*tuple(found.values())[-MAX_STATEMENTS:], *tuple(loose.values())[-MAX_LOOSE:])
+
+
+def _is_exclusive(fact: Fact) -> bool:
+    """Return whether a choice or a job excludes others, which one that is stated as a further one does not."""
+    return fact.rule is Rule.OCCUPATION or any(part.sort == POLE for part in fact.parts)
 
 
 # Changes said in other words.
