@@ -12,6 +12,11 @@ WEEKDAY, WEEKLY = "weekday", "weekly"
 """The sorts of parts that name a day of the week, and say that every week is meant."""
 SCHEDULE = "schedule"
 """The sort of a part that names the day of an event, or that the event was called off."""
+LOOSE = "~"
+"""The beginning of topics of which a newer statement contradicts an older one only if it tells a change."""
+CHANGED, ABOUT, WHO, STATE = "changed", "about", "who", "state"
+"""The sorts of parts of such statements: it says so; the things it is about, "|" between them; likewise the
+persons; it is or is not so."""
 POLE = "pole"
 """The sort of a part that names one of several opposites: their number, and the word after a colon, as in "0:brief"."""
 
@@ -148,6 +153,8 @@ def contradicts(older: Fact, newer: Fact) -> bool:
     """
     if older.topic != newer.topic or not (older.positive or newer.positive):
         return False
+    if older.topic.startswith(LOOSE):
+        return _outdates(older, newer)
     left = {part.sort: _comparable(part) for part in older.parts}
     right = {part.sort: _comparable(part) for part in newer.parts}
     if (WEEKLY in left or WEEKLY in right) and not (WEEKDAY in left and WEEKDAY in right):
@@ -156,6 +163,20 @@ def contradicts(older: Fact, newer: Fact) -> bool:
     if older.positive != newer.positive:
         return bool(shared) and all(left[sort] == right[sort] for sort in shared)
     return any(not _agree(left[sort], right[sort]) for sort in shared)
+
+
+def _outdates(older: Fact, newer: Fact) -> bool:
+    """Return whether a statement of change makes an older one of the same loose topic outdated."""
+    left = {part.sort: set(_comparable(part).split("|")) for part in older.parts}
+    right = {part.sort: set(_comparable(part).split("|")) for part in newer.parts}
+    if CHANGED not in right and (ABOUT not in right or left.get(ABOUT) != right[ABOUT]):
+        return False
+    if any(sort in left and sort in right and left[sort].isdisjoint(right[sort]) for sort in (ABOUT, WHO)):
+        return False
+    shared = (left.keys() & right.keys()) - {ABOUT, WHO, CHANGED}
+    if older.positive != newer.positive:
+        return bool(shared) and all(not left[sort].isdisjoint(right[sort]) for sort in shared)
+    return any(left[sort].isdisjoint(right[sort]) for sort in shared)
 
 
 def _comparable(part: ValuePart) -> str:

@@ -6,6 +6,7 @@ The words themselves are in `capture_cues.txt` next to this file. They are read 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -32,6 +33,70 @@ class Cue:
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first place where *text* has the cue."""
         return self.pattern.search(text)
+
+
+_CONTRACTIONS = tuple(
+    (re.compile(pattern), written)
+    for pattern, written in (
+        (r"\bcan'?t\b|\bcannot\b", "can not"),
+        (r"\bwon't\b", "will not"),
+        (r"\bdont\b", "do not"),
+        (r"n't\b", " not"),
+        (r"\bi'?m\b", "i am"),
+        (r"\b(we|you|they)'re\b", r"\1 are"),
+        (r"'ve\b", " have"),
+        (r"'d\b", " would"),
+        (r"'ll\b", " will"),
+        (r"\bgonna\b", "going to"),
+        (r"\b(?:gotta|got to)\b", "have to"),
+        (r"\bwanna\b", "want to"),
+        (r"(?<=\w)'s\b", " 's"),
+    )
+)
+_WORD = re.compile(r"'s\b|[a-z0-9](?:[a-z0-9'&+#/.:-]*[a-z0-9+#])?")
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of an English text in lower case, with contractions written out."""
+    plain = text.lower().replace("’", "'")
+    if "'" in plain or "ont" in plain or "nn" in plain or "ant" in plain or "im" in plain or "tta" in plain:
+        for pattern, written in _CONTRACTIONS:
+            plain = pattern.sub(written, plain)
+    return _WORD.findall(plain)
+
+
+class PhraseList:
+    """Phrases by the name of their section: of words in English, of characters in Chinese. Read at first use."""
+
+    def __init__(self, name: str) -> None:
+        """Use the section *name* of the file."""
+        self._name = name
+
+    def first_in(self, words: Sequence[str]) -> str:
+        """Return the first phrase in *words*, or in the characters of a Chinese text; empty when there is none."""
+        phrases, most = _phrases(self._name)
+        join = "" if isinstance(words, str) else " "
+        for start in range(len(words)):
+            for end in range(start + 1, min(start + most, len(words)) + 1):
+                said = words[start] if end == start + 1 else join.join(words[start:end])
+                if said in phrases:
+                    return said
+        return ""
+
+    def begins(self, words: Sequence[str]) -> bool:
+        """Return whether *words* begin with a phrase."""
+        phrases, most = _phrases(self._name)
+        return any(" ".join(words[:end]) in phrases for end in range(1, most + 1))
+
+
+@cache
+def _phrases(name: str) -> tuple[frozenset[str], int]:
+    """Return the phrases of a section, and the length of the longest one in words or Chinese characters."""
+    said = [phrase.strip() for line in _sections()[name] for phrase in line.split(",") if phrase.strip()]
+    if name.startswith("ZH"):
+        return frozenset(said), max(map(len, said))
+    split = [plain_words(phrase) for phrase in said]
+    return frozenset(" ".join(words) for words in split), max(map(len, split))
 
 
 @cache
@@ -103,3 +168,38 @@ ECHO = Cue("ECHO")
 """An agent that speaks of its user."""
 DONE_BY_AGENT = Cue("DONE_BY_AGENT")
 """Work that an agent reports as done."""
+
+HABIT = {"en": Cue("HABIT"), "zh": Cue("ZH_HABIT")}
+"""What one does, has or is for a long time; the English ones for words of `plain_words`."""
+WRITING = Cue("WRITING")
+"""A request for a text or a game, whatever the text is about."""
+CANNOT = Cue("CANNOT")
+"""What must not be eaten, drunk, taken or done; for words of `plain_words`."""
+BID = {"en": Cue("BID"), "zh": Cue("ZH_BID")}
+"""Standing instructions in everyday words, and their revocation; the English ones for words of `plain_words`."""
+UNREAL = {"en": PhraseList("EN_UNREAL"), "zh": PhraseList("ZH_UNREAL")}
+"""Wishes and suppositions."""
+REPORTED = {"en": PhraseList("EN_REPORTED"), "zh": PhraseList("ZH_REPORTED")}
+"""What others say, or are said to do."""
+FICTION = PhraseList("EN_FICTION")
+"""Stories and their people; in Chinese they are among `REPORTED`."""
+WORKED_ON = PhraseList("ZH_COMMAND")
+"""Chinese requests for a text or for words about words."""
+FLEETING = {"en": PhraseList("EN_PASSING"), "zh": PhraseList("ZH_PASSING")}
+"""Moods and events of the day."""
+HEALTH = {"en": PhraseList("EN_HEALTH"), "zh": PhraseList("ZH_HEALTH")}
+"""What a person must not eat, drink, take or do, and why."""
+TASTE = {"en": PhraseList("EN_LIKING"), "zh": PhraseList("ZH_LIKING")}
+"""Likes, dislikes and habits in the words of everyday speech."""
+CHANGE = {"en": PhraseList("EN_CHANGE"), "zh": PhraseList("ZH_CHANGE")}
+"""Changes of circumstance: home, work, relations, possessions, plans, tools, names."""
+LIFE = {"en": PhraseList("EN_LIFE"), "zh": PhraseList("ZH_LIFE")}
+"""Circumstances of a life or of a project."""
+DUTY = {"en": PhraseList("EN_DUTY"), "zh": PhraseList("ZH_DUTY")}
+"""Words of what has to be done."""
+EVENTS = PhraseList("EN_EVENTS")
+"""Appointments and other things that have a date."""
+ERRANDS = PhraseList("EN_ERRANDS")
+"""Verbs that errands begin with."""
+DAYS = PhraseList("ZH_TIME")
+"""Chinese words of a day to come."""

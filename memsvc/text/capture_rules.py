@@ -9,13 +9,17 @@ the project's files belong to the project; so does what cannot be decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from memsvc.domain.capture import CaptureReason, CaptureVerdict
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.text import capture_cues as cues
+from memsvc.text.analysis import is_han
+from memsvc.text.facts.english_lexicon import phrases
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
 
 LEAST_CHARS = 2
@@ -38,6 +42,12 @@ _WIDE = {code + 0xFEE0: code for code in range(ord("0"), ord("z") + 1) if chr(co
 _POLITE_END = re.compile(r"(?:,? please)?(?:吗|吧|呢|好吗|可以吗)?\s*[?？]+\s*$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
+_ME = re.compile(r"\bme\b(?! (?:an?|the|some|five|\d))", re.IGNORECASE)
+_MOOD_OF_TODAY = re.compile(
+    r"\b(?:an? (?:bit|little)|so|really|pretty|super|kind ?of|kinda|feeling"
+    r"|too)\b.*\b(?:today|tonight|right now|this (?:morning|afternoon|evening))\W*$",
+    re.IGNORECASE,
+)
 _SINGULAR = re.compile(r"\b(?:me|my|i)\b|我", re.IGNORECASE)
 _BIDDING = re.compile(
     r"(?:please\s+|always|never|from now on|don'?t|do not|when|every|whenever|before|after|use|write|keep|add|run|make"
@@ -46,6 +56,9 @@ _BIDDING = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+
+
+_Reason = tuple[CaptureReason | None, re.Match[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +159,7 @@ def title_of(text: str) -> str:
 
 def _of_agent(text: str) -> CaptureVerdict:
     """Judge what an agent says: its deeds and decisions count, what it says about the user is an echo."""
+    text = without_quotations(text)
     is_asking = cues.QUESTION.search(text) is not None
     if not is_asking and not cues.ECHO.search(text):
         if cue := cues.DECISION.search(text):
@@ -166,7 +180,11 @@ def _judge_ignored(text: str) -> CaptureVerdict | None:
     if _is_small_talk(text):
         return CaptureVerdict.ignore(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
     stated = cues.TAG_QUESTION.pattern.sub("", text) or text
-    if cue := cues.QUESTION.search(stated):
+    if verdict := _of_another_world(stated):
+        return verdict
+    if (cue := cues.QUESTION.search(stated)) and not (
+        _is_chinese(stated) and not stated.rstrip().endswith(("?", "？", "吗")) and cues.BID["zh"].search(stated)
+    ):
         return None if _states_before_asking(stated) else _nothing_stated(CaptureReason.QUESTION, cue)
     return _of_the_moment(stated)
 
@@ -181,9 +199,16 @@ def _of_the_moment(text: str) -> CaptureVerdict | None:
     """Return the verdict on a request for something now or on a passing state; None for what is meant to last."""
     if cues.ASKED.search(text) or cues.MANNER.search(text) or cues.LASTING.search(text):
         return None
+    everyday, _ = _everyday_reason(text)
+    if (cue := _MOOD_OF_TODAY.search(text)) and everyday is None:
+        return _nothing_stated(CaptureReason.PASSING, cue)
+    if everyday in {CaptureReason.RULE, CaptureReason.TASK} or (
+        everyday and (_FIRST_PERSON.search(text) or _ME.search(text))
+    ):
+        return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
         return _nothing_stated(CaptureReason.COMMAND, cue)
-    if (cue := cues.PASSING.search(text)) and not _is_personal(text):
+    if everyday is None and (cue := cues.PASSING.search(text)) and not _is_personal(text):
         return _nothing_stated(CaptureReason.PASSING, cue)
     return None
 
@@ -210,22 +235,356 @@ def _judge_remembered(text: str) -> CaptureVerdict | None:
     return _verdict(reason, text, cue, least=4 if asked else 1)
 
 
-def _reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _reason(text: str) -> _Reason:
     """Return the first reason that fits, the surest first, and the words that it was found by."""
     if cue := cues.MANNER.search(text):
         return CaptureReason.RULE, cue
+    everyday, everyday_cue = _everyday_reason(text)
+    if everyday is CaptureReason.RULE or (everyday_cue is not None and everyday is CaptureReason.PERSONAL_FACT):
+        return everyday, everyday_cue
     if cues.HYPOTHESIS.search(text):
         return None, None
-    if cue := cues.TASK.search(text):
-        return CaptureReason.TASK, cue
-    if cue := cues.DECISION.search(text):
-        return CaptureReason.DECISION, cue
-    if cue := cues.PREFERENCE.search(text):
-        return CaptureReason.PREFERENCE, cue
-    return _less_sure_reason(text)
+    for reason, listed_cue in _SURE_CUES:
+        if cue := listed_cue.search(text):
+            return reason, cue
+    found = _less_sure_reason(text)
+    is_of_life = everyday is CaptureReason.PERSONAL_FACT and found[0] is CaptureReason.EXPERIENCE
+    is_surer = everyday is not None and found[0] in _LESS_SURE.get(everyday, _UNSURE)
+    if is_surer or (is_of_life and not (cues.TECHNOLOGY.search(text) or cues.PROJECT.search(text))):
+        return everyday, everyday_cue
+    return found
 
 
-def _less_sure_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+_SURE_CUES = (
+    (CaptureReason.TASK, cues.TASK),
+    (CaptureReason.DECISION, cues.DECISION),
+    (CaptureReason.PREFERENCE, cues.PREFERENCE),
+)
+_UNSURE = frozenset({None, CaptureReason.FACT, CaptureReason.OPINION})
+_LESS_SURE = {
+    CaptureReason.PREFERENCE: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT},
+    CaptureReason.TASK: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT, CaptureReason.PROJECT_FACT},
+    CaptureReason.DECISION: _UNSURE
+    | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT, CaptureReason.PROJECT_FACT},
+}
+"""Reasons that an everyday reason takes the place of."""
+
+
+# Everyday speech: phrases tell the reason, a subject of one's own and a lasting word tell that it is worth keeping.
+
+
+_NO_MATCH: tuple[None, None] = (None, None)
+_DAY = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
+_DATE = re.compile(
+    rf"\b(?:{_DAY}\.? \d{{1,2}}|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_DAY}|(?:in|by|until|till|end of) {_DAY}"
+    r"|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)day?s?|\d{4}-\d\d-\d\d|the \d{1,2}(?:st|nd|rd|th)"
+    r"|tomorrow|next (?:week|month|year)|in (?:an?|two|three|four|five|six|\d+) (?:days?|weeks?|months?)"
+    r"|end of (?:the )?(?:week|month|year)|month end|\d{1,2}/\d{1,2})\b",
+    re.IGNORECASE,
+)
+_HAN_DATE = re.compile(r"[0-9一二三四五六七八九十]{1,3}[月号日点]|[周礼拜星期]{1,2}[一二三四五六日天]")
+_OWN = frozenset(
+    listed("""
+    i me my mine we us our ours mum mom dad mother father wife husband partner boyfriend girlfriend fiance
+    fiancee son daughter sister brother kid kids baby grandma grandpa nan gran grandad aunt uncle cousin
+    niece nephew missus hubby flatmate roommate housemate landlord boss manager team""")
+)
+_IMPERSONAL = frozenset(
+    listed("""
+    it that this these those there he she they you your the a an what why how who is are was were do does
+    did can could would should one most many all if when because""")
+)
+_HAN_NUMBER = re.compile(r"[0-9]|[一二两三四五六七八九十百千万]+(?:个|块|人|只|条|号|月|点|岁|平|千|百|万|起|张)")
+_HAN_OWN = re.compile(r"我|咱|俺|本人|自己|家里")
+_HAN_SAID_BY_ANOTHER = re.compile(r"^(?:他|她|它|你|您|这|那|有|人|为)(?!们家|家那位|个…)")
+_ALMOST = frozenset({"nearly", "almost"})
+_DECIDED = re.compile(
+    r"\b(?:decided|settled (?:on|it)|agreed|chose|chosen|opted|gone? with|went with"
+    r"|picked)\b|决定|就定|定了|定成|商量好|拍板|敲定|选定"
+)
+
+
+def _of_another_world(text: str) -> CaptureVerdict | None:
+    """Return the verdict on wishes, suppositions, stories, texts to be written and what strangers say; else None."""
+    if cues.ASKED.search(text):
+        return None
+    if cue := cues.WRITING.search(text):
+        return _nothing_stated(CaptureReason.COMMAND, cue)
+    if _is_chinese(text):
+        return _of_another_chinese_world(text)
+    words = cues.plain_words(text)
+    said = cues.UNREAL["en"].first_in(words)
+    is_own = not _OWN.isdisjoint(words)
+    if not said and not is_own:
+        said = cues.FICTION.first_in(words) or cues.REPORTED["en"].first_in(words)
+        said = said if " " in said or said in _HEARSAY else ""
+    if not said:
+        lead = next((place for place, word in enumerate(words) if word not in _LEADS), 0)
+        is_reported = cues.REPORTED["en"].begins(words[lead:]) and not (is_own and words[lead] in _HEARSAY)
+        said = " ".join(words[lead:][:2]) if is_reported else ""
+        said = said or (" ".join(words[lead:][:2]) if cues.FICTION.begins(words[lead:]) else "")
+    if words[:2] == ["never", "mind"]:
+        return CaptureVerdict.ignore(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
+    return _as_said_by_others(text, said) if said else None
+
+
+def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
+    return (
+        _QUOTED
+        if without_quotations(text) != text
+        else CaptureVerdict.ignore(CaptureReason.NOTHING, f"It says {said!r}.")
+    )
+
+
+_HEARSAY = frozenset(
+    listed("""
+    apparently allegedly reportedly narrator protagonist lyrics fictional""")
+)
+_LEADS = frozenset(
+    listed("""
+    so and but well lol haha tbh honestly ok okay oh hey fun fact hm actually""")
+)
+
+
+def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
+    said = cues.UNREAL["zh"].first_in(text)
+    if not said:
+        said = cues.REPORTED["zh"].first_in(text)
+        if said in _PEOPLE_AROUND and "我" in text and "说" not in text:
+            said = ""
+    if said:
+        return _as_said_by_others(text, said)
+    said = cues.WORKED_ON.first_in(text)
+    if said and said[0] in _HAN_WRITING:
+        before = text[: text.index(said)]
+        said = said if not before or before.endswith(_HAN_BIDDING) or before.startswith(_HAN_BIDDING) else ""
+    if not said or (cues.BID["zh"].search(text) and not _QUOTES.search(text)):
+        return None
+    return CaptureVerdict.ignore(CaptureReason.COMMAND, f"It says {said!r}.")
+
+
+_PEOPLE_AROUND = frozenset(
+    listed("""
+    邻居 别人 大爷 大妈 大叔 主播 博主 电影 电视剧 作者 朋友圈 热搜 成语 典故 这句 这首 出自 楼下那 网上
+    都说 公交车上 地铁上""")
+)
+_HAN_WRITING = frozenset("写编讲唱背造起取列猜译翻续接形用")
+_HAN_BIDDING = (",", "，", "。", ";", "；", ":", "：", " ", "帮我", "给我", "替我", "请", "你", "再", "来", "就", "把")
+_QUOTES = re.compile(r"[:：\"“「]")
+
+
+def _is_chinese(text: str) -> bool:
+    return not text.isascii() and is_han(text)
+
+
+def _everyday_reason(text: str) -> _Reason:
+    """Return the reason to remember what is said in everyday words, and the words that it was found by."""
+    return _chinese_everyday_reason(text) if _is_chinese(text) else _english_everyday_reason(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _EverydaySentence:
+    """A sentence and what the rules of everyday speech look at first.
+
+    Attributes:
+        words: Those of `capture_cues.plain_words`; empty in Chinese.
+        is_own: Whether it is about the speaker or a relative.
+        is_about_someone: Whether it may be about a definite person or thing: own, named, or without a subject.
+        fleeting: The first word of a passing mood, empty when there is none.
+        dated: A date or a day to come.
+    """
+
+    text: str
+    words: Sequence[str]
+    is_own: bool
+    is_about_someone: bool
+    fleeting: str
+    dated: re.Match[str] | None
+    duty: str
+
+
+@lru_cache(maxsize=64)
+def _english_everyday_reason(text: str) -> _Reason:
+    words = cues.plain_words(text)
+    plain = " ".join(words)
+    if cue := cues.BID["en"].search(plain):
+        return CaptureReason.RULE, cue
+    is_own = not _OWN.isdisjoint(words)
+    is_bare = bool(words) and (words[0] not in _IMPERSONAL or words[:2] == ["can", "not"])
+    sentence = _EverydaySentence(
+        text,
+        words,
+        is_own,
+        is_own or is_bare or _NAME.search(text) is not None,
+        cues.FLEETING["en"].first_in(words),
+        _DATE.search(text),
+        cues.DUTY["en"].first_in(words),
+    )
+    readings = (_english_ban, _english_task, _english_taste, _english_change, _english_circumstance)
+    return next((found for reading in readings if (found := reading(sentence, plain)) is not None), _NO_MATCH)
+
+
+def _english_ban(said: _EverydaySentence, plain: str) -> _Reason | None:
+    """Return the reason of what must not be eaten, taken or done, and of health."""
+    is_bidding = said.words[:1] == ["never"] or said.words[:2] == ["do", "not"]
+    if not is_bidding and (cue := cues.CANNOT.search(plain)):
+        return (CaptureReason.PERSONAL_FACT, cue) if said.is_about_someone and not said.fleeting else _NO_MATCH
+    health = cues.HEALTH["en"].first_in(said.words)
+    if health and said.is_about_someone:
+        return CaptureReason.PERSONAL_FACT, re.search(re.escape(health.split()[0]), said.text, re.IGNORECASE)
+    return None
+
+
+def _english_task(said: _EverydaySentence, _: str) -> _Reason | None:
+    event = cues.EVENTS.first_in(said.words)
+    is_due = event or (said.duty and said.is_own) or cues.ERRANDS.begins(said.words)
+    if said.dated and is_due and _ALMOST.isdisjoint(said.words):
+        if event in _FEASTS and not said.duty:
+            return CaptureReason.PERSONAL_FACT, said.dated
+        if said.is_about_someone and _PAST_WORDS.isdisjoint(said.words):
+            return CaptureReason.TASK, said.dated
+    return (CaptureReason.TASK, None) if said.duty in _PROMISES and said.is_own else None
+
+
+def _english_taste(said: _EverydaySentence, plain: str) -> _Reason | None:
+    if said.fleeting or not said.is_about_someone:
+        return None
+    is_taste = cues.TASTE["en"].first_in(said.words) or _SORT_OF_PERSON.search(plain)
+    return (CaptureReason.PREFERENCE, None) if is_taste else None
+
+
+def _english_change(said: _EverydaySentence, plain: str) -> _Reason | None:
+    change = cues.CHANGE["en"].first_in(said.words) if said.fleeting in _EVEN_SO else ""
+    if not change:
+        return _NO_MATCH if said.fleeting or "again" in said.words else None
+    if said.is_about_someone or said.dated or change in _SURE_CHANGES or _AMOUNT.search(said.text):
+        return (CaptureReason.DECISION if _DECIDED.search(plain) else CaptureReason.PERSONAL_FACT), None
+    return _NO_MATCH if said.fleeting or "again" in said.words else None
+
+
+def _english_circumstance(said: _EverydaySentence, plain: str) -> _Reason | None:
+    if said.is_about_someone and (cue := _INTRODUCED.search(said.text) or _PRICE.search(said.text)):
+        return CaptureReason.PERSONAL_FACT, cue
+    if (said.is_own or _NAME.search(said.text)) and cues.LIFE["en"].first_in(said.words):
+        return CaptureReason.PERSONAL_FACT, None
+    cue = cues.HABIT["en"].search(plain)
+    return (CaptureReason.PERSONAL_FACT, cue) if cue else None
+
+
+_AMOUNT = re.compile(r"\d[\d,.]*\b(?!%)")
+
+
+_PROMISES = frozenset(
+    phrases("""
+    promised, i owe, we owe, owe them, owe him, owe her, do not let me, remind me, nudge me, put it down""")
+)
+_SURE_CHANGES = frozenset(
+    phrases("""
+    called off, cancelled, canceled, postponed, rescheduled, renamed, no longer, brought forward,
+    pushed back, switched off""")
+)
+_NAME = re.compile(
+    r"(?<=[a-z,;:] )(?!I\b)[A-Z][a-z]+|^[A-Z][a-z]+(?:'s)? (?:is|has|was|and|got|left|moved|started|now)\b"
+)
+_PAST_WORDS = frozenset(
+    listed("""
+    was were went had did came saw used ran won lost gave took visited finished ended attended celebrated
+    happened launched released shipped learned learnt enjoyed""")
+)
+_FEASTS = frozenset({"birthday", "anniversary"})
+_EVEN_SO = frozenset(
+    [
+        "",
+        "today",
+        "tonight",
+        "this morning",
+        "this afternoon",
+        "this evening",
+        "lol",
+        "haha",
+        "hahaha",
+        "omg",
+        "ugh",
+        "phew",
+    ]
+)
+"""Fleeting words that do not make a change of circumstance a passing one."""
+_SORT_OF_PERSON = re.compile(
+    r"^(?:(?:i am|we are|still|now|just|basically|a|an|the)\s)*(?:[\w-]+ ){1,2}(?:guy"
+    r"|girl|gal|person|lover|drinker|eater|household|family)\b"
+)
+_INTRODUCED = re.compile(
+    r"\bI(?:'m| am) (?:[A-Z][a-z]+\b|(?:on|in|with) the [\w -]{2,30}(?:team|squad|crew|board|committee)\b)"
+    r"|\b(?:I|we|We)\b[^.]{0,40}\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*(?:/|s\b)"
+)
+_PRICE = re.compile(r"\d(?:k|,\d{3})?\s?(?:/|per |a |an )(?:mo|month|yr|year|hr|hour|week|wk|day)\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _chinese_everyday_reason(text: str) -> _Reason:
+    if cue := cues.BID["zh"].search(text):
+        return CaptureReason.RULE, cue
+    if health := cues.HEALTH["zh"].first_in(text):
+        return CaptureReason.PERSONAL_FACT, re.search(re.escape(health), text)
+    is_own = _HAN_OWN.search(text) is not None
+    said = _EverydaySentence(
+        text,
+        (),
+        is_own,
+        is_own or _HAN_SAID_BY_ANOTHER.search(text) is None,
+        cues.FLEETING["zh"].first_in(text),
+        _HAN_DATE.search(text) or re.search(re.escape(cues.DAYS.first_in(text) or "\0"), text),
+        cues.DUTY["zh"].first_in(text),
+    )
+    if not said.is_about_someone:
+        return _NO_MATCH
+    if said.duty and (said.dated or text.startswith(_HAN_DUTIES)):
+        return CaptureReason.TASK, said.dated
+    return _chinese_change(said) or _chinese_circumstance(said) or _NO_MATCH
+
+
+def _chinese_change(said: _EverydaySentence) -> _Reason | None:
+    change = cues.CHANGE["zh"].first_in(said.text)
+    is_lasting = not said.fleeting and not _HAN_MOOD.search(said.text) and (said.is_own or said.dated)
+    if change and (change not in _HAN_WEAK_CHANGES or is_lasting):
+        return (CaptureReason.DECISION if _DECIDED.search(said.text) else CaptureReason.PERSONAL_FACT), None
+    return None
+
+
+def _chinese_circumstance(said: _EverydaySentence) -> _Reason | None:
+    text = said.text
+    if said.fleeting:
+        return None
+    if cues.TASTE["zh"].first_in(text) and not _HAN_PLEASED.search(text):
+        return CaptureReason.PREFERENCE, None
+    if _HAN_MOOD.search(text):
+        return None
+    is_stated = said.is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text)
+    if is_stated and cues.LIFE["zh"].first_in(text):
+        return CaptureReason.PERSONAL_FACT, None
+    cue = cues.HABIT["zh"].search(text)
+    return (CaptureReason.PERSONAL_FACT, cue) if cue else None
+
+
+_HAN_WEAK_CHANGES = frozenset(
+    listed("""
+    给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了""")
+)
+_HAN_MOOD = re.compile(
+    r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$"
+    r"|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
+)
+_HAN_PLEASED = re.compile(r"喜欢(?:[。！!~]*$|你|这|那|它)|就算了[吧。！]*$(?<!的就算了)")
+_HAN_STATING = re.compile(r"[叫在是有姓]|用的")
+
+
+_HAN_DUTIES = ("得", "欠", "记得", "别忘", "答应", "还得", "我得", "我欠", "我答应", "要", "我要", "该", "提醒")
+
+
+def _less_sure_reason(text: str) -> _Reason:
     if cue := cues.OPINION.search(text):
         return CaptureReason.OPINION, cue
     experience, personal = cues.EXPERIENCE.search(text), cues.PERSONAL.search(text)
@@ -236,7 +595,7 @@ def _less_sure_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | 
     return _plain_reason(text)
 
 
-def _plain_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
+def _plain_reason(text: str) -> _Reason:
     """Return the verdict on a statement of fact that does not mention its speaker."""
     if cue := _rule(text):
         return CaptureReason.RULE, cue

@@ -14,16 +14,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from memsvc.domain.conflicts import Fact
+from memsvc.domain.conflicts import LOOSE, Fact
 from memsvc.text.analysis import HAN, query_terms, segmenter
 from memsvc.text.facts import USER, facts_in
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
 from memsvc.text.paraphrase_lexicon import (
     BASES,
+    CHINESE_TURNS,
     DEGREES,
+    ENGLISH_TURNS,
     FILLERS,
     NEGATIONS,
     OURS,
+    PARTICIPLES,
+    PAST_FORMS,
     PHRASES,
     POINTING,
     RELATIONS,
@@ -84,11 +89,13 @@ class NormalizedSentence:
         words: Those that say something, in order.
         stated: What the rules of `memsvc.text.facts` understand of it.
         rest: The words beyond what is stated, in order.
+        core: What is said in the active voice, with times at the end; empty when that is unknown.
     """
 
     words: tuple[str, ...]
     stated: frozenset[Fact] = frozenset()
     rest: tuple[str, ...] = ()
+    core: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,8 @@ def says_the_same(one: NormalizedSentence, other: NormalizedSentence) -> bool:
         return True
     if one.stated and one.stated == other.stated and one.rest == other.rest:
         return True
+    if len(one.core) > 1 and one.core == other.core:
+        return True
     return _is_turned(one.words, other.words)
 
 
@@ -195,21 +204,24 @@ def _is_turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Return whether one is the other with its beginning put to the end."""
     if len(one) != len(other) or sorted(one) != sorted(other):
         return False
+    if sum(_CLOCKS.search(word) is not None for word in one) > 1:
+        return False
     twice = one + one
     return any(twice[start : start + len(other)] == other for start in range(1, len(one)))
 
 
 def _normalized(sentence: str, speaker: str, *, is_user: bool) -> NormalizedSentence:
     words = tuple(_words(sentence, is_user=is_user))
-    stated = frozenset(facts_in(sentence, speaker=speaker))
+    stated = frozenset(one for one in facts_in(sentence, speaker=speaker) if not one.topic.startswith(LOOSE))
+    core = _core(sentence, is_user=is_user)
     if not stated:
-        return NormalizedSentence(words)
+        return NormalizedSentence(words, core=core)
     known = {word for one in stated for word in _words(one.topic, is_user=is_user)}
     known |= {
         word for one in stated for part in one.parts for word in _words(part.text.split(":")[-1], is_user=is_user)
     }
     return NormalizedSentence(
-        words, stated, tuple(word for word in words if word not in known and word not in RELATIONS)
+        words, stated, tuple(word for word in words if word not in known and word not in RELATIONS), core
     )
 
 
@@ -258,3 +270,231 @@ def _normal(word: str, *, is_user: bool) -> str:
         return word.replace(",", "")
     base = BASES.get(word, word)
     return SAME.get(base, base)
+
+
+# The core of a sentence: passive and active, "X's Y is Z" and "Z is the Y of X", and times first and last are one.
+
+
+_BE = frozenset(
+    listed("""
+    is are was were be been being gets got am""")
+)
+_PAST_BE = frozenset({"was", "were"})
+_OBJECTS = {"them": "they", "him": "he"}
+_CORE_DROPPED = frozenset(
+    listed("""
+    a an the do does did currently now nowadays please that which who has have there s ve ll re m d be been
+    being is are am so""")
+)
+_CORE_TIMES = re.compile(
+    r"^(?:@[\d-]+|\d{1,2}(?::\d\d|(?::\d\d)?[ap]m|m))$|^(?:mon|tues|wednes|thurs|fri"
+    r"|satur|sun)days?$|^(?:every|each|night|nightly|daily|weekly"
+    r"|morning|evening|afternoon|noon|spring|summer|autumn|winter|year|month|week|last"
+    r"|next|january|february|march|april|may|june|july"
+    r"|august|september|october|november|december|[ap]m)s?$"
+)
+_CLOCKS = re.compile(
+    r"^@|^\d|(?:^|[^y])days?$|^(?:january|february|march|april|may|june|july|august"
+    r"|september|october|november|december)$|[月号日天年点]$|^(?:周|星期"
+    r"|礼拜)[一二三四五六日天]"
+)
+"""Times of which two in one sentence belong to different parts of it."""
+_TIME_PREPOSITIONS = frozenset({"on", "in", "at", "during", "since"})
+_LINKING = frozenset({"as", "for"})
+_POSSESSIVE = {"my": "user's", "his": "he's", "her": "she's", "our": "we's", "their": "they's", "its": "it's"}
+_PARTICIPLE = re.compile(r"^(?!need|feed|speed|seed|indeed|breed|hundred|red\b|bed\b)\w{2,}(?:ed)$")
+_GERUND = re.compile(
+    r"^(?!during|evening|morning|thing|nothing|something|everything|ring|king|spring"
+    r"|wedding|meeting|building)\w{3,}ing$"
+)
+_FOREIGN = re.compile(r"[^\x00-\x7f’‘“”–—éèüöäßñ]")
+
+
+def _core(sentence: str, *, is_user: bool) -> tuple[str, ...]:
+    """Return the words of a sentence in the active voice, in their base forms, sorted times last."""
+    if len(sentence) > _MOST_CORE_CHARS or "?" in sentence or "？" in sentence:
+        return ()
+    if _FOREIGN.search(sentence):
+        return _chinese_core(sentence, is_user=is_user)
+    text = _contracted(sentence)
+    for pattern, plain in ENGLISH_TURNS:
+        text = pattern.sub(plain, text)
+    if any(character.isdigit() for character in text):
+        text = _HALF_OF_DAY.sub(r"\1m", text)
+        for date in _DATES[:2]:
+            text = date.sub(_date, text)
+    words = re.findall(r"@[\d-]+|[-−](?=\d)|[^\W_]+(?:[.:+#&/-][^\W_]+)*[+#]*(?:'s)?|[%°$€£]", text)
+    if NEGATIONS.isdisjoint(words):
+        words = [word for word in words if word not in DEGREES]
+    if not _TIMELESS.isdisjoint(words):
+        return ()
+    if not 1 < len(words) <= _MOST_CORE_WORDS or not POINTING.isdisjoint(words[:1]):
+        return ()
+    return _active(words, is_user=is_user)
+
+
+_TIMELESS = frozenset(
+    listed("""
+    cost cut put set let hit shut hurt read""")
+)
+"""Verbs of which the past looks like the present."""
+_MOST_CORE_CHARS, _MOST_CORE_WORDS = 160, 24
+
+
+def _contracted(sentence: str) -> str:
+    text = unicodedata.normalize("NFKC", sentence).replace("’", "'").strip().rstrip(".! ")
+    text = _CONTRACTION.sub(lambda match: _CONTRACTED[match[0].casefold()], text)
+    text = _NEGATED.sub(" not", text)
+    text = re.sub(
+        r"\b(i)'m\b|\b(we|you|they)'re\b",
+        lambda match: f"{match[1] or match[2]} {'am' if match[1] else 'are'}",
+        text,
+        flags=re.IGNORECASE,
+    )
+    return re.sub(r"'(?:ve|ll|d)\b", " ", text).casefold()
+
+
+def _active(words: list[str], *, is_user: bool) -> tuple[str, ...]:
+    found: list[str] = []
+    agent_at: int | None = None
+    is_passive = False
+    for place, word in enumerate(words):
+        if _is_participle(words, place):
+            is_passive = True
+            found.append(_verb(word))
+        elif word == "by" and is_passive:
+            agent_at = len(found)
+        elif said := _core_word(words, place, is_user=is_user):
+            found.append(said)
+    past = any(
+        word in _PAST_BE
+        or word == "had"
+        or ((word in PAST_FORMS or _PARTICIPLE.match(word)) and not _is_participle(words, place))
+        for place, word in enumerate(words)
+    )
+    if is_passive:
+        found = [*found, "(by)"] if agent_at is None else _with_agent_first(found, agent_at)
+    return _ordered(found, past=past) if found else ()
+
+
+def _is_participle(words: Sequence[str], place: int) -> bool:
+    """Return whether the word at *place* is the participle of a passive."""
+    if words[place] not in PARTICIPLES and not _PARTICIPLE.match(words[place]):
+        return False
+    before = words[max(0, place - 2) : place]
+    return bool(before) and (before[-1] in _BE or (before[-1] in {"not", "never"} and before[0] in _BE))
+
+
+def _core_word(words: Sequence[str], place: int, *, is_user: bool) -> str:
+    """Return the word at *place* in its base form, a possessor with "'s"; empty for one that says nothing."""
+    word, before = words[place], words[place - 1] if place else ""
+    if word in PAST_FORMS or _PARTICIPLE.match(word):
+        return _verb(word)
+    if word in _POSSESSIVE:
+        return _POSSESSIVE[word]
+    is_after_of = before == "of" or (before in {"the", "a", "an", "my"} and words[place - 2 : place - 1] == ["of"])
+    if word.endswith("'s") or is_after_of:
+        name = word.removesuffix("'s")
+        return f"{USER if name in SELF and is_user else SAME.get(name, name)}'s"
+    return "" if word == "of" or word in _BE else _plain(word, is_user=is_user)
+
+
+def _with_agent_first(found: list[str], agent_at: int) -> list[str]:
+    """Return the words of a passive in the order of the active: agent, verb, object, the rest."""
+    last = len(found)
+    end = next(
+        (at for at in range(agent_at, last) if _CORE_TIMES.search(found[at]) or found[at] in _TIME_PREPOSITIONS), last
+    )
+    verb = next((at for at, word in enumerate(found[:agent_at]) if word.endswith("!")), None)
+    if verb is None:
+        return []
+    return [*found[agent_at:end], *found[verb:agent_at], *found[:verb], *found[end:]]
+
+
+def _ordered(found: list[str], *, past: bool) -> tuple[str, ...]:
+    """Return the words in order, those of times sorted at the end; a possessor next to an equation is one."""
+    times: list[str] = []
+    rest: list[str] = []
+    for place, word in enumerate(found):
+        following = found[place + 1] if place + 1 < len(found) else ""
+        if word in _TIME_PREPOSITIONS and _CORE_TIMES.search(following):
+            continue
+        (times if _CORE_TIMES.search(word) else rest).append(word.rstrip("!"))
+    if sum(_CLOCKS.search(time) is not None for time in times) > 1:
+        return ()
+    has_verb = any(word.endswith("!") for word in found)
+    if not has_verb and sum(word.endswith("'s") for word in rest) == 1 and len(rest) <= 5:  # noqa: PLR2004 - X's Y is Z
+        rest = sorted(rest)
+    return (*rest, *sorted(times), *(("past",) if past else ()))
+
+
+def _plain(word: str, *, is_user: bool) -> str:
+    if word in _CORE_DROPPED:
+        return ""
+    if word in SELF or word in OURS or word in _NUMBERS or word[0].isdigit():
+        return _normal(word, is_user=is_user)
+    base = BASES.get(word) or (word if word in _VERB_BASES else "")
+    if not base and _GERUND.match(word):
+        base = _base_of_gerund(word)
+    if base:
+        return f"{SAME.get(base, base)}!"
+    return f"{SAME[word[:-1]]}s" if word.endswith("s") and word[:-1] in SAME else SAME.get(word, word)
+
+
+_VERB_BASES = frozenset(BASES.values())
+
+
+def _base_of_gerund(word: str) -> str:
+    stem = word[:-3]
+    for base in (stem, f"{stem}e", stem[:-1] if len(stem) > 2 and stem[-1] == stem[-2] else ""):  # noqa: PLR2004 - swimming
+        if base in _VERB_BASES:
+            return base
+    return ""
+
+
+def _verb(word: str) -> str:
+    base = PAST_FORMS.get(word) or PARTICIPLES.get(word)
+    if base is None:
+        stem = word[:-2]
+        candidates = (
+            stem,
+            f"{stem}e",
+            stem[:-1] if stem[-1:] == stem[-2:-1] else stem,
+            f"{stem[:-1]}y" if stem.endswith("i") else stem,
+        )
+        base = next((one for one in candidates if one in _VERB_BASES), stem)
+    return f"{SAME.get(base, base)}!"
+
+
+def _chinese_core(sentence: str, *, is_user: bool) -> tuple[str, ...]:
+    text = unicodedata.normalize("NFKC", sentence).casefold().strip().rstrip("。.! ")
+    for pattern, plain in CHINESE_TURNS:
+        text = pattern.sub(plain, text)
+    text = re.sub(
+        r"[零一二两三四五六七八九十]{1,3}(?=[个点块条只号月年天次种岁])", lambda match: str(han_number(match[0])), text
+    )
+    for date in _DATES[2:]:
+        text = date.sub(_date, text)
+    found: list[str] = []
+    times: list[str] = []
+    for match in re.finditer(rf"@[\d-]+|[-−](?=\d)|[{HAN}]+|[^\W_{HAN}]+(?:[.:+#-][^\W_{HAN}]+)*|[%°¥$]", text):
+        for word in segmenter().cut(match[0]) if match[0][0] > "\u2e7f" else (match[0],):
+            plain = _normal(word, is_user=is_user)
+            if plain and plain not in _HAN_DROPPED:
+                (times if _HAN_TIME.search(plain) else found).append(plain)
+    if not 1 < len(found) + len(times) <= _MOST_CORE_WORDS or not POINTING.isdisjoint(found[:1]):
+        return ()
+    if sum(_CLOCKS.search(time) is not None for time in times) > 1:
+        return ()
+    # Where one word ends and the next one begins is not the same in every sentence.
+    return ("".join(found), *(sorted(times) or ("",)))
+
+
+_HAN_DROPPED = frozenset(
+    listed("""
+    了 都 会 就 会 已 已经 一个 一只 一条 一台 这个 这台 那个 个 把 时候 的话 着 时""")
+)
+_HAN_TIME = re.compile(
+    r"^(?:@|每|周|星期|礼拜|早上|上午|下午|晚上|凌晨|中午|\d+点"
+    r"|[一二三四五六七八九十两]+点|春天|夏天|秋天|冬天)|[月号日天年]$"
+)

@@ -111,6 +111,7 @@ IMMUTABLE = {
     "Cue": "a pattern of a word list, compiled at its first use",
     "EnumTable": "the numbers of one enumeration",
     "NoImageExtractor": "has no state",
+    "PhraseList": "a section of a word list, read at its first use",
     "Redactor": "has no state but its switch",
     "_ThreadParser": "the Markdown parser of each thread, which is not thread-safe; results depend on the text alone",
     "_ThreadStemmers": "the stemmers of each thread, which are not thread-safe; results depend on the word alone",

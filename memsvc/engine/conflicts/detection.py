@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts
+from memsvc.domain.conflicts import (
+    ABOUT,
+    CHANGED,
+    LOOSE,
+    Conflict,
+    ConflictPolicy,
+    ConflictState,
+    Contradiction,
+    Fact,
+    contradicts,
+)
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.reminders import OVERDUE_DAYS
@@ -111,7 +121,9 @@ class ConflictDetector:
         result: DetectionResult,
     ) -> None:
         current = result.current(memory)
-        own_statements = {statement.topic: statement for statement in extract_statements(current)}
+        own_statements = {
+            statement.topic: statement for statement in extract_statements(current) if _may_outdate(statement)
+        }
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)
@@ -212,3 +224,8 @@ class ConflictDetector:
             newer_value=value_label(own_statements),
             create_time=self._memory_builder.now(),
         )
+
+
+def _may_outdate(newer: Fact) -> bool:
+    """Return whether a statement can contradict an older one at all: a loose one names a change or its scope."""
+    return not newer.topic.startswith(LOOSE) or any(part.sort in {CHANGED, ABOUT} for part in newer.parts)

@@ -286,3 +286,5 @@ def _blocking_keys(memory: Memory) -> Iterator[int]:
             yield hash((*place, "".join(sorted("".join(said.words)))))
             if said.stated:
                 yield hash((*place, said.stated))
+            if said.core:
+                yield hash((*place, said.core))

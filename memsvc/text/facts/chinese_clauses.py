@@ -37,7 +37,7 @@ _MOST_PLACE = 12
 
 @dataclass(slots=True)
 class HanSpeakerContext:
-    """The speaker and the last person mentioned; as `english_clauses.HanSpeakerContext`."""
+    """The speaker and the last person mentioned; as `english.SpeakerContext`."""
 
     me: str | None
     silent: str | None

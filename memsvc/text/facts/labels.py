@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.conflicts import POLE, Fact
+from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Fact
 from memsvc.text.facts import chinese_lexicon
 from memsvc.text.facts.english_lexicon import KIN
 
@@ -72,6 +72,8 @@ HAN_CONTRAST_LABELS = (
 HAN_SCALE_LABELS = ("婚姻状况", "启用状态", "公开状态", "在线状态", "必填或选填", "饮食", "收费或免费", "审批结果")
 """The names of `chinese_lexicon.SCALES`, in its order."""
 USER = "user"
+_NAMED_BY_OWNER = frozenset({"number", "state", "person"})
+"""Slots of loose topics that say nothing to people."""
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _PREFERRED = re.compile(r"preferred (?P<rest>.+) (?P<number>\d+)")
@@ -85,6 +87,10 @@ _OWNED = re.compile(r"(?P<slot>.+) of (?P<owner>.+?)")
 
 def topic_label(topic: str) -> str:
     """Return the name of a topic for people, such as "favorite color" for "is color favorite user"."""
+    if topic.startswith(LOOSE):
+        slot, _, owner = topic.removeprefix(LOOSE).partition(" of ")
+        named = owner if slot in _NAMED_BY_OWNER else slot if owner in {"", USER} else f"{slot} of {owner}"
+        return named.replace("_", " ")
     spanned = _SPAN.fullmatch(topic)
     core = spanned["topic"] if spanned else topic
     is_han = _HAN.search(core) and " of " not in core
@@ -94,7 +100,10 @@ def topic_label(topic: str) -> str:
 
 def value_label(fact: Fact) -> str:
     """Return what *fact* says of its topic for people, such as "python" for "0:python"."""
-    said = " ".join(_part_label(fact, part.sort, part.text) for part in fact.parts)
+    parts = [part for part in fact.parts if part.sort not in {ABOUT, CHANGED, WHO}]
+    if any(part.sort == STATE for part in parts):
+        return "so" if fact.positive else "no longer so"
+    said = " ".join(_part_label(fact, part.sort, part.text) for part in parts).replace("|", ", ")
     if fact.positive:
         return said
     if said == "likes":

@@ -71,6 +71,73 @@ def test_the_rules_decide_as_people_do(half: str, record_property: Callable[[str
     assert share(kinds) >= 0.8
 
 
+EVERYDAY = Path(__file__).resolve().parents[2] / "data" / "everyday" / "capture.jsonl"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_everyday_speech_is_kept_or_left_as_people_do(language: str) -> None:
+    """Bans, duties, changes and habits are kept; wishes, orders, hearsay, stories and moods are left."""
+    lines = [json.loads(line) for line in EVERYDAY.read_text(encoding="utf-8").splitlines()]
+    judged = [(one["remember"], judge(one["text"]).remember) for one in lines if one["language"] == language]
+    kept, wanted = sum(got for _, got in judged), sum(wanted for wanted, _ in judged)
+    right = sum(wanted and got for wanted, got in judged)
+
+    assert len(judged) >= 80
+    assert right / kept >= 0.97
+    assert right / wanted >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I can't have dairy.", Kind.FACT),
+        ("no ibuprofen for me, kidney thing", Kind.FACT),
+        ("my daughter mustn't take aspirin", Kind.FACT),
+        ("我不能喝酒,医生说的", Kind.FACT),
+        ("头孢不能碰,上次差点休克", Kind.FACT),
+        ("I handed in my notice last week", Kind.FACT),
+        ("我去年拿到了驾照", Kind.FACT),
+        ("我今天开始吃素了", Kind.FACT),
+        ("行,那数据库就定 TiDB 了", Kind.DECISION),
+        ("dentist oct 6, 8:15", Kind.TASK),
+        ("I promised Femi I'd proofread her chapter", Kind.TASK),
+        ("得给小侄女买个书包", Kind.TASK),
+        ("scrap that, short answers please", Kind.PREFERENCE),
+        ("以后不用再写总结了", Kind.PREFERENCE),
+        ("cinnamon in anything makes me gag", Kind.PREFERENCE),
+        ("对榴莲那个味儿实在欣赏不来", Kind.PREFERENCE),
+    ],
+)
+def test_each_family_of_everyday_speech_has_its_kind(text: str, kind: Kind) -> None:
+    """What must not be eaten or taken is a fact, an instruction and its revocation a preference, a duty a task."""
+    verdict = judge(text)
+
+    assert verdict.remember
+    assert verdict.kind is kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I wish I lived in Paris, honestly",
+        "Write a poem about how I love the sea",
+        "imagine you're allergic to everything in this room",
+        'some dude in a forum: "I always store passwords in a text file"',
+        "In the song she always wants what she can't have",
+        "my tea's gone cold again",
+        "他说他喜欢 Go",
+        "我要是有两套房就好了",
+        "帮我写一段自我介绍,就说我热爱旅行",
+        "听说隔壁公司在裁员",
+        "我都快笑岔气了",
+        "电影里那个人老是迟到",
+    ],
+)
+def test_wishes_stories_hearsay_and_moods_are_no_facts(text: str) -> None:
+    """They read like facts about the user and state nothing of them."""
+    assert not judge(text).remember
+
+
 def test_the_utterances_are_of_both_languages_and_sorts() -> None:
     """At least 150, both languages and both decisions in both halves."""
     found = Counter((one.is_held_out, one.language, one.remember) for one in utterances())

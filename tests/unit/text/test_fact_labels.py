@@ -33,7 +33,7 @@ LABELS = [
 @pytest.mark.parametrize(("said", "topic", "value"), LABELS)
 def test_topics_and_values_are_named_as_people_name_them(said: str, topic: str, value: str) -> None:
     """The label says what the key says, in words."""
-    [fact] = facts_in(said)
+    fact = facts_in(said)[0]
 
     assert (labels.topic_label(fact.topic), labels.value_label(fact)) == (topic, value)
 
@@ -41,10 +41,30 @@ def test_topics_and_values_are_named_as_people_name_them(said: str, topic: str, 
 @pytest.mark.parametrize("said", [said for said, _, _ in LABELS])
 def test_labels_hold_nothing_internal(said: str) -> None:
     """Neither the number of a scale nor the key of the user is shown."""
-    [fact] = facts_in(said)
+    fact = facts_in(said)[0]
     shown = f"{labels.topic_label(fact.topic)} {labels.value_label(fact)}"
 
     assert not re.search(r"\buser\b|scale|^\d:| \d$", shown)
+
+
+@pytest.mark.parametrize(
+    ("said", "label", "value"),
+    [
+        ("We switched to GitHub Actions.", "ci in use", "github actions"),
+        ("我们改用 PostgreSQL 了", "database in use", "postgresql"),
+        ("I sold the Vespa.", "scooter", "no longer so"),
+        ("摩托车卖了", "motorbike", "no longer so"),
+        ("The rent went up to 1,300.", "rent", "1300"),
+        ("I got engaged.", "marital", "engaged"),
+        ("short answers from now on", "length", "short"),
+    ],
+)
+def test_what_changed_is_named_as_people_name_it(said: str, label: str, value: str) -> None:
+    """Loose topics are shown without the marks of their keys."""
+    shown = {(labels.topic_label(fact.topic), labels.value_label(fact)) for fact in facts_in(said)}
+
+    assert (label, value) in shown
+    assert not any(re.search(r"~|\buser\b|\||changed|^\d:", f"{topic} {said}") for topic, said in shown)
 
 
 def test_every_scale_has_a_label() -> None:
@@ -57,7 +77,7 @@ def test_every_scale_has_a_label() -> None:
 
 def test_two_words_for_one_preference_do_not_contradict_each_other() -> None:
     """Brief and short answers are the same; detailed ones are not."""
-    [brief], [short], [detailed] = (facts_in(f"I prefer {word} answers.") for word in ("brief", "short", "detailed"))
+    brief, short, detailed = (facts_in(f"I prefer {word} answers.")[0] for word in ("brief", "short", "detailed"))
 
     assert not contradicts(brief, short)
     assert contradicts(brief, detailed)

@@ -111,6 +111,64 @@ def test_rules_hold_on_what_they_were_not_made_with(capsys: pytest.CaptureFixtur
             assert counts.recall >= RECALL
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_changes_in_other_words_are_seen(language: str) -> None:
+    """What everyday speech changes, also in the other language; what it adds, and what concerns others, stays."""
+    text = (DATA.parent / "everyday" / "conflicts.jsonl").read_text(encoding="utf-8")
+    counts = Counts()
+    for line in map(json.loads, text.splitlines()):
+        if line["language"] == language:
+            counts.add(Pair("", line["older"], line["newer"], line["conflict"], ""))
+
+    assert counts.precision >= PRECISION
+    assert counts.recall >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("I live in Porto.", "上周末搬到布拉加了"),
+        ("我住北京", "We relocated to Leeds."),
+        ("我是学生", "我毕业了,现在是一名律师"),
+        ("We use Jenkins.", "switched to GitHub Actions"),
+        ("用 MySQL", "改存 PostgreSQL"),
+        ("I drink coffee.", "咖啡戒了"),
+        ("I'm allergic to cats.", "turns out I'm not allergic to cats any more"),
+        ("I own a Vespa.", "I sold the Vespa"),
+        ("I'm single.", "我有男朋友啦"),
+        ("The launch is on 3 June.", "launch slips to the 17th"),
+        ("房租三千。", "房租降到两千五了"),
+        ("The puppy is called Sprout.", "We renamed the puppy, he's Otto"),
+        ("Answer in bullet points.", "no more bullet points, prose please"),
+        ("叫我王先生。", "别叫我王先生,叫我小王"),
+        ("My best friend is Marta.", "Marta and I don't talk any more"),
+        ("我领导是王总。", "换领导了,现在是李总"),
+    ],
+)
+def test_each_family_of_changes_is_seen(older: str, newer: str) -> None:
+    """Home, school, tools, taste, allergy, possession, relation, dates, numbers, names, instructions, address, roles."""
+    assert find_contradiction(memory(older), memory(newer)) is not None
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("我喜欢 Python", "我也喜欢 Go"),
+        ("I play chess on Mondays.", "I've also joined a boules team on Sundays."),
+        ("I live in Leeds.", "If I moved, I'd go to York."),
+        ("I own a trumpet.", "I'd love to own a saxophone."),
+        ("My salary is 45k.", "My wife's salary went up to 52k."),
+        ("Use tabs in Go files.", "Use spaces in YAML."),
+        ("回答要简短。", "报告要写详细。"),
+        ("我月薪八千。", "我老婆月薪涨到一万了。"),
+        ("我们项目用Go。", "他们项目改用Rust了。"),
+    ],
+)
+def test_additions_wishes_and_others_change_nothing(older: str, newer: str) -> None:
+    """Neither "also" nor a plan, another person or another thing makes a statement outdated."""
+    assert find_contradiction(memory(older), memory(newer)) is None
+
+
 @pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.topic == "sorts"], ids=lambda pair: pair.id)
 def test_only_values_of_the_same_sort_are_compared(pair: Pair) -> None:
     """A name with a name, a time with a time, a town with a town, summers with summers: each pair is told right."""
