@@ -69,6 +69,8 @@ NAMED_IDS = 100
 REMOVED_MARKS = 20
 RELATED = 0.1
 """Relevance from which on a recent memory competes with what the query retrieves, instead of by its age."""
+LEAST_EVIDENCE = 0.02
+"""Least relevance of a message of an earlier session, if it is known."""
 REPEATED = 0.6
 """Share of a message that a memory repeats, so that the memory is shown alone."""
 RESERVED_TOKENS = 160
@@ -308,7 +310,8 @@ class ContextBuilder:
             others = [memory for memory in recent if memory.id not in known]
             self.lines.marks = self._inputs.currency.marks([*hits, *messages], others)
         found[Section.EVIDENCE] = messages = _unrepeated(messages, hits)
-        allowance.reserve(Section.EVIDENCE, self._selector.share_of(messages, found[Section.LONG_TERM]))
+        for section, tokens in self._selector.shares_of(found).items():
+            allowance.reserve(section, tokens)
         for section in (Section.LONG_TERM, Section.SHORT_TERM, Section.GLOBAL, Section.EVIDENCE):
             if section is Section.SHORT_TERM:
                 new = [memory for memory in recent if memory.id not in self.ledger.holds]
@@ -345,12 +348,13 @@ class ContextBuilder:
 
 
 def _unrepeated(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> list[SearchHit]:
-    """Return the messages of which no memory repeats most."""
+    """Return the messages that are at all relevant and of which no memory repeats most."""
     known = [normal_text(hit.memory.content) for hit in memories]
     found = []
     for hit in messages:
         said = normal_text(hit.memory.content)
-        if not any(len(text) >= REPEATED * len(said) and is_part_of(text, said) for text in known):
+        is_repeated = any(len(text) >= REPEATED * len(said) and is_part_of(text, said) for text in known)
+        if not is_repeated and (hit.relevance is None or hit.relevance >= LEAST_EVIDENCE):
             found.append(hit)
     return found
 

@@ -29,6 +29,8 @@ _FRONT_TOKENS = 80
 """Upper bound for citation, date, age and origin."""
 _COMPLETE = frozenset({Section.SESSION})
 """Sections shown with their repetitions; a repetition of one of their lines in another section is omitted."""
+ADVANTAGE = 0.1
+"""Of a memory's relevance over that of a message."""
 THRESHOLD = 0.85
 COMPARED_CHARS = 2_000
 
@@ -81,21 +83,24 @@ class SectionSelector:
         chosen = self._select(section, [[SelectionCandidate(hit.memory, _part(hit), hit.score)] for hit in ordered])
         yield from self._yield_items(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
 
-    def share_of(self, messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> int:
-        """Return the tokens that *messages* get of the room that they share with *memories*, by relevance."""
+    def shares_of(self, found: Mapping[Section, Sequence[SearchHit]]) -> dict[Section, int]:
+        """Return the tokens that each section gets of the room that they share, the most relevant hits first.
+
+        A message needs to be somewhat more relevant than a memory, which was extracted or written on purpose.
+        """
         room = self._allowance.open(Section.LONG_TERM, self._need)
-        needed = self._lines.heading(Section.LONG_TERM).tokens
-        own = 0
-        ranked = [(one, Section.LONG_TERM) for one in memories] + [(one, Section.EVIDENCE) for one in messages]
-        ranked.sort(key=lambda pair: -_relevance(pair[0]))
+        most, needed, shares = most_item_tokens(room), 0, dict.fromkeys(found, 0)
+        ranked = [(hit, section) for section, hits in found.items() for hit in hits]
+        ranked.sort(key=lambda pair: -_relevance(pair[0]) - (ADVANTAGE if pair[1] is not Section.EVIDENCE else 0.0))
         for hit, section in ranked:
-            line = self._lines.line(section, hit.memory, most=most_item_tokens(room), part=_part(hit))
-            if line is None or needed + line.tokens > room:
+            line = self._lines.line(section, hit.memory, most=most, part=_part(hit))
+            if line is None:
                 continue
-            needed += line.tokens
-            if section is Section.EVIDENCE:
-                own += line.tokens if own else line.tokens + self._lines.heading(section).tokens
-        return own
+            tokens = line.tokens if shares[section] else line.tokens + self._lines.heading(section).tokens
+            if needed + tokens <= room:
+                needed += tokens
+                shares[section] += tokens
+        return shares
 
     def _select(
         self, section: Section, groups: Sequence[Sequence[SelectionCandidate]], *, may_have_gaps: bool = True
