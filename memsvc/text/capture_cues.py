@@ -173,6 +173,8 @@ HABIT = {"en": Cue("HABIT"), "zh": Cue("ZH_HABIT")}
 """What one does, has or is for a long time; the English ones for words of `plain_words`."""
 WRITING = Cue("WRITING")
 """A request for a text or a game, whatever the text is about."""
+POINTING = Cue("POINTING")
+"""Liking of what was just shown or said, and other remarks of the moment that read like habits."""
 CANNOT = Cue("CANNOT")
 """What must not be eaten, drunk, taken or done; for words of `plain_words`."""
 BID = {"en": Cue("BID"), "zh": Cue("ZH_BID")}

@@ -261,6 +261,22 @@ _SURE_CUES = (
     (CaptureReason.PREFERENCE, cues.PREFERENCE),
 )
 _UNSURE = frozenset({None, CaptureReason.FACT, CaptureReason.OPINION})
+_BODY_OR_KIN = re.compile(
+    r"my (?:knees?|back|eyes?|hands?|head|shoulder|skin|stomach|teeth|hair|legs?|feet"
+    r"|foot|neck)|我(?:的|们)?[妈爸老姐哥弟妹爷奶]\w?",
+    re.IGNORECASE,
+)
+
+
+def _is_mood_of(personal: re.Match[str], text: str) -> bool:
+    """Return whether a part of the body or a relative is only mentioned in a passing remark."""
+    if not _BODY_OR_KIN.fullmatch(personal[0]):
+        return False
+    if _is_chinese(text):
+        return _HAN_MOOD.search(text) is not None
+    return cues.FLEETING["en"].first_in(cues.plain_words(text)) not in _EVEN_SO
+
+
 _LESS_SURE = {
     CaptureReason.PREFERENCE: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT},
     CaptureReason.TASK: _UNSURE | {CaptureReason.EXPERIENCE, CaptureReason.PERSONAL_FACT, CaptureReason.PROJECT_FACT},
@@ -311,6 +327,8 @@ def _of_another_world(text: str) -> CaptureVerdict | None:
     """Return the verdict on wishes, suppositions, stories, texts to be written and what strangers say; else None."""
     if cues.ASKED.search(text):
         return None
+    if cue := cues.POINTING.search(text):
+        return _nothing_stated(CaptureReason.PASSING, cue)
     if cue := cues.WRITING.search(text):
         return _nothing_stated(CaptureReason.COMMAND, cue)
     if _is_chinese(text):
@@ -483,8 +501,8 @@ _PROMISES = frozenset(
 )
 _SURE_CHANGES = frozenset(
     phrases("""
-    called off, cancelled, canceled, postponed, rescheduled, renamed, no longer, brought forward,
-    pushed back, switched off""")
+    called off, cancelled, canceled, fell through, fallen through, postponed, rescheduled, renamed,
+    no longer, brought forward, pushed back, switched off""")
 )
 _NAME = re.compile(
     r"(?<=[a-z,;:] )(?!I\b)[A-Z][a-z]+|^[A-Z][a-z]+(?:'s)? (?:is|has|was|and|got|left|moved|started|now)\b"
@@ -588,6 +606,8 @@ def _less_sure_reason(text: str) -> _Reason:
     if cue := cues.OPINION.search(text):
         return CaptureReason.OPINION, cue
     experience, personal = cues.EXPERIENCE.search(text), cues.PERSONAL.search(text)
+    if personal and _is_mood_of(personal, text):
+        personal = None
     if personal and not cues.EXPLICIT_PROJECT.search(text) and not _comes_before(experience, personal):
         return CaptureReason.PERSONAL_FACT, personal
     if experience:
