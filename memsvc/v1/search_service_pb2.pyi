@@ -327,22 +327,23 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """
     CONTEXT_SECTION_LONG_TERM: _ContextSection.ValueType  # 4
     """CONTEXT_SECTION_LONG_TERM holds the memories of the project, or without a project_id the global ones, that the
-    query retrieves, recent ones only from a relevance of 0.1 on. The best matches are selected and ordered by date, oldest first. Share:
-    long_term.
+    query retrieves, recent ones only from a relevance of 0.1 on. The best matches are selected and ordered by date,
+    oldest first. Share: long_term, together with GLOBAL and EVIDENCE: the most relevant lines of the three first.
     """
     CONTEXT_SECTION_SHORT_TERM: _ContextSection.ValueType  # 5
-    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, but
-    for those that are relevant to the query, oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
+    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days,
+    but for those that are relevant to the query, oldest first; if they exceed the budget, the newest ones. Empty
+    without a project_id. Share: short_term.
     """
     CONTEXT_SECTION_GLOBAL: _ContextSection.ValueType  # 6
     """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
-    project, selected and ordered as in LONG_TERM. It has no share of its own and uses the remaining budget.
+    project, selected and ordered as in LONG_TERM.
     """
     CONTEXT_SECTION_EVIDENCE: _ContextSection.ValueType  # 7
     """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
     selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-    sessions that another agent opened are left out. It shares the budget of LONG_TERM, the most relevant lines of both
-    first. The setting `context.evidence` leaves it out of requests that name no sections.
+    sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
+    no sections.
     """
 
 class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
@@ -368,22 +369,23 @@ exceed the budget, the newest ones. Empty without a session_id. Share: session.
 """
 CONTEXT_SECTION_LONG_TERM: ContextSection.ValueType  # 4
 """CONTEXT_SECTION_LONG_TERM holds the memories of the project, or without a project_id the global ones, that the
-query retrieves, recent ones only from a relevance of 0.1 on. The best matches are selected and ordered by date, oldest first. Share:
-long_term.
+query retrieves, recent ones only from a relevance of 0.1 on. The best matches are selected and ordered by date,
+oldest first. Share: long_term, together with GLOBAL and EVIDENCE: the most relevant lines of the three first.
 """
 CONTEXT_SECTION_SHORT_TERM: ContextSection.ValueType  # 5
-"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, but
-for those that are relevant to the query, oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
+"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days,
+but for those that are relevant to the query, oldest first; if they exceed the budget, the newest ones. Empty
+without a project_id. Share: short_term.
 """
 CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
 """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
-project, selected and ordered as in LONG_TERM. It has no share of its own and uses the remaining budget.
+project, selected and ordered as in LONG_TERM.
 """
 CONTEXT_SECTION_EVIDENCE: ContextSection.ValueType  # 7
 """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
 selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-sessions that another agent opened are left out. It shares the budget of LONG_TERM, the most relevant lines of both
-first. The setting `context.evidence` leaves it out of requests that name no sections.
+sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
+no sections.
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 
@@ -1567,7 +1569,7 @@ class ContextShares(_message.Message):
     short_term: _builtins.float
     """short_term is the share of SHORT_TERM. The default is 0.1."""
     long_term: _builtins.float
-    """long_term is the share of LONG_TERM and EVIDENCE. The default is 0.3."""
+    """long_term is the share of LONG_TERM, GLOBAL and EVIDENCE. The default is 0.3."""
     def __init__(
         self,
         *,

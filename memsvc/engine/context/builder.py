@@ -295,21 +295,12 @@ class ContextBuilder:
             yield self._warnings.incomplete(lost)
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
-        scope = self.query.scope
-        found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
-        recent: list[Memory] = []
-        if self._starts(Section.SHORT_TERM):
-            recent = self._read(Section.SHORT_TERM)
-        recent_ids = {memory.id for memory in recent}
-        known = {hit.memory.id for hit in hits}
-        for hit in hits:
-            is_related = hit.memory.id not in recent_ids or (hit.relevance or 0.0) >= RELATED
-            if is_related and hit.memory.id not in self.ledger.holds:
-                found[section_of(hit.memory, scope)].append(hit)
+        recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
         if self._inputs.currency is not None:
+            known = {hit.memory.id for hit in hits}
             others = [memory for memory in recent if memory.id not in known]
             self.lines.marks = self._inputs.currency.marks([*hits, *messages], others)
-        found[Section.EVIDENCE] = messages = _unrepeated(messages, hits)
+        found = self._by_section(started, hits, messages, recent)
         for section, tokens in self._selector.shares_of(found).items():
             allowance.reserve(section, tokens)
         for section in (Section.LONG_TERM, Section.SHORT_TERM, Section.GLOBAL, Section.EVIDENCE):
@@ -319,6 +310,25 @@ class ContextBuilder:
             elif section in started:
                 yield from self._selector.best(section, found[section])
         self._carry_over({*self._skipped, *(started if lost else ())}, {hit.memory.id for hit in (*hits, *messages)})
+
+    def _by_section(
+        self,
+        started: Sequence[Section],
+        hits: Sequence[SearchHit],
+        messages: Sequence[SearchHit],
+        recent: Sequence[Memory],
+    ) -> dict[Section, list[SearchHit]]:
+        """Return what the query retrieved by section, without recent memories that are only near the query."""
+        found: dict[Section, list[SearchHit]] = {section: [] for section in started}
+        recent_ids = {memory.id for memory in recent}
+        for hit in hits:
+            section = section_of(hit.memory, self.query.scope)
+            is_related = hit.memory.id not in recent_ids or (hit.relevance or 0.0) >= RELATED
+            if is_related and section in found and hit.memory.id not in self.ledger.holds:
+                found[section].append(hit)
+        if Section.EVIDENCE in found:
+            found[Section.EVIDENCE] = _unrepeated(messages, hits)
+        return found
 
     def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
         """Keep the content of the earlier context in incomplete sections, where it may only not have been read."""
