@@ -247,6 +247,7 @@ class Memsvc:
     stream_search = _stream(AsyncMemsvc.stream_search)
     build_context = _stream(AsyncMemsvc.build_context)
     render_context = _sync(AsyncMemsvc.render_context)
+    resolve_citations = _sync(AsyncMemsvc.resolve_citations)
     load_core = _sync(AsyncMemsvc.load_core)
     stats = _sync(AsyncMemsvc.stats)
     diagnose = _sync(AsyncMemsvc.diagnose)

@@ -149,7 +149,6 @@ class Shown(Answer):
     score: float | None = None
     relevance: float | None = None
     currency: str = ""
-    """OUTDATED, POSSIBLY_OUTDATED or CONFLICTED; empty: current."""
     newer_id: str = ""
     key: str = ""
     tags: list[str] = Field(default_factory=list)

@@ -400,7 +400,7 @@ def _is_chinese(text: str) -> bool:
 
 def _everyday_reason(text: str) -> _Reason:
     """Return the reason to remember what is said in everyday words, and the words that it was found by."""
-    return _chinese_everyday_reason(text) if _is_chinese(text) else _english_everyday_reason(text)
+    return chinese_everyday_reason(text) if _is_chinese(text) else english_everyday_reason(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +425,8 @@ class _EverydaySentence:
 
 
 @lru_cache(maxsize=64)
-def _english_everyday_reason(text: str) -> _Reason:
+def english_everyday_reason(text: str) -> _Reason:
+    """Return why an English text is or is not worth keeping, by everyday words."""
     words = cues.plain_words(text)
     plain = " ".join(words)
     if cue := cues.BID["en"].search(plain):
@@ -542,7 +543,8 @@ _PRICE = re.compile(r"\d(?:k|,\d{3})?\s?(?:/|per |a |an )(?:mo|month|yr|year|hr|
 
 
 @lru_cache(maxsize=64)
-def _chinese_everyday_reason(text: str) -> _Reason:
+def chinese_everyday_reason(text: str) -> _Reason:
+    """Return why a Chinese text is or is not worth keeping, by everyday words."""
     if cue := cues.BID["zh"].search(text):
         return CaptureReason.RULE, cue
     if health := cues.HEALTH["zh"].first_in(text):

@@ -14,9 +14,19 @@ from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
 
-from memsvc.text.analysis import HAN, MARKS, STOP_WORDS, UNSPACED, is_han, normal_form, segmenter, terms
+from memsvc.text.analysis import (
+    HAN,
+    MARKS,
+    STOP_WORDS,
+    UNSPACED,
+    fold,
+    is_han,
+    limit_term_bytes,
+    normal_form,
+    segmenter,
+    terms,
+)
 from memsvc.text.ranking_cues import date_terms
-from memsvc.text.stemming import fold, limit_term_bytes
 
 ANALYSIS_VERSION = "1"
 """Changes whenever the terms or passages of the same memory do: an index of another version is rebuilt."""

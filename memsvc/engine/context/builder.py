@@ -352,7 +352,9 @@ class ContextBuilder:
         except MemsvcError as error:
             return (), (), error.message
         memories, evidence = reply.memories, reply.evidence
-        self._nothing_relevant = memories.nothing_relevant and (evidence is None or evidence.nothing_relevant)
+        self._nothing_relevant = memories.nothing_relevant and (
+            evidence is None or not evidence.hits or evidence.nothing_relevant
+        )
         lost = ", ".join(f"{one.retriever} {one.reason}" for one in memories.degraded)
         return memories.hits, () if evidence is None else evidence.hits, lost
 

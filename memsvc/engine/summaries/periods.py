@@ -29,9 +29,8 @@ from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.summaries.summarizer import SummaryText, TextSummarizer
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads, Transaction
-from memsvc.text.analysis import query_terms, terms
+from memsvc.text.analysis import fold, query_terms, terms
 from memsvc.text.context_phrases import day_text
-from memsvc.text.stemming import fold
 
 METHOD = "SummarizePeriod"
 MOST = 1_000

@@ -12,6 +12,7 @@ from memsvc.domain.vault_layout import folder_of_id
 from memsvc.engine.search.scoring import names_of_speaker
 from memsvc.engine.user_data.schema import zone_name
 from memsvc.text.analysis import short_spans, word_spans, word_terms
+from memsvc.text.capture_rules import chinese_everyday_reason, english_everyday_reason
 from memsvc.text.facts import facts_in
 from memsvc.text.paraphrase import gist_of
 from memsvc.text.passages import cached_terms
@@ -28,6 +29,8 @@ TEXT_CACHES = (
     time_zone,
     word_spans,
     word_terms,
+    chinese_everyday_reason,
+    english_everyday_reason,
     zone_name,
 )
 

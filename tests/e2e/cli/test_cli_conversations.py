@@ -93,7 +93,8 @@ def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.
     told = invoke(*words, "--address", address, "--user", request.node.name)
 
     assert "## 核心" in shown
-    assert f"[mem:{found}]" in shown
+    assert f"- {whole['citations'][-1]['citation']} " in shown
+    assert f"[mem:{found}]" in run(*words, "--full-ids")
     assert whole["citations"][-1]["memoryId"] == found
     parts = [part for event in streamed for part in event.values() if isinstance(part, dict)]
     texts = [one.get("text", "") for part in parts for one in (part, *part.get("items", ()))]

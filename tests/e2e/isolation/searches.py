@@ -9,7 +9,7 @@ import grpc
 
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from tests.e2e.isolation.fixtures import EVERY, WORD, Stranger
+from tests.e2e.isolation.fixtures import EVERY, USER, WORD, Stranger
 from tests.e2e.isolation.registry import INVALID, OK, case
 from tests.e2e.isolation.sessions import sessions_from
 from tests.support.rpc import MODES
@@ -67,10 +67,18 @@ def contexts(stranger: Stranger) -> Iterator[dict[str, Any]]:
         filters_pb.Filter(ids=stranger.ids),
         filters_pb.Filter(session_ids=["s"]),
     ):
+        # What was said in other sessions of the same project is no secret to a context.
+        is_home = (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
+        options = search_pb.ContextOptions(filter=chosen, sections=ALL_BUT_EVIDENCE if is_home else ())
         yield {
-            "scope": stranger.scope, "query": words, "options": search_pb.ContextOptions(filter=chosen),
+            "scope": stranger.scope, "query": words, "options": options,
             "consistency_token": stranger.owner.tokens["consistency"],
         }  # fmt: skip
+
+
+ALL_BUT_EVIDENCE = [
+    value for value in search_pb.ContextSection.values() if value not in {0, search_pb.CONTEXT_SECTION_EVIDENCE}
+]
 
 
 @case
@@ -90,6 +98,13 @@ def RenderContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
         yield [search_pb.RenderContextRequest(**fields)], OK
     theirs = stranger.owner.tokens["context"]
     yield [search_pb.RenderContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+
+
+@case
+def ResolveCitations(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's context has no citations for others."""
+    theirs = stranger.owner.tokens["context"]
+    yield [search_pb.ResolveCitationsRequest(scope=stranger.scope, context_cursor=theirs, citations=["m1"])], INVALID
 
 
 @case

@@ -29,7 +29,7 @@ READING = (
     "Watch",
     "Diff",
 )
-READING_TOO = {"ExportUser", "DownloadFile", "ResolveFileRefs"}
+READING_TOO = {"ExportUser", "DownloadFile", "ResolveCitations", "ResolveFileRefs"}
 CHANGES_NOTHING = {
     "CheckIntegrity": {"all", "ignore_files"},
     "RunMaintenance": {"all"},

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.text.analysis import STOP_WORDS, Token, matching_spans, query_terms, term_spans, terms, tokenize
-from memsvc.text.stemming import IRREGULAR_FORMS, MAX_TERM_BYTES
+from memsvc.text.analysis import (
+    IRREGULAR_FORMS,
+    MAX_TERM_BYTES,
+    STOP_WORDS,
+    Token,
+    matching_spans,
+    query_terms,
+    term_spans,
+    terms,
+    tokenize,
+)
 
 SAMPLE_ALPHABET = "abcXYZ019 _-./@'’#+,:中文学习的五月かなカナ한국éßﬁＡﾃﾞ𠮷ไทยहि\u0301\n😀"
 TEXTS = st.text() | st.text(alphabet=SAMPLE_ALPHABET, max_size=80)

@@ -17,7 +17,7 @@ from memsvc.domain.sessions import Role, ToolCall
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions
 from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.services import Services
-from memsvc.text.recalled_text import citation
+from memsvc.text.recalled_text import CITATION, citation
 
 ADA = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
@@ -172,7 +172,7 @@ def test_a_rendered_context_leaves_nothing(application: Services, locale: Locale
     application.indexer.when_reached(written.position).result()
     query = ContextQuery(ADA, text="Redis", locale=locale, total_tokens=600)
     markdown = application.contexts.render(query, Deadline()).markdown
-    assert markdown.count("[mem:") >= 2
+    assert len(CITATION.findall(markdown)) >= 2
     before = stored(application)
 
     for text in (markdown, f"```\n{markdown}\n```", "\n".join(f"> {line}" for line in markdown.splitlines())):
