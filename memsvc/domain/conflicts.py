@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -171,12 +172,25 @@ def _outdates(older: Fact, newer: Fact) -> bool:
     right = {part.sort: set(_comparable(part).split("|")) for part in newer.parts}
     if CHANGED not in right and (ABOUT not in right or left.get(ABOUT) != right[ABOUT]):
         return False
-    if any(sort in left and sort in right and left[sort].isdisjoint(right[sort]) for sort in (ABOUT, WHO)):
+    if ABOUT in left and ABOUT in right and left[ABOUT].isdisjoint(right[ABOUT]):
+        return False
+    if not _may_be_same_person(left.get(WHO, _SOMEBODY), right.get(WHO, _SOMEBODY)):
         return False
     shared = (left.keys() & right.keys()) - {ABOUT, WHO, CHANGED}
     if older.positive != newer.positive:
         return bool(shared) and all(not left[sort].isdisjoint(right[sort]) for sort in shared)
     return any(left[sort].isdisjoint(right[sort]) for sort in shared)
+
+
+_PRONOUNS = frozenset({"she", "he"})
+_SOMEBODY = frozenset({"user"})
+"""Who a loose statement is about that names no person."""
+
+
+def _may_be_same_person(one: AbstractSet[str], other: AbstractSet[str]) -> bool:
+    """Return whether two lists of persons, pronouns among them, have one in common."""
+    named, others = one - _PRONOUNS, other - _PRONOUNS
+    return not named.isdisjoint(others) if named and others else not one.isdisjoint(other)
 
 
 def _comparable(part: ValuePart) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from memsvc.engine.search.late_interaction import TOKEN_BYTES
 from memsvc.ports.change_feed import TokenStore
 from memsvc.ports.models import Vectors
 from memsvc.text.change_cues import ChangeCues
-from memsvc.text.facts import facts_in
+from memsvc.text.facts import facts_in, loose_facts_in
 
 COMPARED = 16
 """Hits that are compared by similarity, the most relevant first."""
@@ -46,6 +47,7 @@ _RECORDS = frozenset({Kind.DOCUMENT, Kind.SUMMARY, Kind.SKILL, Kind.KNOWLEDGE})
 _USER = frozenset({"user"})
 """The category of what a user says in a session."""
 log = logging.getLogger(__name__)
+_Read: TypeAlias = tuple[tuple[Fact, ...], tuple[Fact, ...], ChangeCues]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +119,7 @@ class CurrencyJudge:
         """Read the tokens of *token_model* from *tokens*; keep the statements and signs of *kept* texts."""
         self._tokens = tokens
         self._token_model = token_model
-        self._known = LruCache[str, tuple[tuple[Fact, ...], ChangeCues]](kept)
+        self._known = LruCache[str, _Read](kept)
 
     def forget(self) -> None:
         """Drop what is kept of texts."""
@@ -137,11 +139,14 @@ class CurrencyJudge:
         return marks
 
     def _compare_statements(self, memories: Sequence[Memory], marks: dict[str, CurrencyMark]) -> None:
-        stated = sorted(((memory, self._read(memory)[0]) for memory in memories), key=lambda pair: _moment(pair[0]))
-        for (older, said), (newer, then) in combinations([pair for pair in stated if pair[1]], 2):
-            if _moment(older) < _moment(newer) and any(contradicts(one, two) for one in said for two in then):
-                # The last one is the newest.
-                marks[older.id] = CurrencyMark(Currency.OUTDATED, newer.id)
+        known = [(memory, self._read(memory)) for memory in memories]
+        for currency, is_loose in ((Currency.POSSIBLY_OUTDATED, True), (Currency.OUTDATED, False)):
+            read = [(memory, loose if is_loose else sure) for memory, (sure, loose, _) in known]
+            stated = sorted((pair for pair in read if pair[1]), key=lambda pair: _moment(pair[0]))
+            for (older, said), (newer, then) in combinations(stated, 2):
+                if _moment(older) < _moment(newer) and _contradict(said, then):
+                    # The last one is the newest, and a sure contradiction counts more than a doubtful one.
+                    marks[older.id] = CurrencyMark(currency, newer.id)
 
     def _compare_similarity(self, hits: Sequence[SearchHit], marks: dict[str, CurrencyMark]) -> None:
         entries = {entry_id(hit.memory.row, View.CHUNK, hit.chunk_ordinal): hit for hit in hits}
@@ -154,7 +159,7 @@ class CurrencyJudge:
         for place, (entry, hit) in enumerate(entries.items()):
             packed = stored.get(entry, b"")
             if packed and len(packed) % TOKEN_BYTES == 0:
-                cues = self._read(hit.memory)[1]
+                cues = self._read(hit.memory)[2]
                 compared = ComparedText(_moment(hit.memory), hit.relevance or 0.0, place, cues, unpack_signs(packed))
                 texts.append((hit.memory, compared))
         texts.sort(key=lambda pair: pair[1].moment)
@@ -166,15 +171,21 @@ class CurrencyJudge:
                     guesses[older.id] = doubt, newer.id
         marks |= {older: CurrencyMark(Currency.POSSIBLY_OUTDATED, newer) for older, (_, newer) in guesses.items()}
 
-    def _read(self, memory: Memory) -> tuple[tuple[Fact, ...], ChangeCues]:
-        """Return the statements and signs of a memory."""
+    def _read(self, memory: Memory) -> _Read:
+        """Return the sure and the loose statements of a memory, and its signs of a change."""
         key = f"{memory.content_hash}{memory.speaker}"
         known = self._known.get(key)
         if known is None:
-            facts = facts_in(memory.content, speaker=_voice(memory), is_titled=bool(memory.title))
-            known = facts, ChangeCues.of(memory.content)
+            content, voice = memory.content, _voice(memory)
+            sure = facts_in(content, speaker=voice, is_titled=bool(memory.title))
+            known = sure, loose_facts_in(content, speaker=voice), ChangeCues.of(content)
             self._known.put(key, known)
         return known
+
+
+def _contradict(said: Sequence[Fact], then: Sequence[Fact]) -> bool:
+    topics = {one.topic: one for one in said}
+    return any(two.topic in topics and contradicts(topics[two.topic], two) for two in then)
 
 
 def probability(older: ComparedText, newer: ComparedText) -> float:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from memsvc.domain.conflicts import LOOSE, SCHEDULE, Fact, Rule, ValuePart, contradicts
+from memsvc.domain.conflicts import SCHEDULE, Fact, Rule, ValuePart, contradicts
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import union
 from memsvc.domain.index_entries import Chunk
@@ -528,14 +528,13 @@ def extract_statements(memory: Memory) -> tuple[Fact, ...]:
 def states_more(memory: Memory, statement: Fact) -> bool:
     """Return whether *memory* states more than *statement*: another sentence, or another topic.
 
-    A job and an employer count as one: they are stated together and change together. Loose statements say in other
-    words what the sentence says.
+    A job and an employer count as one: they are stated together and change together.
     """
     if len(sentences(memory.content)) > 1:
         return True
-    if statement.topic.startswith(LOOSE) or any(part.sort == SCHEDULE for part in statement.parts):
+    if any(part.sort == SCHEDULE for part in statement.parts):
         return False
-    others = (one for one in statements_of(memory) if one.topic != statement.topic and one.topic[0] != LOOSE)
+    others = (one for one in statements_of(memory) if one.topic != statement.topic)
     return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
 
 

@@ -13,7 +13,7 @@ from memsvc.engine.search.scoring import names_of_speaker
 from memsvc.engine.user_data.schema import zone_name
 from memsvc.text.analysis import short_spans, word_spans, word_terms
 from memsvc.text.capture_rules import chinese_everyday_reason, english_everyday_reason
-from memsvc.text.facts import facts_in
+from memsvc.text.facts import facts_in, loose_facts_in
 from memsvc.text.paraphrase import gist_of
 from memsvc.text.passages import cached_terms
 from memsvc.text.ranking_cues import cached_cues
@@ -22,6 +22,7 @@ TEXT_CACHES = (
     cached_cues,
     cached_terms,
     facts_in,
+    loose_facts_in,
     folder_of_id,
     gist_of,
     names_of_speaker,

@@ -38,23 +38,43 @@ _MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助
 
 @lru_cache(maxsize=2048)
 def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
-    """Return what *text* states, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
+    """Return what *text* states for certain, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
 
     "I" is the *speaker*, or the user when there is none; a sentence without a subject is about the user, unless the
     text *is_titled*: then it may be about what the title names.
     """
-    if len(text) > MAX_CHARS or len(_TURN.findall(text)) > 1:
+    if _is_too_much(text):
         return ()
-    name = speaker.strip().lower()
-    me = USER if name in _USERS else None if name in _MACHINES else name
+    me = _me(speaker)
     silent = None if is_titled else me
     state = chinese_facts if is_han(text) else english_facts
     said = sentences(text)
     found = {statement.topic: statement for statement in state(said, me=me, silent=silent)}
     if _ADDING.search(text):
         found = {topic: fact for topic, fact in found.items() if not _is_exclusive(fact)}
-    loose = {statement.topic: statement for statement in change_facts(said, me=me)}
-    return (*tuple(found.values())[-MAX_STATEMENTS:], *tuple(loose.values())[-MAX_LOOSE:])
+    return tuple(found.values())[-MAX_STATEMENTS:]
+
+
+@lru_cache(maxsize=2048)
+def loose_facts_in(text: str, *, speaker: str = "") -> tuple[Fact, ...]:
+    """Return what *text* may state in other words, at most `MAX_LOOSE`, each topic once.
+
+    They are guesses: a contradiction of two of them is reason for doubt, and never for a change of what is stored.
+    """
+    if _is_too_much(text):
+        return ()
+    loose = {statement.topic: statement for statement in change_facts(sentences(text), me=_me(speaker))}
+    return tuple(loose.values())[-MAX_LOOSE:]
+
+
+def _is_too_much(text: str) -> bool:
+    return len(text) > MAX_CHARS or len(_TURN.findall(text)) > 1
+
+
+def _me(speaker: str) -> str | None:
+    """Return to whom "I" refers; None for a machine."""
+    name = speaker.strip().lower()
+    return USER if name in _USERS else None if name in _MACHINES else name
 
 
 def _is_exclusive(fact: Fact) -> bool:

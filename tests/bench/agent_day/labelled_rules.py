@@ -26,7 +26,7 @@ from typing import Any
 from memsvc.domain.conflicts import contradicts
 from memsvc.domain.sessions import Role
 from memsvc.text.capture_rules import judge
-from memsvc.text.facts import facts_in
+from memsvc.text.facts import facts_in, loose_facts_in
 from memsvc.text.paraphrase import are_alike, gist_of
 from memsvc.text.statement_split import statements
 
@@ -79,8 +79,9 @@ def is_kept(text: str, role: Role = Role.USER) -> tuple[bool, str]:
 
 def outdates(newer: str, older: str) -> bool:
     """Return whether a statement of *newer* contradicts one of *older*."""
-    before = {fact.topic: fact for fact in facts_in(older)}
-    return any(fact.topic in before and contradicts(before[fact.topic], fact) for fact in facts_in(newer))
+    before = {fact.topic: fact for fact in (*facts_in(older), *loose_facts_in(older))}
+    after = (*facts_in(newer), *loose_facts_in(newer))
+    return any(fact.topic in before and contradicts(before[fact.topic], fact) for fact in after)
 
 
 def _differ(row: Row) -> bool:

@@ -61,7 +61,7 @@ def test_labels_hold_nothing_internal(said: str) -> None:
 )
 def test_what_changed_is_named_as_people_name_it(said: str, label: str, value: str) -> None:
     """Loose topics are shown without the marks of their keys."""
-    shown = {(labels.topic_label(fact.topic), labels.value_label(fact)) for fact in facts_in(said)}
+    shown = {(labels.topic_label(fact.topic), labels.value_label(fact)) for fact in loose_facts_in(said)}
 
     assert (label, value) in shown
     assert not any(re.search(r"~|\buser\b|\||changed|^\d:", f"{topic} {said}") for topic, said in shown)
