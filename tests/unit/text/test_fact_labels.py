@@ -7,7 +7,7 @@ import re
 import pytest
 
 from memsvc.domain.conflicts import contradicts
-from memsvc.text.facts import chinese_lexicon, english_lexicon, facts_in, labels
+from memsvc.text.facts import chinese_lexicon, english_lexicon, facts_in, labels, loose_facts_in
 
 LABELS = [
     ("My favorite color is blue.", "favorite color", "blue"),
