@@ -24,7 +24,6 @@ from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
-from memsvc.engine.search.late_interaction import TOKEN_BYTES
 from memsvc.ports.change_feed import TokenStore
 from memsvc.ports.models import Vectors
 from memsvc.text.change_cues import ChangeCues
@@ -38,6 +37,8 @@ FIRST = 2
 """Ranks that count as first."""
 MOST_CHARS = 1_000
 """Longer texts say more than one thing and are not compared."""
+TOKEN_BYTES = 16
+"""Bytes of a stored token: the signs of its 128 values."""
 HELD = 0.5
 """A text holds a token of another if one of its own is that similar."""
 DOUBT = 0.4
