@@ -44,7 +44,7 @@ def build_search_services(
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    currency = CurrencyJudge(store.tokens, lambda: index.embedding.token_model)
+    currency = CurrencyJudge(index.embedding.stored_vectors, lambda: index.embedding.model)
     dependencies = ContextDependencies(
         reads,
         core,

@@ -80,6 +80,7 @@ class OmissionReason(StrEnum):
     UNCERTAIN = "UNCERTAIN"
     LIMIT = "LIMIT"
     UNTRUSTED = "UNTRUSTED"
+    OUTDATED = "OUTDATED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ _REASONS: Mapping[Locale, Mapping[OmissionReason, str]] = {
         OmissionReason.UNCERTAIN: "in the earlier context, not looked for again",
         OmissionReason.LIMIT: "more than are looked at",
         OmissionReason.UNTRUSTED: "too little trusted to stand here",
+        OmissionReason.OUTDATED: "outdated by a newer one",
     },
     Locale.ZH: {
         OmissionReason.BUDGET: "空间不足",
@@ -60,6 +61,7 @@ _REASONS: Mapping[Locale, Mapping[OmissionReason, str]] = {
         OmissionReason.UNCERTAIN: "之前的上下文已有，这次未能重新检索",
         OmissionReason.LIMIT: "超出查看范围",
         OmissionReason.UNTRUSTED: "可信度不足，不列入此处",
+        OmissionReason.OUTDATED: "已被更新的记忆取代",
     },
 }
 

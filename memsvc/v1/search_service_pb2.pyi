@@ -315,7 +315,8 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
     descending importance, then by time, oldest first. Memories from a tool, a document or an import, or derived from
     other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
-    out as UNTRUSTED, unless the query retrieves them. Share: core.
+    out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
+    core.
     """
     CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
     """CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
@@ -357,7 +358,8 @@ CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
 """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
 descending importance, then by time, oldest first. Memories from a tool, a document or an import, or derived from
 other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
-out as UNTRUSTED, unless the query retrieves them. Share: core.
+out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
+core.
 """
 CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
 """CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
@@ -442,6 +444,8 @@ class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Omissi
     """OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
     session, 500 of the last days.
     """
+    OMISSION_REASON_OUTDATED: _OmissionReason.ValueType  # 7
+    """OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one. See Currency."""
 
 class OmissionReason(_OmissionReason, metaclass=_OmissionReasonEnumTypeWrapper):
     """OmissionReason is the reason for which a section left memories out. More reasons may be added."""
@@ -465,6 +469,8 @@ OMISSION_REASON_LIMIT: OmissionReason.ValueType  # 6
 """OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
 session, 500 of the last days.
 """
+OMISSION_REASON_OUTDATED: OmissionReason.ValueType  # 7
+"""OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one. See Currency."""
 Global___OmissionReason: _TypeAlias = OmissionReason  # noqa: Y015
 
 @_typing.final

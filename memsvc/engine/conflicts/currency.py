@@ -1,142 +1,88 @@
 """Judgement of which retrieved texts are outdated by a newer one among them.
 
 Two ways, and neither changes what is stored. A contradiction of statements, as at write time, is sure. Similarity is a
-guess: two texts that fit the same query, of which the newer one resembles the older one and tells of a change, are
-probably about the same thing. Its probability comes from a logistic regression, fitted by
-`python -m tests.bench.agent_day.currency` on scripted users.
+guess: two texts that are about the same attribute, of which the newer one tells how it is now. See
+`memsvc.engine.conflicts.replacement`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark, Fact, contradicts, stored_mark
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
-from memsvc.ports.change_feed import TokenStore
-from memsvc.ports.models import Vectors
+from memsvc.engine.conflicts.replacement import ComparedText, Floats, ReplacementModel, StatementReading
+from memsvc.text.analysis import is_han
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts import facts_in, loose_facts_in
+from memsvc.text.passages import passage
 
-COMPARED = 16
-"""Hits that are compared by similarity, the most relevant first."""
+COMPARED = 48
+"""Hits that are compared by similarity, the most relevant first, and as many of the other memories."""
 STATED = 40
 """Hits whose statements are compared."""
-FIRST = 2
-"""Ranks that count as first."""
 MOST_CHARS = 1_000
 """Longer texts say more than one thing and are not compared."""
-TOKEN_BYTES = 16
-"""Bytes of a stored token: the signs of its 128 values."""
-HELD = 0.5
-"""A text holds a token of another if one of its own is that similar."""
-DOUBT = 0.4
-"""Least probability at which an older text is marked: of users that the weights were not fitted on, it marks 52 % of
-the outdated hits among the compared ones, and 3.5 % of the current facts."""
+DOUBT = 0.2
+"""Least probability at which an older text is marked."""
+FIRST_DOUBT = 0.1
+"""The same of the `FIRST_HITS`, because what answers a question does more harm if it is outdated."""
+FIRST_HITS = 3
+SURE = 0.95
+"""From this probability on a newer text may outdate several older ones."""
+SAME = 0.85
+"""Older texts that similar say the same."""
 _RECORDS = frozenset({Kind.DOCUMENT, Kind.SUMMARY, Kind.SKILL, Kind.KNOWLEDGE})
 _USER = frozenset({"user"})
 """The category of what a user says in a session."""
 log = logging.getLogger(__name__)
 _Read: TypeAlias = tuple[tuple[Fact, ...], tuple[Fact, ...], ChangeCues]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ComparedText:
-    """A text with what its comparison needs.
-
-    Attributes:
-        moment: When it was said or happened.
-        relevance: Of the query, in 0..1.
-        place: Its rank among the compared texts, from 0.
-        tokens: Token vectors of length 1, at least one.
-    """
-
-    moment: datetime
-    relevance: float
-    place: int
-    cues: ChangeCues
-    tokens: Vectors
-
-
-FEATURES = (
-    "relevance of older", "relevance of newer", "token similarity", "tokens held", "pooled similarity", "shared words",
-    "change", "change and similarity", "change in older", "addition", "numbers differ", "newer asks", "older asks",
-    "older is first", "newer is first", "intercept",
-)  # fmt: skip
-WEIGHTS = (
-    0.12, -0.09, 0.32, 2.07, 4.7, 1.38, 0.36, 2.21, -0.42, -0.36, 0.88, -1.61, -0.93, 0.69, 0.68, -8.06,
-)  # fmt: skip
-
-
-def pair_features(older: ComparedText, newer: ComparedText) -> tuple[float, ...]:
-    """Return the features of a pair, in the order of `FEATURES`."""
-    cosines = older.tokens @ newer.tokens.T
-    of_older = cosines.max(axis=1)
-    similarity = max(float(of_older.mean()), float(cosines.max(axis=0).mean()))
-    pooled = older.tokens.mean(axis=0) @ newer.tokens.mean(axis=0)
-    lengths = float(np.linalg.norm(older.tokens.mean(axis=0)) * np.linalg.norm(newer.tokens.mean(axis=0)))
-    one, two = older.cues, newer.cues
-    is_change = float(two.changes > 0)
-    return (
-        _logit(older.relevance),
-        _logit(newer.relevance),
-        similarity,
-        float((of_older > HELD).mean()),
-        float(pooled) / max(lengths, 1e-9),
-        min(3.0, len(one.terms & two.terms)),
-        min(2.0, two.changes),
-        is_change * similarity,
-        float(one.changes > 0),
-        float(two.is_addition),
-        float(bool(one.numbers and two.numbers and not one.numbers & two.numbers)),
-        float(two.is_question),
-        float(one.is_question),
-        float(older.place < FIRST),
-        float(newer.place < FIRST),
-        1.0,
-    )
-
-
-def _logit(probability: float) -> float:
-    bounded = min(max(probability, 1e-4), 1 - 1e-4)
-    return math.log(bounded / (1 - bounded))
+VectorReader: TypeAlias = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
+"""Returns stored embeddings (little-endian float32) by the SHA-256 digests of their passages."""
 
 
 class CurrencyJudge:
     """Judges the hits of a query. Thread-safe."""
 
-    def __init__(self, tokens: TokenStore, token_model: Callable[[], str], kept: int = 4_096) -> None:
-        """Read the tokens of *token_model* from *tokens*; keep the statements and signs of *kept* texts."""
-        self._tokens = tokens
-        self._token_model = token_model
+    def __init__(self, vectors: VectorReader, embedding_model: Callable[[], str], kept: int = 4_096) -> None:
+        """Read the embeddings of *embedding_model* by *vectors*; keep what was read of *kept* texts.
+
+        Similarity is judged for the embedding model alone whose constants are known.
+        """
+        self._vectors = vectors
+        self._embedding_model = embedding_model
+        self._model = ReplacementModel.load()
         self._known = LruCache[str, _Read](kept)
+        self._readings = LruCache[bytes, StatementReading](kept)
 
     def forget(self) -> None:
         """Drop what is kept of texts."""
         self._known.clear()
+        self._readings.clear()
 
     def marks(self, hits: Sequence[SearchHit], others: Sequence[Memory] = ()) -> dict[str, CurrencyMark]:
-        """Return the marks of the memories that are not current, by id; of *others* only statements are compared.
+        """Return the marks of the memories that are not current, by id; *others* were not retrieved by the query.
 
-        If the tokens cannot be read, statements alone count, and the log says so.
+        If the embeddings cannot be read, statements alone count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
         marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory)) is not CURRENT}
         said = sorted((hit for hit in hits if _may_change(hit.memory)), key=lambda hit: -_relevance(hit))
         stated = [hit.memory for hit in said[:STATED]] + [one for one in others if _may_change(one)][:STATED]
         self._compare_statements(stated, marks)
-        self._compare_similarity([hit for hit in said if hit.relevance is not None][:COMPARED], marks)
+        relevant = [hit.memory for hit in said if hit.relevance is not None][:COMPARED]
+        self._compare_similarity(relevant, [one for one in others if _may_change(one)][:COMPARED], marks)
         return marks
 
     def _compare_statements(self, memories: Sequence[Memory], marks: dict[str, CurrencyMark]) -> None:
@@ -149,28 +95,36 @@ class CurrencyJudge:
                     # The last one is the newest, and a sure contradiction counts more than a doubtful one.
                     marks[older.id] = CurrencyMark(currency, newer.id)
 
-    def _compare_similarity(self, hits: Sequence[SearchHit], marks: dict[str, CurrencyMark]) -> None:
-        entries = {entry_id(hit.memory.row, View.CHUNK, hit.chunk_ordinal): hit for hit in hits}
+    def _compare_similarity(
+        self, hits: Sequence[Memory], others: Sequence[Memory], marks: dict[str, CurrencyMark]
+    ) -> None:
         try:
-            stored = self._tokens.tokens(self._token_model(), list(entries)) if len(entries) > 1 else {}
+            readings = self._readings_of([*hits, *others])
         except MemsvcError as error:
             log.warning("the currency of hits was judged by their statements alone: %s", error.message)
             return
-        texts: list[tuple[Memory, ComparedText]] = []
-        for place, (entry, hit) in enumerate(entries.items()):
-            packed = stored.get(entry, b"")
-            if packed and len(packed) % TOKEN_BYTES == 0:
-                cues = self._read(hit.memory)[2]
-                compared = ComparedText(_moment(hit.memory), hit.relevance or 0.0, place, cues, unpack_signs(packed))
-                texts.append((hit.memory, compared))
-        texts.sort(key=lambda pair: pair[1].moment)
-        guesses: dict[str, tuple[float, str]] = {}
-        for (older, one), (newer, two) in combinations(texts, 2):
-            if one.moment.date() < two.moment.date() and older.id not in marks:
-                doubt = probability(one, two)
-                if doubt > max(DOUBT, guesses.get(older.id, (0.0, ""))[0]):
-                    guesses[older.id] = doubt, newer.id
-        marks |= {older: CurrencyMark(Currency.POSSIBLY_OUTDATED, newer) for older, (_, newer) in guesses.items()}
+        placed = [*enumerate(hits), *((COMPARED, memory) for memory in others)]
+        known = [(place, memory) for place, memory in placed if memory.id in readings]
+        texts = [ComparedText(place, self._read(one)[2], readings[one.id]) for place, one in known]
+        if len(texts) > 1:
+            memories = [memory for _, memory in known]
+            marks |= _guesses(memories, texts, self._model.probabilities(texts), marks)
+
+    def _readings_of(self, memories: Sequence[Memory]) -> dict[str, StatementReading]:
+        """Return what the layers read in the embeddings of memories, by id; those without one are left out."""
+        if self._embedding_model() != self._model.embedding_model:
+            return {}
+        digests = {memory.id: _digest(memory) for memory in memories}
+        found = {digest: known for digest in digests.values() if (known := self._readings.get(digest)) is not None}
+        are_han = {digests[memory.id]: is_han(memory.content) for memory in memories if digests[memory.id] not in found}
+        stored = self._vectors(are_han) if are_han else {}
+        if stored:
+            vectors = np.frombuffer(b"".join(stored.values()), dtype="<f4").reshape(len(stored), -1)
+            read = self._model.layers.read(vectors, [are_han[digest] for digest in stored])
+            for digest, reading in zip(stored, read, strict=True):
+                self._readings.put(digest, reading)
+                found[digest] = reading
+        return {one: found[digest] for one, digest in digests.items() if digest in found}
 
     def _read(self, memory: Memory) -> _Read:
         """Return the sure and the loose statements of a memory, and its signs of a change."""
@@ -189,17 +143,53 @@ def _contradict(said: Sequence[Fact], then: Sequence[Fact]) -> bool:
     return any(two.topic in topics and contradicts(topics[two.topic], two) for two in then)
 
 
-def probability(older: ComparedText, newer: ComparedText) -> float:
-    """Return the probability that *older* is outdated by *newer*."""
-    logit = sum(weight * value for weight, value in zip(WEIGHTS, pair_features(older, newer), strict=True))
-    return 1.0 / (1.0 + math.exp(-logit))
+def _guesses(
+    memories: Sequence[Memory], texts: Sequence[ComparedText], doubts: Floats, marks: Mapping[str, CurrencyMark]
+) -> dict[str, CurrencyMark]:
+    """Return the marks that probabilities give, by id: *doubts* are those that a row is outdated by a column."""
+    days = np.array([_moment(memory).date().toordinal() for memory in memories])
+    taken = {mark.newer_id for mark in marks.values()}
+    is_taken = np.array([memory.id in taken for memory in memories])
+    found = replaced(texts, np.where(days[:, np.newaxis] < days, doubts, 0.0), is_taken)
+    newest = {row: column for row, column in sorted(found, key=lambda pair: doubts[pair])}
+    return {
+        memories[row].id: CurrencyMark(Currency.POSSIBLY_OUTDATED, memories[column].id)
+        for row, column in newest.items()
+        if memories[row].id not in marks
+    }
 
 
-def unpack_signs(packed: bytes) -> Vectors:
-    """Return token vectors of length 1 from their signs, shape [tokens, 128]."""
-    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8).reshape(-1, TOKEN_BYTES), axis=1)
-    vectors: Vectors = (bits.astype(np.float32) * 2.0 - 1.0) / np.float32(math.sqrt(8 * TOKEN_BYTES))
-    return vectors
+def replaced(
+    texts: Sequence[ComparedText], doubts: Floats, is_taken: npt.NDArray[np.bool_], doubt: float = DOUBT
+) -> list[tuple[int, int]]:
+    """Return the pairs (older, newer) of which the older one is probably outdated.
+
+    A newer text replaces one thing as a rule: what it contradicts (*is_taken*), or else what is most probable. It may
+    be said more than once.
+    """
+    vectors = np.array([text.reading.vector for text in texts])
+    is_same = vectors @ vectors.T >= SAME
+    least = np.array([min(doubt, FIRST_DOUBT) if text.place < FIRST_HITS else doubt for text in texts])
+    found = []
+    for column in range(len(texts)):
+        of_older = doubts[:, column]
+        is_chosen = of_older >= SURE
+        if not is_taken[column]:
+            is_chosen |= is_same[int(np.argmax(of_older))]
+        found += [(int(row), column) for row in np.flatnonzero(is_chosen & (of_older > least))]
+    return found
+
+
+def _digest(memory: Memory) -> bytes:
+    """Return the digest of the passage that a short memory is embedded as."""
+    text = passage(
+        text=memory.content,
+        speaker=memory.speaker,
+        title=memory.title,
+        heading_path=(),
+        moment=memory.event_time,
+    )
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _may_change(memory: Memory) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from memsvc.domain.clock import Deadline
+from memsvc.domain.conflicts import CURRENT, Currency
 from memsvc.domain.context import (
     ACTIVE_COUNT,
     ALMOST_FULL,
@@ -62,6 +64,8 @@ from memsvc.text.recalled_text import citation, is_part_of, normal_text
 
 MARGIN_SECONDS = 0.05
 """Time before the deadline at which the search is abandoned, to return what is available."""
+CORE_PATIENCE_SECONDS = 0.1
+"""As long the search is awaited before the core memories are written, which what it finds may outdate."""
 LEAST_SECONDS = 0.02
 """With less time left no further section is started, to leave time for the summary."""
 NAMED_IDS = 100
@@ -136,6 +140,7 @@ class ContextBuilder:
         self._pending: Future[RetrievedHits] | None = None
         self._skipped: list[Section] = []
         self._read_memories: dict[Section, list[Memory]] = {}
+        self._core_memories: Sequence[Memory] = ()
 
     def abandon(self) -> None:
         """Cancel the search while no client reads; a resumed context starts it again."""
@@ -167,7 +172,8 @@ class ContextBuilder:
         allowance = TokenBudget(free, self.query.shares, [*filter(self._is_possible, Section)])
         deduplicator = Deduplicator(self._inputs.sayings)
         self._selector = SectionSelector(self.lines, self.ledger, allowance, deduplicator, self.earlier, self._preview)
-        yield [plan, *self._core()]
+        yield [plan]
+        yield [*self._core()]
         if self._starts(Section.SESSION):
             yield self._session()
         started = [section for section in Section if section in RETRIEVED and self._starts(section)]
@@ -252,23 +258,50 @@ class ContextBuilder:
 
     def _core(self) -> Iterator[Event]:
         counts = [0, 0]
+        essentials = {}
         for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
-            if not self._is_possible(section):
-                continue
-            project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
-            core, active = self._inputs.source_reader.essentials(self.query, project)
+            if self._is_possible(section):
+                project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
+                essentials[section] = self._inputs.source_reader.essentials(self.query, project)
+        self._judge_core([one for core, active in essentials.values() for one in (*core[:LIST], *active[:LIST])])
+        for section, (core, active) in essentials.items():
             counts[0] += sum(memory.tier is Tier.CORE for memory in core)
             counts[1] += len(active)
             memories = [*core[:LIST], *active[:LIST]]
             trusted = [one for one in memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
             ids = {memory.id for memory in trusted}
             self.ledger.leave_out(section, OmissionReason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
-            yield from self._selector.in_order(section, trusted)
+            outdated = {one.id for one in trusted if self._is_outdated(one)}
+            self.ledger.leave_out(section, OmissionReason.OUTDATED, [*outdated])
+            yield from self._selector.in_order(section, [one for one in trusted if one.id not in outdated])
             self.ledger.leave_out(
                 section, OmissionReason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]]
             )
         yield from self._warnings.count("CORE_COUNT", counts[0], CORE_COUNT)
         yield from self._warnings.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
+
+    def _judge_core(self, core: Sequence[Memory]) -> None:
+        """Mark what is outdated of the core memories: the search is awaited for a moment, because it finds what is new."""
+        self._core_memories = core
+        if self._inputs.currency is None:
+            return
+        hits: Sequence[SearchHit] = ()
+        if self._pending is not None and core:
+            remaining = self.deadline.remaining_seconds()
+            patience = CORE_PATIENCE_SECONDS if remaining is None else min(CORE_PATIENCE_SECONDS, remaining / 2)
+            with suppress(CancelledError, FutureTimeoutError, MemsvcError):
+                found = self._pending.result(max(0.0, patience))
+                hits = [*found.memories.hits, *(found.evidence.hits if found.evidence else ())]
+        self._judge(hits)
+
+    def _judge(self, hits: Sequence[SearchHit], recent: Sequence[Memory] = ()) -> None:
+        if self._inputs.currency is not None:
+            known = {hit.memory.id for hit in hits}
+            others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in known}
+            self.lines.marks = self._inputs.currency.marks(hits, [*others.values()])
+
+    def _is_outdated(self, memory: Memory) -> bool:
+        return self.lines.marks.get(memory.id, CURRENT).currency is Currency.OUTDATED
 
     def _session(self) -> list[Event]:
         messages = self._read(Section.SESSION)
@@ -296,10 +329,7 @@ class ContextBuilder:
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
-        if self._inputs.currency is not None:
-            known = {hit.memory.id for hit in hits}
-            others = [memory for memory in recent if memory.id not in known]
-            self.lines.marks = self._inputs.currency.marks([*hits, *messages], others)
+        self._judge([*hits, *messages], recent)
         found = self._by_section(started, hits, messages, recent)
         for section, tokens in self._selector.shares_of(found).items():
             allowance.reserve(section, tokens)

@@ -106,6 +106,12 @@ def read_users(half: str) -> list[ScriptedUser]:
     return [_user(json.loads(path.read_text(encoding="utf-8")), filler) for path in paths]
 
 
+def read_filler(half: str) -> dict[str, list[str]]:
+    """Return what users say in the filler of one half, by language."""
+    found = json.loads((DATA / half / "filler.json").read_text(encoding="utf-8"))
+    return {language: [one["user"] for one in rounds] for language, rounds in found.items()}
+
+
 def _user(found: dict[str, Any], filler: Mapping[str, Sequence[Mapping[str, str]]]) -> ScriptedUser:
     facts = {
         one["id"]: ScriptedFact(
