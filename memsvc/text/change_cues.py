@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from memsvc.text.analysis import query_terms
+from memsvc.text.facts import persons_in
 
 _CHANGE = re.compile(
     r"\b(?:"
@@ -27,7 +28,8 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _ADDITION = re.compile(
-    r"\b(?:also|too|as well|besides|another|plus|in addition)\b|也|还|另外|除了|又|再加|同时", re.IGNORECASE
+    r"\b(?:also|as well|besides|in addition)\b|\btoo\s*(?:[.,!;]|$)|也(?![不没别])|还(?![是不没])|另外|除了|同时",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*|[一二三四五六七八九十百千万]{2,}")
 _QUESTION = re.compile(
@@ -46,6 +48,7 @@ class ChangeCues:
         is_question: Whether it asks or requests something.
         numbers: The numbers in it, as written.
         terms: Its content words, as they are searched for.
+        persons: Who is spoken of, other than the user: relatives, and names in lower case.
     """
 
     changes: int
@@ -53,6 +56,7 @@ class ChangeCues:
     is_question: bool
     numbers: frozenset[str]
     terms: frozenset[str]
+    persons: frozenset[str]
 
     @classmethod
     def of(cls, text: str) -> ChangeCues:
@@ -63,4 +67,5 @@ class ChangeCues:
             _QUESTION.search(text) is not None,
             frozenset(_NUMBER.findall(text)),
             frozenset(query_terms(text)),
+            persons_in(text),
         )

@@ -147,3 +147,73 @@ def test_a_delta_tells_what_has_become_outdated(stubs: Stubs, user: str) -> None
     [again] = [one for one in delta.citations if one.memory_id == old]
     assert again.currency == OUTDATED
     assert again.citation == first.citations[0].citation
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("I live in Lisbon.", "The dentist moved to May 10th.", "Where do I live?"),
+        ("I live in Lisbon.", "Our standup has moved to Tuesday.", "Where do I live?"),
+        ("我住在杭州。", "会议搬到周五了。", "我住在哪里？"),
+    ],
+)
+def test_an_appointment_that_moves_outdates_no_home(
+    stubs: Stubs, user: str, older: str, newer: str, query: str
+) -> None:
+    tell(stubs, user, older, newer)
+
+    assert set(hits(stubs, user, query).values()) == {(CURRENT, "")}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("I'm an assistant at a dental practice in Leeds.", "我上周换工作了，现在在一家书店上班。", "Where do I work?"),
+        ("我每天坐公交上班。", "Sold the bus pass, I cycle to the office these days.", "我怎么去上班？"),
+        (
+            "My landline is 01234 567890.",
+            "We gave up the landline, reach me on 0777 123456.",
+            "What's my phone number?",
+        ),
+        ("我们的项目叫白鹭。", "法务说名字不行，项目改叫青鸟了。", "我们的项目叫什么？"),
+    ],
+)
+def test_what_is_said_of_the_same_attribute_in_other_words_is_doubted(
+    stubs: Stubs, user: str, older: str, newer: str, query: str
+) -> None:
+    """Across languages too, and without shared words."""
+    old, new, other = tell(stubs, user, older, newer, "The tomatoes are planted. 西红柿种好了。")
+
+    found = hits(stubs, user, query)
+
+    assert found[old][0] in {DOUBTFUL, OUTDATED}
+    assert found[old][1] == new
+    assert (found[new], found[other]) == ((CURRENT, ""), (CURRENT, ""))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("I like coffee.", "I don't like coffee any more.", "What do I drink?"),
+        ("我喜欢喝咖啡。", "我不喜欢喝咖啡了。", "我爱喝什么？"),
+    ],
+)
+def test_a_revoked_preference_leaves_the_core(stubs: Stubs, user: str, older: str, newer: str, query: str) -> None:
+    """It is left out of what is always shown, and the summary says why."""
+    scope, core = types_pb.Scope(user_id=user), types_pb.MEMORY_TIER_CORE
+    old, new = (
+        create(stubs, scope, text, kind=types_pb.MEMORY_KIND_PREFERENCE, tier=core).id for text in (older, newer)
+    )
+
+    reply = render(stubs, scope, query=query)
+
+    shown = {one.memory_id for one in reply.citations}
+    assert new in shown
+    reasons = {reason: ids for reason, ids in _omissions(reply)}
+    assert old in reasons[search_pb.OMISSION_REASON_OUTDATED]
+    assert old not in shown
+
+
+def _omissions(reply: search_pb.RenderContextResponse) -> Iterator[tuple[int, list[str]]]:
+    for one in reply.summary.omissions:
+        yield one.reason, list(one.memory_ids)

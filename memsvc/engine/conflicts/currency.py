@@ -34,11 +34,13 @@ STATED = 40
 """Hits whose statements are compared."""
 MOST_CHARS = 1_000
 """Longer texts say more than one thing and are not compared."""
-DOUBT = 0.2
-"""Least probability at which an older text is marked."""
-FIRST_DOUBT = 0.1
-"""The same of the `FIRST_HITS`, because what answers a question does more harm if it is outdated."""
-FIRST_HITS = 3
+DOUBTS = (0.1, 0.2, 0.4)
+"""Least probability at which an older text is marked: of the first hits, the next, and all others.
+
+What answers a question does more harm if it is outdated than what only is near it.
+"""
+RANKS = (3, 12)
+"""Ranks from which on the second and the third of `DOUBTS` hold."""
 SURE = 0.95
 """From this probability on a newer text may outdate several older ones."""
 SAME = 0.85
@@ -160,7 +162,7 @@ def _guesses(
 
 
 def replaced(
-    texts: Sequence[ComparedText], doubts: Floats, is_taken: npt.NDArray[np.bool_], doubt: float = DOUBT
+    texts: Sequence[ComparedText], doubts: Floats, is_taken: npt.NDArray[np.bool_], least: Sequence[float] = DOUBTS
 ) -> list[tuple[int, int]]:
     """Return the pairs (older, newer) of which the older one is probably outdated.
 
@@ -169,14 +171,14 @@ def replaced(
     """
     vectors = np.array([text.reading.vector for text in texts])
     is_same = vectors @ vectors.T >= SAME
-    least = np.array([min(doubt, FIRST_DOUBT) if text.place < FIRST_HITS else doubt for text in texts])
+    of_rank = np.array(least)[np.searchsorted(RANKS, [text.place for text in texts], side="right")]
     found = []
     for column in range(len(texts)):
         of_older = doubts[:, column]
         is_chosen = of_older >= SURE
         if not is_taken[column]:
             is_chosen |= is_same[int(np.argmax(of_older))]
-        found += [(int(row), column) for row in np.flatnonzero(is_chosen & (of_older > least))]
+        found += [(int(row), column) for row in np.flatnonzero(is_chosen & (of_older > of_rank))]
     return found
 
 

@@ -56,11 +56,11 @@ class ComparedText:
     reading: StatementReading
 
 
-FEATURES = (
-    "same attribute", "older about none", "newer about none", "similarity", "change in older", "change in newer",
-    "older states", "newer states", "rare words shared", "addition", "numbers differ", "newer asks", "older asks",
-    "older is first", "newer is first", "signs of a change", "signs in older", "intercept",
+OF_PAIR = (
+    "same attribute", "similarity", "rare words shared", "numbers differ", "one about a person",
 )  # fmt: skip
+OF_TEXT = ("about none", "change", "states", "asks", "is first", "signs of a change")
+FEATURES = (*OF_PAIR, *(f"older: {name}" for name in OF_TEXT), *(f"newer: {name}" for name in OF_TEXT), "intercept")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,55 +115,69 @@ class ReplacementModel:
             return cls(str(stored["embedding_model"]), layers, stored["weights"].astype(np.float64))
 
     def probabilities(self, texts: Sequence[ComparedText]) -> Floats:
-        """Return the probability that a text (row) is outdated by another (column), if that one is newer."""
-        logits = pair_features(texts) @ self._weights
-        found: Floats = 1.0 / (1.0 + np.exp(-logits))
+        """Return the probability that a text (row) is outdated by another (column), if that one is newer.
+
+        It is 0 if both speak of persons, and none is the same, and if the newer one only adds something.
+        """
+        of_pair, of_text = _features(texts)
+        older, newer = len(OF_PAIR), len(OF_PAIR) + len(OF_TEXT)
+        logits = (of_text @ self._weights[older:newer])[:, np.newaxis] + of_text @ self._weights[newer:-1]
+        for values, weight in zip(of_pair, self._weights, strict=False):
+            logits += weight * values
+        found: Floats = may_replace(texts) / (1.0 + np.exp(-logits - self._weights[-1]))
         return found
 
 
 def pair_features(texts: Sequence[ComparedText]) -> Floats:
     """Return the `FEATURES` of each pair: [older, newer, features]."""
-    readings = [text.reading for text in texts]
-    attributes = np.array([one.attributes for one in readings])
-    vectors = np.array([one.vector for one in readings])
-    cues = [text.cues for text in texts]
-    numbers = _incidence([one.numbers for one in cues])
-    has_number = numbers.any(axis=1)
-    terms = _incidence([one.terms for one in cues])
-    rarities = np.log(len(texts) / np.maximum(terms.sum(axis=0), 1.0))
+    of_pair, of_text = _features(texts)
     pairs = np.ones((len(texts), len(texts)))
+    columns = [*of_pair, *(pairs * one[:, np.newaxis] for one in of_text.T), *(pairs * one for one in of_text.T)]
+    return np.stack([*columns, pairs], axis=-1)
 
-    def of_older(values: Sequence[float]) -> Floats:
-        return pairs * np.array(values)[:, np.newaxis]
 
-    def of_newer(values: Sequence[float]) -> Floats:
-        return pairs * np.array(values)
+def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
+    """Return whether a text (column) can replace another (row): it does not only add, and is not about others."""
+    are_others = _differ(_incidence([text.cues.persons for text in texts])) > 0.0
+    return ~are_others & ~np.array([text.cues.is_addition for text in texts])
 
-    first = [float(text.place < FIRST) for text in texts]
-    asks = [float(one.is_question) for one in cues]
-    return np.stack(
-        [
-            np.log(np.maximum(attributes @ attributes.T, _LEAST_SHARE)),
-            of_older([one.about_none for one in readings]),
-            of_newer([one.about_none for one in readings]),
-            vectors @ vectors.T,
-            of_older([one.changes for one in readings]),
-            of_newer([one.changes for one in readings]),
-            of_older([one.states for one in readings]),
-            of_newer([one.states for one in readings]),
-            np.minimum((terms * rarities) @ terms.T, _MOST_SHARED),
-            of_newer([float(one.is_addition) for one in cues]),
-            (np.outer(has_number, has_number) & (numbers @ numbers.T == 0.0)).astype(np.float64),
-            of_newer(asks),
-            of_older(asks),
-            of_older(first),
-            of_newer(first),
-            of_newer([min(2.0, one.changes) for one in cues]),
-            of_older([float(one.changes > 0) for one in cues]),
-            pairs,
-        ],
-        axis=-1,
+
+def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
+    """Return the features of pairs, [older, newer] each, and of each text: [texts, features]."""
+    cues, readings = [text.cues for text in texts], [text.reading for text in texts]
+    attributes, vectors = np.array([one.attributes for one in readings]), np.array([one.vector for one in readings])
+    numbers, persons, terms = (
+        _incidence([getattr(one, name) for one in cues]) for name in ("numbers", "persons", "terms")
     )
+    rarities = np.log(len(texts) / np.maximum(terms.sum(axis=0), 1.0))
+    has_person = persons.any(axis=1)
+    of_pair = [
+        np.log(np.maximum(attributes @ attributes.T, _LEAST_SHARE)),
+        vectors @ vectors.T,
+        np.minimum((terms * rarities) @ terms.T, _MOST_SHARED),
+        _differ(numbers),
+        (has_person[:, np.newaxis] != has_person).astype(np.float64),
+    ]
+    of_text = np.array(
+        [
+            (
+                text.reading.about_none,
+                text.reading.changes,
+                text.reading.states,
+                text.cues.is_question,
+                text.place < FIRST,
+                min(2.0, text.cues.changes),
+            )
+            for text in texts
+        ]
+    )
+    return of_pair, of_text
+
+
+def _differ(incidence: Floats) -> Floats:
+    """Return which pairs hold something both, and nothing in common."""
+    holds = incidence.any(axis=1)
+    return (np.outer(holds, holds) & (incidence @ incidence.T == 0.0)).astype(np.float64)
 
 
 def _incidence(sets: Sequence[frozenset[str]]) -> Floats:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from memsvc.text.facts.statements import MAX_CHARS, MAX_LOOSE, MAX_STATEMENTS, USER, facts_in, loose_facts_in
+from memsvc.text.facts.statements import (
+    MAX_CHARS,
+    MAX_LOOSE,
+    MAX_STATEMENTS,
+    USER,
+    facts_in,
+    loose_facts_in,
+    persons_in,
+)
 
-__all__ = ["MAX_CHARS", "MAX_LOOSE", "MAX_STATEMENTS", "USER", "facts_in", "loose_facts_in"]
+__all__ = ["MAX_CHARS", "MAX_LOOSE", "MAX_STATEMENTS", "USER", "facts_in", "loose_facts_in", "persons_in"]

@@ -67,6 +67,15 @@ def loose_facts_in(text: str, *, speaker: str = "") -> tuple[Fact, ...]:
     return tuple(loose.values())[-MAX_LOOSE:]
 
 
+def persons_in(text: str) -> frozenset[str]:
+    """Return who is spoken of in *text*, other than the user: relatives, and names in lower case."""
+    if _is_too_much(text):
+        return frozenset()
+    clauses = [_read(clause) for sentence in sentences(text) for clause in _clauses_of(sentence)]
+    whole = " ".join(clause.text for clause in clauses)
+    return frozenset(_owners(clauses, whole, USER) if clauses else ()) - _ANYBODY
+
+
 def _is_too_much(text: str) -> bool:
     return len(text) > MAX_CHARS or len(_TURN.findall(text)) > 1
 
@@ -618,6 +627,7 @@ def _owners(clauses: Sequence[_Clause], whole: str, me: str | None) -> list[str]
     return [me] if me is not None else []
 
 
+_ANYBODY = frozenset({USER, "she", "he", "they"})
 _PRONOUN = re.compile(r"(?:he|she|his|her|they|their)\b|他们?|她们?", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|my|me|we|our|us|user)\b|我|咱|用户", re.IGNORECASE)
 
@@ -963,7 +973,7 @@ _REASON = re.compile(r"\s(?:after|because|over|what|since|when)\s|[.;。；]|因
 
 
 def _home(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) -> Iterator[Fact]:
-    if not _LIVING.search(whole):
+    if not _LIVING.search(whole) or (list(owners) == [USER] and _THING_MOVED.search(whole)):
         return
     is_moved = _MOVING.search(whole) is not None
     places = [place for clause in clauses for place in clause.places] or [
@@ -976,6 +986,12 @@ def _home(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) -> Iter
             yield _fact(f"home of {owner}", ValuePart("value", value or "elsewhere"), changed=is_moved)
 
 
+_THING_MOVED = re.compile(
+    r"^(?:(?:the|our|my|this|that)\s+)(?:[\w'-]+\s+){1,4}?(?:(?:was|is|got|has been|have been)\s+)?mov(?:ed|es|ing)\b"
+    r"|^(?![我咱俺他她上下这今昨前去刚终总已现又])[^，,。]{1,8}?(?:搬|挪|移|改)到",
+    re.IGNORECASE,
+)
+"""An appointment or an object is moved: nobody's home changes."""
 _DWELLING = re.compile(r"\b(?:i|we|they|he|she) (?:still )?(?:live|rent)s? |住|挤|室一厅")
 _HAN_PLACE = re.compile(
     r"(?:住|租住|搬|定居|安家|换)(?:在|到|进|去"

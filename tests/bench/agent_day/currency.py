@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from memsvc.engine.conflicts.currency import COMPARED, replaced
+from memsvc.engine.conflicts.currency import COMPARED, DOUBTS, replaced
 from memsvc.engine.conflicts.replacement import (
     CONSTANTS,
     FEATURES,
@@ -28,6 +28,7 @@ from memsvc.engine.conflicts.replacement import (
     ReadingLayers,
     StatementReading,
     centre,
+    may_replace,
     pair_features,
 )
 from memsvc.engine.search.late_interaction import (
@@ -52,7 +53,7 @@ RIDGE = 1.0
 LAYER_RIDGE = 0.5
 SCALE = 8.0
 """Length of the embeddings in the layers, which their weights contain afterwards."""
-STEPS = 400
+STEPS = 250
 FOLDS = 4
 MADE_UP = 80
 ATTRIBUTES_EACH = 26
@@ -62,7 +63,7 @@ NEAR_BY = 0.35
 OTHER_LANGUAGE = 0.15
 BASE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SPEAKERS = ("Sam", "Anna", "Olga", "Ben", "Priya", "Joe", "小林", "老周", "阿梅", "王芳", "陈默", "Lucy")
-THRESHOLDS = (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
+THRESHOLDS = (DOUBTS, (0.05, 0.15, 0.3), (0.05, 0.2, 0.4), (0.15, 0.3, 0.5))
 OUTPUT = Console(width=200, highlight=False)
 QUESTION, STATE, CHANGE, RELATED, BESIDE, FILLER = "?", "=", ">", "~", "&", "filler"
 
@@ -303,6 +304,7 @@ class Asking:
         hits = [lines[at] for at in np.argsort(-relevances, kind="stable")[:COMPARED]]
         texts = [ComparedText(place, ChangeCues.of(hit.text), self.fit.read(hit)) for place, hit in enumerate(hits)]
         is_pair = np.array([[one.moment.date() < two.moment.date() for two in hits] for one in hits])
+        is_pair &= may_replace(texts)
         is_replaced = np.array([[one.slot == two.slot and 0 <= one.order < two.order for two in hits] for one in hits])
         return Question(user, slots, hits, texts, pair_features(texts), is_pair, is_replaced & is_pair)
 
@@ -328,11 +330,11 @@ def report(judged: Sequence[tuple[Question, Column]]) -> None:
             unmarked += any(at not in marked for at in old)
             current += sum(hit.is_current for hit in question.hits)
             mistaken += sum(hit.is_current for at, hit in enumerate(question.hits) if at in marked)
-        OUTPUT.print(f"{threshold:.2f}: unmarked {unmarked / asked:.3f} of {asked}, ", end="")
+        OUTPUT.print(f"{threshold}: unmarked {unmarked / asked:.3f} of {asked}, ", end="")
         OUTPUT.print(f"current marked {mistaken / current:.3f} of {current}")
 
 
-def _marked(question: Question, doubts: Column, threshold: float) -> set[int]:
+def _marked(question: Question, doubts: Column, threshold: Sequence[float]) -> set[int]:
     none = np.zeros(len(question.hits), dtype=np.bool_)
     return {row for row, _ in replaced(question.texts, np.where(question.is_pair, doubts, 0.0), none, threshold)}
 
