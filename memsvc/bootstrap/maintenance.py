@@ -18,14 +18,14 @@ from memsvc.engine.consolidation.service import ConsolidationService
 from memsvc.engine.consolidation.undo import ConsolidationUndo
 from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.engine.maintenance.archive_step import ArchiveRules, ArchiveStep
+from memsvc.engine.maintenance.detect_conflicts_step import DetectConflictsStep
 from memsvc.engine.maintenance.expire_step import ExpireStep
 from memsvc.engine.maintenance.promote_step import PromoteStep
 from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
 from memsvc.engine.maintenance.scheduler import MaintenanceScheduler, Timetable
 from memsvc.engine.maintenance.step import MaintenanceStep
-from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.runtime.leader_lease import LeaderElection
-from memsvc.engine.services import ConsolidationServices
+from memsvc.engine.services import ConsolidationServices, MemoryServices
 from memsvc.engine.summaries.compact_logs import CompactionRules, CompactionWriters, LogCompactor
 from memsvc.engine.summaries.periods import PeriodSummarizer, SummarySources
 from memsvc.engine.summaries.summarizer import TextSummarizer
@@ -42,7 +42,7 @@ class ConsolidationParts(ConsolidationServices):
 def build_maintenance(
     assembly: Assembly,
     parts: WriteParts,
-    promoter: MemoryPromoter,
+    memories: MemoryServices,
     consolidation: ConsolidationParts,
     measures: StepMetrics,
 ) -> MaintenanceRunner:
@@ -51,7 +51,7 @@ def build_maintenance(
     now = backends.now
     election = LeaderElection(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
     runner = MaintenanceRunner(
-        [*_steps(settings, backends, parts, promoter), *consolidation.steps],
+        [*_steps(settings, backends, parts, memories), *consolidation.steps],
         election,
         measures,
         now,
@@ -69,15 +69,16 @@ def build_maintenance(
 
 
 def _steps(
-    settings: MaintenanceSettings, backends: Backends, parts: WriteParts, promoter: MemoryPromoter
+    settings: MaintenanceSettings, backends: Backends, parts: WriteParts, memories: MemoryServices
 ) -> list[MaintenanceStep]:
     reads, now = backends.metadata.upkeep, backends.now
     committer, record_builder = parts.committer, parts.record_builder
     rules = ArchiveRules(timedelta(days=settings.archive_unread_days), settings.storage_limit_bytes)
     return [
         ExpireStep(reads, committer, record_builder, parts.memory_builder.reminder_detector, now),
-        PromoteStep(reads, committer, promoter, now, least_accesses=settings.promote_accesses),
+        PromoteStep(reads, committer, memories.memory_promoter, now, least_accesses=settings.promote_accesses),
         ArchiveStep(reads, committer, record_builder, now, rules),
+        DetectConflictsStep(memories.conflict_sweep, backends.metadata.statements),
     ]
 
 

@@ -154,6 +154,7 @@ class MaintenanceStep(_Hyphenated):
     ARCHIVE = auto()
     COMPACT = auto()
     CONSOLIDATE = auto()
+    DETECT_CONFLICTS = auto()
 
 
 class ImportFormat(_Hyphenated):

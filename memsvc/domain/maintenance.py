@@ -18,6 +18,17 @@ class UpkeepStep(StrEnum):
     ARCHIVE = "ARCHIVE"
     COMPACT = "COMPACT"
     CONSOLIDATE = "CONSOLIDATE"
+    DETECT_CONFLICTS = "DETECT_CONFLICTS"
+
+
+ROUTINE_STEPS = (
+    UpkeepStep.EXPIRE,
+    UpkeepStep.PROMOTE,
+    UpkeepStep.ARCHIVE,
+    UpkeepStep.COMPACT,
+    UpkeepStep.CONSOLIDATE,
+)
+"""The steps of scheduled runs by default."""
 
 
 class MaintenanceReason(StrEnum):
@@ -30,6 +41,7 @@ class MaintenanceReason(StrEnum):
     OVER_LIMIT = "OVER_LIMIT"
     OLD_LOG = "OLD_LOG"
     SIMILAR = "SIMILAR"
+    CONTRADICTED = "CONTRADICTED"
 
 
 class MaintenancePlan(StrEnum):

@@ -12,7 +12,7 @@ from memsvc.domain.api_keys import KeyDemand
 from memsvc.domain.context import Locale
 from memsvc.domain.field_rules import time_zone
 from memsvc.domain.files import fault_of_template
-from memsvc.domain.maintenance import UpkeepStep
+from memsvc.domain.maintenance import ROUTINE_STEPS, UpkeepStep
 from memsvc.domain.search import TimeWeighting
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.search.scoring import RecipeVersion
@@ -223,8 +223,9 @@ class MaintenanceSettings(SettingsGroup):
     """Pause between two maintenance runs of all processes. 0: only on request."""
     jitter_minutes: float = Field(default=5.0, ge=0)
     """Maximum random delay of a run, so that processes on one store do not start at the same time."""
-    steps: tuple[UpkeepStep, ...] = ()
-    """Steps of scheduled runs: EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE. Empty: all."""
+    steps: tuple[UpkeepStep, ...] = ROUTINE_STEPS
+    """Steps of scheduled runs, and of requests that name none. DETECT_CONFLICTS is not among them by default, because
+    imports are not compared unless they ask for it. Empty: all."""
     changes_per_step: int = Field(default=10_000, ge=1)
     """Maximum number of changes of a step in a run; the next run continues."""
     promote_accesses: int = Field(default=5, ge=1)

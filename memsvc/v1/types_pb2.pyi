@@ -492,7 +492,7 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
     included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
     and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
-    are not valid now (Memory.valid_from, valid_to) are not compared. CaptureMemory, FlushMessages, AppendMemory and
+    are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored. CaptureMemory, FlushMessages, AppendMemory and
     IngestDocument use MARK by default.
     """
 
@@ -1394,12 +1394,15 @@ class Conflict(_message.Message):
     NEWER_MEMORY_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     RESOLVE_TIME_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the UUID of the conflict; ids sort in the order in which conflicts were found. Never empty."""
+    """id is the UUID of the conflict; ids sort in the order in which conflicts were found. Empty in a dry run of
+    DetectConflicts, otherwise never.
+    """
     rule: Global___ConflictRule.ValueType
     """rule is the rule that found it. Never UNSPECIFIED."""
     topic: _builtins.str
-    """topic is the subject and the relation that both memories state, in the terms of the rules, such as "home of anna".
+    """topic is the subject and the relation that both memories state, in words, such as "home of anna" or "住处".
     For people; the wording may change. Never empty.
     """
     older_value: _builtins.str
@@ -1413,6 +1416,11 @@ class Conflict(_message.Message):
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that contradicts it. When that memory was superseded by, or promoted to
     (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
+    """
+    question: _builtins.str
+    """question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
+    Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. The days are those
+    of UTC. The wording may change. Never empty.
     """
     @_builtins.property
     def older_memory(self) -> Global___Memory:
@@ -1445,10 +1453,11 @@ class Conflict(_message.Message):
         newer_memory: Global___Memory | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         resolve_time: _timestamp_pb2.Timestamp | None = ...,
+        question: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "newer_memory", b"newer_memory", "older_memory", b"older_memory", "resolve_time", b"resolve_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "id", b"id", "newer_memory", b"newer_memory", "newer_memory_id", b"newer_memory_id", "newer_value", b"newer_value", "older_memory", b"older_memory", "older_memory_id", b"older_memory_id", "older_value", b"older_value", "resolve_time", b"resolve_time", "rule", b"rule", "state", b"state", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "id", b"id", "newer_memory", b"newer_memory", "newer_memory_id", b"newer_memory_id", "newer_value", b"newer_value", "older_memory", b"older_memory", "older_memory_id", b"older_memory_id", "older_value", b"older_value", "question", b"question", "resolve_time", b"resolve_time", "rule", b"rule", "state", b"state", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -111,6 +111,13 @@ class SqlConflictWrites(WriteSession):
         parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
         return [conflict_from_row(row) for row in execute(self._connection, _select_open(), parameters)]
 
+    def conflicts_between(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
+        """Return the conflicts among some memories."""
+        if not memory_ids:
+            return []
+        parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
+        return [conflict_from_row(row) for row in execute(self._connection, _select_between(), parameters)]
+
 
 @cached_statement
 def _select_statements() -> sa.Select[Any]:
@@ -133,13 +140,29 @@ def _select_ids() -> sa.Select[Any]:
 
 @cached_statement
 def _select_open() -> sa.CompoundSelect[Any]:
+    return _with_a_side(IS_OPEN)
+
+
+@cached_statement
+def select_of_memories() -> sa.CompoundSelect[Any]:
+    """Select the conflicts of an owner in which one of the wanted memories is either side."""
+    return _with_a_side()
+
+
+def _with_a_side(*conditions: sa.ColumnElement[bool]) -> sa.CompoundSelect[Any]:
     sides = [
         sa.select(*CONFLICT_COLUMNS).where(
-            in_json_list(side, "wanted"), IS_OPEN, conflicts.c.owner == sa.bindparam("owner")
+            in_json_list(side, "wanted"), *conditions, conflicts.c.owner == sa.bindparam("owner")
         )
         for side in (conflicts.c.older_id, conflicts.c.newer_id)
     ]
     return sa.union(*sides).order_by("id")
+
+
+@cached_statement
+def _select_between() -> sa.Select[Any]:
+    sides = (in_json_list(conflicts.c.older_id, "wanted"), in_json_list(conflicts.c.newer_id, "wanted"))
+    return sa.select(*CONFLICT_COLUMNS).where(*sides, conflicts.c.owner == sa.bindparam("owner")).order_by("id")
 
 
 @cached_statement

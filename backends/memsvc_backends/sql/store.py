@@ -16,6 +16,7 @@ from memsvc.ports.features import (
     KeyReads,
     ReminderReads,
     SessionReads,
+    StatementReads,
     VaultManifest,
 )
 from memsvc.ports.metadata import MetadataStore, Record, Transaction, UserReads
@@ -41,6 +42,7 @@ from memsvc_backends.sql.reminders import SqlReminderReads
 from memsvc_backends.sql.sessions import SqlSessionReads
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql.statements import SqlStatementReads
 from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
 from memsvc_backends.sql.user_export import SqlUserReads
@@ -67,6 +69,7 @@ class SqlMetadataStore:
         self._embeddings = SqlEmbeddingCache(database)
         self._tokens = SqlTokenStore(database)
         self._conflicts = SqlConflictReads(database)
+        self._statements = SqlStatementReads(database)
         self._reminders = SqlReminderReads(database)
         self._integrity = SqlIntegrityReads(database)
         self._logs = SqlLogs(database)
@@ -143,6 +146,11 @@ class SqlMetadataStore:
     def logs(self) -> LogReads:
         """Read daily logs."""
         return self._logs
+
+    @property
+    def statements(self) -> StatementReads:
+        """Read statements."""
+        return self._statements
 
     @property
     def upkeep(self) -> UpkeepReads:

@@ -75,6 +75,9 @@ USER = "user"
 _NAMED_BY_OWNER = frozenset({"number", "state", "person"})
 """Slots of loose topics that say nothing to people."""
 
+_LAST = frozenset({"name", "number", "address"})
+"""Words that others precede, as in "phone number"."""
+
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _PREFERRED = re.compile(r"preferred (?P<rest>.+) (?P<number>\d+)")
 _SCALE = re.compile(r"(?P<verb>\w+) (?P<words>.+) scale (?P<number>\d+)")
@@ -146,7 +149,7 @@ def _with_owner(label: str, words: list[str]) -> str:
     # The words are sorted; these are said first or last.
     owner = [word for word in words if word in KIN]
     rest = [word for word in words if word != USER and word not in KIN]
-    rest.sort(key=lambda word: (word != "favorite", word == "name"))
+    rest.sort(key=lambda word: (word != "favorite", word in _LAST))
     text = " ".join((*owner, *rest))
     if not label:
         return " ".join((*(f"{word}'s" for word in owner), *rest)) if owner and rest else text or USER
