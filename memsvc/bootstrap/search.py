@@ -11,6 +11,7 @@ from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
+from memsvc.engine.conflicts.conflict_marks import ConflictMarkReader
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextDependencies, ContextService
@@ -44,7 +45,7 @@ def build_search_services(
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    currency = CurrencyJudge(store.tokens, lambda: index.embedding.token_model)
+    currency = CurrencyJudge(store.tokens, lambda: index.embedding.token_model, ConflictMarkReader(store.statements))
     dependencies = ContextDependencies(
         reads,
         core,

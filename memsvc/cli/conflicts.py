@@ -86,7 +86,7 @@ def detect(
     """Compare the memories that are stored already, and mark contradictions."""
     layers = [cast("request_types.Layer", one.name) for one in layer or ()]
     policy = cast("request_types.ConflictPolicy", on_conflict.name)
-    begin = in_utc(since)
+    begin = None if since is None else in_utc(since)
     examined = count = 0
     with session.client() as client:
         for progress in client.detect_conflicts(layers=layers, since=begin, conflict_policy=policy, dry_run=dry_run):

@@ -171,7 +171,7 @@ class _CurrencyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Currency.Val
     CURRENCY_OUTDATED: _Currency.ValueType  # 2
     """CURRENCY_OUTDATED: it was superseded, or a newer memory beside it states otherwise."""
     CURRENCY_CONFLICTED: _Currency.ValueType  # 3
-    """CURRENCY_CONFLICTED: an open conflict with a newer memory."""
+    """CURRENCY_CONFLICTED: an open conflict with another memory. On the older side newer_memory_id names the newer one."""
     CURRENCY_POSSIBLY_OUTDATED: _Currency.ValueType  # 4
     """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
     change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
@@ -187,7 +187,7 @@ CURRENCY_CURRENT: Currency.ValueType  # 1
 CURRENCY_OUTDATED: Currency.ValueType  # 2
 """CURRENCY_OUTDATED: it was superseded, or a newer memory beside it states otherwise."""
 CURRENCY_CONFLICTED: Currency.ValueType  # 3
-"""CURRENCY_CONFLICTED: an open conflict with a newer memory."""
+"""CURRENCY_CONFLICTED: an open conflict with another memory. On the older side newer_memory_id names the newer one."""
 CURRENCY_POSSIBLY_OUTDATED: Currency.ValueType  # 4
 """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
 change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.

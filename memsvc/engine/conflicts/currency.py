@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
@@ -24,6 +25,7 @@ from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
+from memsvc.engine.conflicts.conflict_marks import ConflictMarkReader
 from memsvc.ports.change_feed import TokenStore
 from memsvc.ports.models import Vectors
 from memsvc.text.change_cues import ChangeCues
@@ -116,9 +118,16 @@ def _logit(probability: float) -> float:
 class CurrencyJudge:
     """Judges the hits of a query. Thread-safe."""
 
-    def __init__(self, tokens: TokenStore, token_model: Callable[[], str], kept: int = 4_096) -> None:
+    def __init__(
+        self,
+        tokens: TokenStore,
+        token_model: Callable[[], str],
+        conflicts: ConflictMarkReader,
+        kept: int = 4_096,
+    ) -> None:
         """Read the tokens of *token_model* from *tokens*; keep the statements and signs of *kept* texts."""
         self._tokens = tokens
+        self._conflicts = conflicts
         self._token_model = token_model
         self._known = LruCache[str, _Read](kept)
 
@@ -129,23 +138,30 @@ class CurrencyJudge:
     def marks(self, hits: Sequence[SearchHit], others: Sequence[Memory] = ()) -> dict[str, CurrencyMark]:
         """Return the marks of the memories that are not current, by id; of *others* only statements are compared.
 
-        If the tokens cannot be read, statements alone count, and the log says so.
+        Both sides of an open conflict are CONFLICTED; a pair that was decided to stay is not compared. If the tokens
+        cannot be read, statements alone count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
         marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory)) is not CURRENT}
+        superseded = {one for one, mark in marks.items() if mark.currency is Currency.OUTDATED}
         said = sorted((hit for hit in hits if _may_change(hit.memory)), key=lambda hit: -_relevance(hit))
         stated = [hit.memory for hit in said[:STATED]] + [one for one in others if _may_change(one)][:STATED]
-        self._compare_statements(stated, marks)
+        known = self._conflicts.read(memories)
+        self._compare_statements(stated, marks, known.kept)
+        marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
         self._compare_similarity([hit for hit in said if hit.relevance is not None][:COMPARED], marks)
         return marks
 
-    def _compare_statements(self, memories: Sequence[Memory], marks: dict[str, CurrencyMark]) -> None:
+    def _compare_statements(
+        self, memories: Sequence[Memory], marks: dict[str, CurrencyMark], kept: AbstractSet[tuple[str, str]]
+    ) -> None:
         known = [(memory, self._read(memory)) for memory in memories]
         for currency, is_loose in ((Currency.POSSIBLY_OUTDATED, True), (Currency.OUTDATED, False)):
             read = [(memory, loose if is_loose else sure) for memory, (sure, loose, _) in known]
             stated = sorted((pair for pair in read if pair[1]), key=lambda pair: _moment(pair[0]))
             for (older, said), (newer, then) in combinations(stated, 2):
-                if _moment(older) < _moment(newer) and _contradict(said, then):
+                is_kept = (older.id, newer.id) in kept
+                if _moment(older) < _moment(newer) and not is_kept and _contradict(said, then):
                     # The last one is the newest, and a sure contradiction counts more than a doubtful one.
                     marks[older.id] = CurrencyMark(currency, newer.id)
 

@@ -262,6 +262,8 @@ class ContextBuilder:
             memories = [*core[:LIST], *active[:LIST]]
             trusted = [one for one in memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
             ids = {memory.id for memory in trusted}
+            if self._inputs.currency is not None and trusted:
+                self.lines.marks = {**self.lines.marks, **self._inputs.currency.marks((), trusted)}
             self.ledger.leave_out(section, OmissionReason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
             yield from self._selector.in_order(section, trusted)
             self.ledger.leave_out(
@@ -299,7 +301,7 @@ class ContextBuilder:
         if self._inputs.currency is not None:
             known = {hit.memory.id for hit in hits}
             others = [memory for memory in recent if memory.id not in known]
-            self.lines.marks = self._inputs.currency.marks([*hits, *messages], others)
+            self.lines.marks = {**self.lines.marks, **self._inputs.currency.marks([*hits, *messages], others)}
         found = self._by_section(started, hits, messages, recent)
         for section, tokens in self._selector.shares_of(found).items():
             allowance.reserve(section, tokens)
