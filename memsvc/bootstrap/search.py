@@ -11,8 +11,8 @@ from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
-from memsvc.engine.conflicts.conflict_marks import ConflictMarkReader
 from memsvc.engine.conflicts.currency import CurrencyJudge
+from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextDependencies, ContextService
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer

@@ -142,7 +142,7 @@ class StatingMemory:
 class StatementReads(Protocol):
     """Reads of the stored statements of ACTIVE memories. Owners and projects are whole, exact strings."""
 
-    def stating(
+    def memories_with_facts(
         self,
         owner: str,
         project_id: str,
@@ -158,7 +158,7 @@ class StatementReads(Protocol):
         """
         ...
 
-    def stating_rows(self, *, after: int, limit: int) -> list[StatingMemory]:
+    def rows_with_facts(self, *, after: int, limit: int) -> list[StatingMemory]:
         """Return at most *limit* memories of all owners whose row is larger, by row."""
         ...
 

