@@ -168,7 +168,6 @@ class Contradiction(Answer):
 
     memory_id: str
     text: str
-    question: str = ""
 
 
 class Remembered(Answer):
