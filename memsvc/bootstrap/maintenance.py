@@ -27,7 +27,7 @@ from memsvc.engine.maintenance.step import MaintenanceStep
 from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.engine.services import ConsolidationServices, MemoryServices
 from memsvc.engine.summaries.compact_logs import CompactionRules, CompactionWriters, LogCompactor
-from memsvc.engine.summaries.periods import PeriodSummarizer, SummarySources
+from memsvc.engine.summaries.periods import MonthRules, PeriodSummarizer, SummarizeStep, SummarySources
 from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.settings import MaintenanceSettings
 
@@ -96,14 +96,17 @@ def build_consolidation(assembly: Assembly, index: IndexParts, parts: WriteParts
     writers = CompactionWriters(committer, memory_builder, record_builder, parts.upserter)
     scan = IncrementalScan(store.feed, options.run_memories, search_priority)
     rules = CompactionRules(options.log_days, options.log_tokens)
+    period_summarizer = PeriodSummarizer(
+        memory_builder, parts.upserter, parts.requests, sources, summarizer, most_tokens=options.summary_tokens
+    )
+    month = MonthRules(options.month_topics, options.month_memories)
     return ConsolidationParts(
         consolidation=ConsolidationService(finder, merger, committer, store.memories, options.threshold),
         consolidation_undo=ConsolidationUndo(memory_builder, record_builder, parts.requests, store.memories),
-        period_summarizer=PeriodSummarizer(
-            memory_builder, parts.upserter, parts.requests, sources, summarizer, most_tokens=options.summary_tokens
-        ),
+        period_summarizer=period_summarizer,
         steps=(
             LogCompactor(store, writers, summarizer, rules),
             ConsolidateStep(store, finder, merger, committer, options.threshold, scan),
+            SummarizeStep(period_summarizer, store.memories, store.integrity, month, backends.now),
         ),
     )

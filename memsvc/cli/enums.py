@@ -155,6 +155,7 @@ class MaintenanceStep(_Hyphenated):
     COMPACT = auto()
     CONSOLIDATE = auto()
     DETECT_CONFLICTS = auto()
+    SUMMARIZE = auto()
 
 
 class ImportFormat(_Hyphenated):

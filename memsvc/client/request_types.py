@@ -45,7 +45,7 @@ Index = Literal["VECTORS", "LEXICAL"]
 Slot = Literal["MORNING", "AFTERNOON"]
 Recurrence = Literal["NONE", "YEARLY", "MONTHLY", "WEEKLY"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
-MaintenanceStep = Literal["EXPIRE", "PROMOTE", "ARCHIVE", "COMPACT", "CONSOLIDATE", "DETECT_CONFLICTS"]
+MaintenanceStep = Literal["EXPIRE", "PROMOTE", "ARCHIVE", "COMPACT", "CONSOLIDATE", "DETECT_CONFLICTS", "SUMMARIZE"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""

@@ -19,6 +19,7 @@ class UpkeepStep(StrEnum):
     COMPACT = "COMPACT"
     CONSOLIDATE = "CONSOLIDATE"
     DETECT_CONFLICTS = "DETECT_CONFLICTS"
+    SUMMARIZE = "SUMMARIZE"
 
 
 ROUTINE_STEPS = (
@@ -42,6 +43,7 @@ class MaintenanceReason(StrEnum):
     OLD_LOG = "OLD_LOG"
     SIMILAR = "SIMILAR"
     CONTRADICTED = "CONTRADICTED"
+    MONTH_ENDED = "MONTH_ENDED"
 
 
 class MaintenancePlan(StrEnum):

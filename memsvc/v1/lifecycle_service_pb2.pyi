@@ -59,6 +59,13 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     the setting maintenance.steps names it. A run for all users covers the memories that were stored since the last
     run, and after the start of the service all memories: no more than 40 000.
     """
+    MAINTENANCE_STEP_SUMMARIZE: _MaintenanceStep.ValueType  # 7
+    """MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
+    it has the number of memories of the setting consolidation.month_memories; with the setting
+    consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
+    existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
+    schedule when the setting maintenance.steps names it.
+    """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
@@ -96,6 +103,13 @@ does; memory_id of a change is the newer memory, member_ids the older one. It ru
 the setting maintenance.steps names it. A run for all users covers the memories that were stored since the last
 run, and after the start of the service all memories: no more than 40 000.
 """
+MAINTENANCE_STEP_SUMMARIZE: MaintenanceStep.ValueType  # 7
+"""MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
+it has the number of memories of the setting consolidation.month_memories; with the setting
+consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
+existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
+schedule when the setting maintenance.steps names it.
+"""
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
 class _MaintenanceReason:
@@ -122,6 +136,8 @@ class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mai
     """MAINTENANCE_REASON_SIMILAR: it has nearly the same content as others."""
     MAINTENANCE_REASON_CONTRADICTED: _MaintenanceReason.ValueType  # 8
     """MAINTENANCE_REASON_CONTRADICTED: it contradicts an older memory."""
+    MAINTENANCE_REASON_MONTH_ENDED: _MaintenanceReason.ValueType  # 9
+    """MAINTENANCE_REASON_MONTH_ENDED: it is of a month that ended and has no summary."""
 
 class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
     """MaintenanceReason is the reason for which a memory is due."""
@@ -144,6 +160,8 @@ MAINTENANCE_REASON_SIMILAR: MaintenanceReason.ValueType  # 7
 """MAINTENANCE_REASON_SIMILAR: it has nearly the same content as others."""
 MAINTENANCE_REASON_CONTRADICTED: MaintenanceReason.ValueType  # 8
 """MAINTENANCE_REASON_CONTRADICTED: it contradicts an older memory."""
+MAINTENANCE_REASON_MONTH_ENDED: MaintenanceReason.ValueType  # 9
+"""MAINTENANCE_REASON_MONTH_ENDED: it is of a month that ended and has no summary."""
 Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
 
 class _DifferenceKind:
