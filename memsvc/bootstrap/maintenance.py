@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -43,15 +44,15 @@ def build_maintenance(
     assembly: Assembly,
     parts: WriteParts,
     memories: MemoryServices,
-    consolidation: ConsolidationParts,
+    others: Sequence[MaintenanceStep],
     measures: StepMetrics,
 ) -> MaintenanceRunner:
-    """Build the runner of all steps, and start its schedule."""
+    """Build the runner of all steps, *others* among them, and start its schedule."""
     settings, backends = assembly.settings.maintenance, assembly.backends
     now = backends.now
     election = LeaderElection(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
     runner = MaintenanceRunner(
-        [*_steps(settings, backends, parts, memories), *consolidation.steps],
+        [*_steps(settings, backends, parts, memories), *others],
         election,
         measures,
         now,

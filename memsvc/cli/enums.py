@@ -156,6 +156,8 @@ class MaintenanceStep(_Hyphenated):
     CONSOLIDATE = auto()
     DETECT_CONFLICTS = auto()
     SUMMARIZE = auto()
+    CHECK_REFERENCES = auto()
+    COMPARE_INDEXES = auto()
 
 
 class ImportFormat(_Hyphenated):

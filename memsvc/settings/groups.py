@@ -229,8 +229,8 @@ class MaintenanceSettings(SettingsGroup):
     jitter_minutes: float = Field(default=5.0, ge=0)
     """Maximum random delay of a run, so that processes on one store do not start at the same time."""
     steps: tuple[UpkeepStep, ...] = ROUTINE_STEPS
-    """Steps of scheduled runs, and of requests that name none. DETECT_CONFLICTS and SUMMARIZE, which write
-    what nobody asked for, are not among them by default. Empty: all."""
+    """Steps of scheduled runs, and of requests that name none. DETECT_CONFLICTS, SUMMARIZE, CHECK_REFERENCES
+    and COMPARE_INDEXES are not among them by default. Empty: all."""
     changes_per_step: int = Field(default=10_000, ge=1)
     """Maximum number of changes of a step in a run; the next run continues."""
     promote_accesses: int = Field(default=5, ge=1)

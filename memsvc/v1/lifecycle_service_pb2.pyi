@@ -66,6 +66,16 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
     schedule when the setting maintenance.steps names it.
     """
+    MAINTENANCE_STEP_CHECK_REFERENCES: _MaintenanceStep.ValueType  # 8
+    """MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
+    removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
+    reads all memories: name it in the setting maintenance.steps to run it on schedule.
+    """
+    MAINTENANCE_STEP_COMPARE_INDEXES: _MaintenanceStep.ValueType  # 9
+    """MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
+    and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
+    it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+    """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
@@ -110,6 +120,16 @@ consolidation.month_topics also each of these topics. The summaries are those of
 existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
 schedule when the setting maintenance.steps names it.
 """
+MAINTENANCE_STEP_CHECK_REFERENCES: MaintenanceStep.ValueType  # 8
+"""MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
+removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
+reads all memories: name it in the setting maintenance.steps to run it on schedule.
+"""
+MAINTENANCE_STEP_COMPARE_INDEXES: MaintenanceStep.ValueType  # 9
+"""MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
+and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
+it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+"""
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
 class _MaintenanceReason:
@@ -138,6 +158,10 @@ class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mai
     """MAINTENANCE_REASON_CONTRADICTED: it contradicts an older memory."""
     MAINTENANCE_REASON_MONTH_ENDED: _MaintenanceReason.ValueType  # 9
     """MAINTENANCE_REASON_MONTH_ENDED: it is of a month that ended and has no summary."""
+    MAINTENANCE_REASON_REFERENCE_GONE: _MaintenanceReason.ValueType  # 10
+    """MAINTENANCE_REASON_REFERENCE_GONE: it refers to a memory or a file that does not exist."""
+    MAINTENANCE_REASON_INDEX_DIFFERS: _MaintenanceReason.ValueType  # 11
+    """MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
 
 class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
     """MaintenanceReason is the reason for which a memory is due."""
@@ -162,6 +186,10 @@ MAINTENANCE_REASON_CONTRADICTED: MaintenanceReason.ValueType  # 8
 """MAINTENANCE_REASON_CONTRADICTED: it contradicts an older memory."""
 MAINTENANCE_REASON_MONTH_ENDED: MaintenanceReason.ValueType  # 9
 """MAINTENANCE_REASON_MONTH_ENDED: it is of a month that ended and has no summary."""
+MAINTENANCE_REASON_REFERENCE_GONE: MaintenanceReason.ValueType  # 10
+"""MAINTENANCE_REASON_REFERENCE_GONE: it refers to a memory or a file that does not exist."""
+MAINTENANCE_REASON_INDEX_DIFFERS: MaintenanceReason.ValueType  # 11
+"""MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
 Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
 
 class _DifferenceKind:
