@@ -58,7 +58,13 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
     steps = (CheckReferencesStep(store, memory_checker, file_checker), CompareIndexesStep(store.feed, index.reindex))
     return DiagnosticParts(
         steps=steps,
-        statistics=StatsService(store, indexes, writers, partial(_disk_usage, assembly.directory.path)),
+        statistics=StatsService(
+            store,
+            indexes,
+            writers,
+            partial(_disk_usage, assembly.directory.path),
+            assembly.settings.context.short_term_limit,
+        ),
         diagnosis=diagnosis,
         integrity=IntegrityCheck(store, parts.committer, memory_checker, index.reindex, file_checker),
         metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts)),

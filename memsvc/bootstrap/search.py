@@ -58,6 +58,7 @@ def build_search_services(
         settings.provenance.trust_agent,
         settings.context.min_relevance,
         currency,
+        settings.context.short_term_limit,
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)

@@ -112,6 +112,8 @@ class ContextSettings(SettingsGroup):
     """Minimum relevance of memories that the query retrieves; others are left out. 0: no minimum."""
     evidence: bool = True
     """Whether contexts that name no sections include messages of earlier sessions of the same project."""
+    short_term_limit: int = Field(default=1_000, ge=0)
+    """Number of ACTIVE memories of layer SHORT_TERM of a project above which contexts and GetStats warn. 0: none."""
     locale: Locale = Locale.EN
     """The language of headings, ages and notes: en or zh."""
 

@@ -799,6 +799,11 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     """WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
     it.
     """
+    WARNING_CODE_SHORT_TERM_COUNT: _WarningCode.ValueType  # 26
+    """WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
+    the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+    consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -870,6 +875,11 @@ WARNING_CODE_BUDGET_TOO_SMALL: WarningCode.ValueType  # 24
 WARNING_CODE_NOTHING_RELEVANT: WarningCode.ValueType  # 25
 """WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
 it.
+"""
+WARNING_CODE_SHORT_TERM_COUNT: WarningCode.ValueType  # 26
+"""WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
+the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 

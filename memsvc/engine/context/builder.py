@@ -89,6 +89,8 @@ class BuildInputs:
         earlier: The content of an earlier context by id; None if no delta is requested.
         least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
         currency: Marks the retrieved memories that are not current.
+        short_term_limit: Number of SHORT_TERM memories above which to warn; 0: none.
+        short_term_count: Returns that number, in a time that grows with it.
         lines: Cached lines of memories from earlier contexts.
         sayings: Cached shingles of memories from earlier contexts.
     """
@@ -102,6 +104,8 @@ class BuildInputs:
     earlier: Mapping[str, ContextHolding] | None = None
     least_core_trust: float = 0.0
     currency: CurrencyJudge | None = None
+    short_term_limit: int = 0
+    short_term_count: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +302,9 @@ class ContextBuilder:
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
+        limit = self._inputs.short_term_limit
+        if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
+            yield from self._warnings.count("SHORT_TERM_COUNT", self._inputs.short_term_count(), limit)
         if self._inputs.currency is not None:
             known = {hit.memory.id for hit in hits}
             others = [memory for memory in recent if memory.id not in known]
