@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from memsvc.bootstrap.backends import Assembly, Instruments, open_backends
@@ -22,7 +23,8 @@ from memsvc.data_directory import owned
 from memsvc.domain.clock import utc_now
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.maintenance.runner import StepMetrics
-from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.latency_stats import KEEP_SECONDS, DurationFile, LatencyStats
+from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.services import Services
 from memsvc.settings import Settings
@@ -47,9 +49,17 @@ def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Ite
         open_backends(settings, directory.path, now) as backends,
         ExitStack() as stack,
     ):
-        instruments = Instruments(LatencyStats(backends.now))
+        instruments = Instruments(_kept_statistics(LatencyStats(backends.now), directory.path, stack))
         assembly = Assembly(settings, directory, instruments.instrument(backends), instruments, SearchPriority(), stack)
         yield _build_services(assembly)
+
+
+def _kept_statistics(statistics: LatencyStats, directory: Path, stack: ExitStack) -> LatencyStats:
+    """Return *statistics* with those of earlier runs, and keep them in the data directory until *stack* is closed."""
+    durations = DurationFile(directory / "durations.json", statistics)
+    durations.load()
+    stack.callback(PeriodicTask("durations", KEEP_SECONDS, durations.save).stop)
+    return statistics
 
 
 def _build_services(assembly: Assembly) -> Services:
@@ -68,7 +78,7 @@ def _build_services(assembly: Assembly) -> Services:
     return Services(
         **_merge(memories, capture, consolidation, search, index, diagnostics, user_data),
         files=files,
-        maintenance=build_maintenance(assembly, parts, memories.memory_promoter, consolidation, measures),
+        maintenance=build_maintenance(assembly, parts, memories, (*consolidation.steps, *diagnostics.steps), measures),
         migration=StoreMigration(assembly.backends.metadata, parts.accesses.flush, assembly.search_priority),
         api_keys=build_key_access(assembly, parts.committer),
         vault=vault,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -10,15 +11,30 @@ from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
 from memsvc.engine.admin.diagnose import DiagnoseService
-from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker, IntegrityCheck, MemoryChecker
+from memsvc.engine.admin.integrity import (
+    CheckReferencesStep,
+    CompareIndexesStep,
+    FileCheckComponents,
+    FileChecker,
+    IntegrityCheck,
+    MemoryChecker,
+)
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import StatsService
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.maintenance.runner import StepCounts
+from memsvc.engine.maintenance.step import MaintenanceStep
 from memsvc.engine.services import DiagnosticServices
 
 
-def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: WriteParts) -> DiagnosticServices:
+@dataclass(frozen=True)
+class DiagnosticParts(DiagnosticServices):
+    """The use cases of diagnosis, and the maintenance steps that check the data."""
+
+    steps: tuple[MaintenanceStep, ...]
+
+
+def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: WriteParts) -> DiagnosticParts:
     """Build the use cases that report the state of the service."""
     backends = assembly.backends
     store, indexes = backends.metadata, (backends.vectors, backends.lexical)
@@ -39,8 +55,16 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
         )
     )
     step_counts = StepCounts()
-    return DiagnosticServices(
-        statistics=StatsService(store, indexes, writers, partial(_disk_usage, assembly.directory.path)),
+    steps = (CheckReferencesStep(store, memory_checker, file_checker), CompareIndexesStep(store.feed, index.reindex))
+    return DiagnosticParts(
+        steps=steps,
+        statistics=StatsService(
+            store,
+            indexes,
+            writers,
+            partial(_disk_usage, assembly.directory.path),
+            assembly.settings.context.short_term_limit,
+        ),
         diagnosis=diagnosis,
         integrity=IntegrityCheck(store, parts.committer, memory_checker, index.reindex, file_checker),
         metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -18,16 +19,16 @@ from memsvc.engine.consolidation.service import ConsolidationService
 from memsvc.engine.consolidation.undo import ConsolidationUndo
 from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.engine.maintenance.archive_step import ArchiveRules, ArchiveStep
+from memsvc.engine.maintenance.detect_conflicts_step import DetectConflictsStep
 from memsvc.engine.maintenance.expire_step import ExpireStep
 from memsvc.engine.maintenance.promote_step import PromoteStep
 from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
 from memsvc.engine.maintenance.scheduler import MaintenanceScheduler, Timetable
 from memsvc.engine.maintenance.step import MaintenanceStep
-from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.runtime.leader_lease import LeaderElection
-from memsvc.engine.services import ConsolidationServices
+from memsvc.engine.services import ConsolidationServices, MemoryServices
 from memsvc.engine.summaries.compact_logs import CompactionRules, CompactionWriters, LogCompactor
-from memsvc.engine.summaries.periods import PeriodSummarizer, SummarySources
+from memsvc.engine.summaries.periods import MonthRules, PeriodSummarizer, SummarizeStep, SummarySources
 from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.settings import MaintenanceSettings
 
@@ -42,16 +43,16 @@ class ConsolidationParts(ConsolidationServices):
 def build_maintenance(
     assembly: Assembly,
     parts: WriteParts,
-    promoter: MemoryPromoter,
-    consolidation: ConsolidationParts,
+    memories: MemoryServices,
+    others: Sequence[MaintenanceStep],
     measures: StepMetrics,
 ) -> MaintenanceRunner:
-    """Build the runner of all steps, and start its schedule."""
+    """Build the runner of all steps, *others* among them, and start its schedule."""
     settings, backends = assembly.settings.maintenance, assembly.backends
     now = backends.now
     election = LeaderElection(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
     runner = MaintenanceRunner(
-        [*_steps(settings, backends, parts, promoter), *consolidation.steps],
+        [*_steps(settings, backends, parts, memories), *others],
         election,
         measures,
         now,
@@ -69,15 +70,16 @@ def build_maintenance(
 
 
 def _steps(
-    settings: MaintenanceSettings, backends: Backends, parts: WriteParts, promoter: MemoryPromoter
+    settings: MaintenanceSettings, backends: Backends, parts: WriteParts, memories: MemoryServices
 ) -> list[MaintenanceStep]:
     reads, now = backends.metadata.upkeep, backends.now
     committer, record_builder = parts.committer, parts.record_builder
     rules = ArchiveRules(timedelta(days=settings.archive_unread_days), settings.storage_limit_bytes)
     return [
         ExpireStep(reads, committer, record_builder, parts.memory_builder.reminder_detector, now),
-        PromoteStep(reads, committer, promoter, now, least_accesses=settings.promote_accesses),
+        PromoteStep(reads, committer, memories.memory_promoter, now, least_accesses=settings.promote_accesses),
         ArchiveStep(reads, committer, record_builder, now, rules),
+        DetectConflictsStep(memories.conflict_sweep, backends.metadata.statements),
     ]
 
 
@@ -95,14 +97,17 @@ def build_consolidation(assembly: Assembly, index: IndexParts, parts: WriteParts
     writers = CompactionWriters(committer, memory_builder, record_builder, parts.upserter)
     scan = IncrementalScan(store.feed, options.run_memories, search_priority)
     rules = CompactionRules(options.log_days, options.log_tokens)
+    period_summarizer = PeriodSummarizer(
+        memory_builder, parts.upserter, parts.requests, sources, summarizer, most_tokens=options.summary_tokens
+    )
+    month = MonthRules(options.month_topics, options.month_memories)
     return ConsolidationParts(
         consolidation=ConsolidationService(finder, merger, committer, store.memories, options.threshold),
         consolidation_undo=ConsolidationUndo(memory_builder, record_builder, parts.requests, store.memories),
-        period_summarizer=PeriodSummarizer(
-            memory_builder, parts.upserter, parts.requests, sources, summarizer, most_tokens=options.summary_tokens
-        ),
+        period_summarizer=period_summarizer,
         steps=(
             LogCompactor(store, writers, summarizer, rules),
             ConsolidateStep(store, finder, merger, committer, options.threshold, scan),
+            SummarizeStep(period_summarizer, store.memories, store.integrity, month, backends.now),
         ),
     )

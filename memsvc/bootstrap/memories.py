@@ -18,6 +18,7 @@ from memsvc.domain.secrets import Redactor
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
 from memsvc.engine.conflicts.resolution import ConflictResolver
+from memsvc.engine.conflicts.sweep import ConflictSweep
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, FileSweep
 from memsvc.engine.files.inline_images import InlineImageExtractor
@@ -122,6 +123,7 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
         memory_reader=MemoryReader(reads, accesses),
         key_resolver=KeyResolver(reads, committer),
         conflict_resolver=ConflictResolver(memory_builder, record_builder, requests, store),
+        conflict_sweep=ConflictSweep(store, committer, memory_builder, record_builder, assembly.search_priority),
         as_of_reader=AsOfReader(reads),
         checkpoints=CheckpointService(store, committer, now),
         checkpoint_rollback=CheckpointRollback(store, committer, record_builder, now),

@@ -12,6 +12,7 @@ from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.engine.conflicts.currency import CurrencyJudge
+from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextDependencies, ContextService
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
@@ -44,7 +45,8 @@ def build_search_services(
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    currency = CurrencyJudge(index.embedding.stored_vectors, lambda: index.embedding.model)
+    vectors, model = index.embedding.stored_vectors, lambda: index.embedding.model
+    currency = CurrencyJudge(vectors, model, ConflictMarkReader(store.statements))
     dependencies = ContextDependencies(
         reads,
         core,
@@ -57,6 +59,7 @@ def build_search_services(
         settings.provenance.trust_agent,
         settings.context.min_relevance,
         currency,
+        settings.context.short_term_limit,
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)

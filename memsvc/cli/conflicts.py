@@ -1,8 +1,9 @@
-"""The commands about conflicts and supersession: supersede, conflicts list, conflicts resolve."""
+"""The commands about conflicts and supersession: supersede, conflicts list, detect and resolve."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -10,8 +11,9 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
-from memsvc.cli.enums import ConflictState, Resolution
-from memsvc.cli.options import given_text
+from memsvc.cli.enums import ConflictPolicy, ConflictState, Layer, Resolution
+from memsvc.cli.moments import moment_option
+from memsvc.cli.options import given_text, in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -64,6 +66,37 @@ def list_conflicts(
             write_json(conflict)
         return
     write_table(("=conflict", "=state", "~older", "~newer"), [_row(conflict) for conflict in found])
+    for conflict in found:
+        if _state(conflict) == "open":
+            write(f"{conflict.id}: {conflict.question}")
+
+
+@app.command()
+@connected
+def detect(
+    session: CliContext,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Preview; change nothing.")] = False,
+    since: Annotated[
+        datetime | None, moment_option("Compare only memories created then or later with earlier ones.")
+    ] = None,
+    layer: Annotated[list[Layer] | None, typer.Option(help="Only memories of this layer. May be repeated.")] = None,
+    on_conflict: Annotated[ConflictPolicy, typer.Option(help="Treatment of the older memory.")] = ConflictPolicy.MARK,
+) -> None:
+    """Compare the memories that are stored already, and mark contradictions."""
+    layers = [cast("request_types.Layer", one.name) for one in layer or ()]
+    policy = cast("request_types.ConflictPolicy", on_conflict.name)
+    begin = None if since is None else in_utc(since)
+    examined = count = 0
+    with session.client() as client:
+        for progress in client.detect_conflicts(layers=layers, since=begin, conflict_policy=policy, dry_run=dry_run):
+            examined, count = progress.examined_count, progress.conflict_count
+            if session.as_json:
+                write_json(progress)
+            else:
+                tell_conflicts(progress.conflicts)
+    if not session.as_json:
+        write(f"{examined:,} memories compared, {count:,} conflicts{' found' if dry_run else ' stored'}.")
 
 
 @app.command()
@@ -87,9 +120,14 @@ def resolve(
 
 
 def tell_conflicts(conflicts: Iterable[types_pb.Conflict]) -> None:
-    """Say what a written memory contradicts, a line for each conflict."""
+    """Say what a written memory contradicts, a line for each conflict, and what to ask the user."""
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     for conflict in conflicts:
-        write(f"{conflict.id} {_state(conflict)}: {conflict.older_value} -> {conflict.newer_value} ({conflict.topic})")
+        said = f"{_state(conflict)}: {conflict.older_value} -> {conflict.newer_value} ({conflict.topic})"
+        write(f"{conflict.id} {said}".lstrip())
+        if conflict.state == types_pb.CONFLICT_STATE_OPEN:
+            write(f"  {conflict.question}")
 
 
 def _row(conflict: types_pb.Conflict) -> tuple[str, str, str, str]:

@@ -154,6 +154,10 @@ class MaintenanceStep(_Hyphenated):
     ARCHIVE = auto()
     COMPACT = auto()
     CONSOLIDATE = auto()
+    DETECT_CONFLICTS = auto()
+    SUMMARIZE = auto()
+    CHECK_REFERENCES = auto()
+    COMPARE_INDEXES = auto()
 
 
 class ImportFormat(_Hyphenated):

@@ -10,7 +10,7 @@ from uuid import uuid4
 import typer
 
 from memsvc.cli.connection import CliContext, connected
-from memsvc.cli.enums import ImportFormat, OnDuplicate
+from memsvc.cli.enums import ConflictPolicy, ImportFormat, OnDuplicate
 from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import progress_bar, write, write_json
 
@@ -29,7 +29,7 @@ FAILURES_IN_RESPONSE = 1_000
 
 
 @connected
-def import_memories(
+def import_memories(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     paths: Annotated[
@@ -44,6 +44,10 @@ def import_memories(
     on_duplicate: Annotated[
         OnDuplicate, typer.Option(help="Action for content that exists already.")
     ] = OnDuplicate.RETURN_EXISTING,
+    on_conflict: Annotated[
+        ConflictPolicy | None,
+        typer.Option(help="Compare what is imported, and treat older memories that it contradicts in this way."),
+    ] = None,
 ) -> None:
     """Import JSON Lines or Markdown.
 
@@ -58,7 +62,7 @@ def import_memories(
     name = request_id or str(uuid4())
     entries = _Entries(chain.from_iterable(source.entries for source in sources))
     try:
-        last = _import(session, entries, total=total, request_id=name, wait=wait, on_duplicate=on_duplicate)
+        last = _import(session, entries, total=total, request_id=name, wait=wait, actions=(on_duplicate, on_conflict))
     except MemsvcCallError as error:
         if error.code.name in {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"} and error.reason != "REQUEST_ID_REUSED":
             print_error(f"memsvc: Go on with the same command and --request-id {name}")
@@ -73,7 +77,8 @@ def import_memories(
     else:
         write(
             f"{last.next_index + entries.bad_lines:,} read: {last.created_count:,} created,"
-            f" {last.updated_count:,} updated, {last.duplicate_count:,} already there, {last.failed_count:,} failed"
+            f" {last.updated_count:,} updated, {last.duplicate_count:,} already there, {last.failed_count:,} failed,"
+            f" {last.conflict_count:,} conflicts"
             f" ({last.memories_per_second:,.0f} a second)"
         )
     if last.failed_count:
@@ -128,17 +133,20 @@ def _import(
     total: int | None,
     request_id: str,
     wait: bool,
-    on_duplicate: OnDuplicate,
+    actions: tuple[OnDuplicate, ConflictPolicy | None],
 ) -> memory_pb.ImportMemoriesResponse:
     from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
 
     last = memory_pb.ImportMemoriesResponse()
+    on_duplicate, on_conflict = actions
+    policy = None if on_conflict is None else cast("request_types.ConflictPolicy", on_conflict.name)
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar:
         for last in client.import_memories(
             entries.memories(),
             request_id=request_id,
             wait_for="INDEXED" if wait else "STORED",
             on_duplicate=cast("request_types.OnDuplicate", on_duplicate.name),
+            conflict_policy=policy,
         ):
             bar(last.next_index + entries.bad_lines, total, f"{last.memories_per_second:,.0f}/s")
             entries.settle(last)

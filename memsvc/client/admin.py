@@ -17,7 +17,16 @@ from google.protobuf.duration_pb2 import Duration
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.request_types import Index, MaintenanceStep, ReindexMode, Slot, TimeRange, WaitFor
+from memsvc.client.request_types import (
+    ConflictPolicy,
+    Index,
+    Layer,
+    MaintenanceStep,
+    ReindexMode,
+    Slot,
+    TimeRange,
+    WaitFor,
+)
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -121,7 +130,7 @@ class AdminMethods(ScopedMethods):
     async def maintain(
         self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, all_users: bool = False
     ) -> AsyncGenerator[lifecycle_pb.RunMaintenanceResponse, None]:
-        """Do what is due by *steps* (none: all), or with *dry_run* only list it, and yield the progress.
+        """Do what is due by *steps* (none: those of the settings), or only list it, and yield the progress.
 
         It is about the client's project, or without one about all memories of its user; with *all_users* about those
         of all users of the service. The last response has no step. Leaving the loop early ends the run.
@@ -134,6 +143,39 @@ class AdminMethods(ScopedMethods):
         call = self._remote.lifecycle.RunMaintenance(
             lifecycle_pb.RunMaintenanceRequest(scope=scope, all=all_users, steps=numbers, dry_run=dry_run)
         )
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    async def detect_conflicts(
+        self,
+        *,
+        layers: Sequence[Layer] = (),
+        since: datetime | None = None,
+        conflict_policy: ConflictPolicy | None = None,
+        dry_run: bool = False,
+        wait_for: WaitFor | None = None,
+    ) -> AsyncGenerator[lifecycle_pb.DetectConflictsResponse, None]:
+        """Compare the stored memories of the client's project, or of all projects without one; yield the progress.
+
+        Only memories of *layers* (none: all) and created *since* then are compared with earlier ones. With *dry_run*
+        the conflicts are only listed. The last response has `done`. Leaving the loop early ends the run.
+        """
+        request = lifecycle_pb.DetectConflictsRequest(
+            scope=types_pb.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id),
+            layers=[to_proto.enum_to_proto("layers", types_pb.MemoryLayer, "MEMORY_LAYER_", name) for name in layers],
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
+            dry_run=dry_run,
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        if since is not None:
+            request.since.FromDatetime(since)
+        await self._remote.reach()
+        call = self._remote.lifecycle.DetectConflicts(request)
         try:
             async for progress in call:
                 yield progress

@@ -45,7 +45,17 @@ Index = Literal["VECTORS", "LEXICAL"]
 Slot = Literal["MORNING", "AFTERNOON"]
 Recurrence = Literal["NONE", "YEARLY", "MONTHLY", "WEEKLY"]
 ReindexMode = Literal["REBUILD", "REPAIR"]
-MaintenanceStep = Literal["EXPIRE", "PROMOTE", "ARCHIVE", "COMPACT", "CONSOLIDATE"]
+MaintenanceStep = Literal[
+    "EXPIRE",
+    "PROMOTE",
+    "ARCHIVE",
+    "COMPACT",
+    "CONSOLIDATE",
+    "DETECT_CONFLICTS",
+    "SUMMARIZE",
+    "CHECK_REFERENCES",
+    "COMPARE_INDEXES",
+]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""

@@ -220,6 +220,7 @@ class Memsvc:
     supersede = _sync(AsyncMemsvc.supersede)
     chain = _sync(AsyncMemsvc.chain)
     conflicts = _stream(AsyncMemsvc.conflicts)
+    detect_conflicts = _stream(AsyncMemsvc.detect_conflicts)
     resolve = _sync(AsyncMemsvc.resolve)
     capture = _sync(AsyncMemsvc.capture)
     flush = _sync(AsyncMemsvc.flush)

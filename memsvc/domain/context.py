@@ -23,6 +23,8 @@ RECENT_DAYS = 7
 CORE_COUNT = 10
 ACTIVE_COUNT = 20
 """How many memories the tiers are meant for."""
+SHORT_TERM = And((AnyOf(Field.STATUS, (Status.ACTIVE.value,)), AnyOf(Field.LAYER, (Layer.SHORT_TERM.value,))))
+"""The memories that the limit of short-term memories counts."""
 NEARLY = 0.9
 NEARLY_FULL = 0.70
 ALMOST_FULL = 0.85

@@ -18,6 +18,20 @@ class UpkeepStep(StrEnum):
     ARCHIVE = "ARCHIVE"
     COMPACT = "COMPACT"
     CONSOLIDATE = "CONSOLIDATE"
+    DETECT_CONFLICTS = "DETECT_CONFLICTS"
+    SUMMARIZE = "SUMMARIZE"
+    CHECK_REFERENCES = "CHECK_REFERENCES"
+    COMPARE_INDEXES = "COMPARE_INDEXES"
+
+
+ROUTINE_STEPS = (
+    UpkeepStep.EXPIRE,
+    UpkeepStep.PROMOTE,
+    UpkeepStep.ARCHIVE,
+    UpkeepStep.COMPACT,
+    UpkeepStep.CONSOLIDATE,
+)
+"""The steps of scheduled runs by default."""
 
 
 class MaintenanceReason(StrEnum):
@@ -30,6 +44,10 @@ class MaintenanceReason(StrEnum):
     OVER_LIMIT = "OVER_LIMIT"
     OLD_LOG = "OLD_LOG"
     SIMILAR = "SIMILAR"
+    CONTRADICTED = "CONTRADICTED"
+    MONTH_ENDED = "MONTH_ENDED"
+    REFERENCE_GONE = "REFERENCE_GONE"
+    INDEX_DIFFERS = "INDEX_DIFFERS"
 
 
 class MaintenancePlan(StrEnum):

@@ -17,6 +17,7 @@ from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.conflicts.resolution import ConflictResolver
+from memsvc.engine.conflicts.sweep import ConflictSweep
 from memsvc.engine.consolidation.service import ConsolidationService
 from memsvc.engine.consolidation.undo import ConsolidationUndo
 from memsvc.engine.context.core_memories import CoreMemoryCache
@@ -96,6 +97,7 @@ class MemoryServices:
     memory_reader: MemoryReader
     key_resolver: KeyResolver
     conflict_resolver: ConflictResolver
+    conflict_sweep: ConflictSweep
     as_of_reader: AsOfReader
     checkpoints: CheckpointService
     checkpoint_rollback: CheckpointRollback

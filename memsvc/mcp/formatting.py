@@ -45,15 +45,16 @@ def hit_shown(hit: search_pb.Hit, place: BridgeScope) -> Shown:
     """Return a hit of a search by its snippet."""
     relevance = round(hit.relevance, 2) if hit.HasField("relevance") else None
     found = shown(hit.memory, place, text=hit.snippet)
-    currency = types_pb.Currency.Name(hit.currency).removeprefix("CURRENCY_")
-    return found.model_copy(
-        update={
-            "score": round(hit.score, 3),
-            "relevance": relevance,
-            "currency": "" if currency in {"CURRENT", "UNSPECIFIED"} else currency,
-            "newer_id": hit.newer_memory_id,
-        }
-    )
+    return marked(found.model_copy(update={"score": round(hit.score, 3), "relevance": relevance}), hit)
+
+
+def marked(memory: Shown, mark: search_pb.Hit | search_pb.MemoryCurrency | None) -> Shown:
+    """Return a memory with its currency, unless it is current."""
+    if mark is None:
+        return memory
+    currency = types_pb.Currency.Name(mark.currency).removeprefix("CURRENCY_")
+    is_current = currency in {"CURRENT", "UNSPECIFIED"}
+    return memory.model_copy(update={"currency": "" if is_current else currency, "newer_id": mark.newer_memory_id})
 
 
 def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "") -> Shown:

@@ -16,7 +16,7 @@ from memsvc.client import MemsvcCallError
 from memsvc.domain import limits
 from memsvc.mcp.connection import Link
 from memsvc.mcp.errors import call_failed
-from memsvc.mcp.formatting import DATA, described, lines, shown, whole
+from memsvc.mcp.formatting import DATA, described, lines, marked, shown, whole
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -76,6 +76,7 @@ async def _text(link: Link, uri: str) -> str:
 
 async def _core(link: Link) -> str:
     found = await link.call(lambda: link.here.load_core(time_zone=link.place.time_zone))
+    marks = {one.memory_id: one for one in found.currencies}
     parts = []
     for heading, memories in (
         ("Core", found.core),
@@ -84,7 +85,8 @@ async def _core(link: Link) -> str:
         ("Due", found.reminders),
     ):
         if memories:
-            parts.append(f"## {heading} ({DATA})\n\n{lines(shown(memory, link.place) for memory in memories)}")
+            judged = (marked(shown(memory, link.place), marks.get(memory.id)) for memory in memories)
+            parts.append(f"## {heading} ({DATA})\n\n{lines(judged)}")
     return "\n\n".join(parts) or "Nothing is remembered."
 
 

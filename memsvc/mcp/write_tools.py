@@ -58,9 +58,15 @@ async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Rep
 
 
 def _remembered(memory: types_pb.Memory, outcome: Any, found: Iterable[types_pb.Conflict], redacted: int) -> Reply:
-    against = [Contradiction(memory_id=each.older_memory.id, text=cut(each.older_memory.content)) for each in found]
+    conflicts = list(found)
+    against = [Contradiction(memory_id=each.older_memory.id, text=cut(each.older_memory.content)) for each in conflicts]
     told = [f"{_DONE[outcome]}: {citation(memory.id)}"]
     told += [f"It contradicts, and takes precedence over: {citation(each.memory_id)} {each.text}" for each in against]
+    told += [
+        f"To settle it, ask the user: {each.question}"
+        for each in conflicts
+        if each.state == types_pb.CONFLICT_STATE_OPEN
+    ]
     if redacted:
         told.append(f"{redacted} secrets were replaced.")
     answer = Remembered(id=memory.id, outcome=outcome, revision=memory.revision, contradicts=against, redacted=redacted)

@@ -12,7 +12,7 @@ from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.conflicts import Conflict, ConflictState, Fact
 from memsvc.domain.files import File, FileCategory, FileFilter
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
-from memsvc.domain.memory import FileRef, Memory, Slot
+from memsvc.domain.memory import FileRef, Layer, Memory, Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import FoundFile
@@ -122,6 +122,55 @@ class StoredFact:
     statement: Fact
 
 
+@dataclass(frozen=True, slots=True)
+class StatingMemory:
+    """An ACTIVE memory with its stored statements; none if they were removed during the read.
+
+    Attributes:
+        place: Its position in the list that it comes from, for the next page.
+    """
+
+    row: int
+    memory_id: str
+    owner: str
+    project_id: str
+    update_time: datetime
+    statements: tuple[Fact, ...]
+    place: tuple[int, ...]
+
+
+class StatementReads(Protocol):
+    """Reads of the stored statements of ACTIVE memories. Owners and projects are whole, exact strings."""
+
+    def memories_with_facts(
+        self,
+        owner: str,
+        project_id: str,
+        *,
+        layers: Sequence[Layer],
+        since: datetime | None,
+        after: tuple[int, ...],
+        limit: int,
+    ) -> list[StatingMemory]:
+        """Return at most *limit* memories of a project after a place (empty: from the first), by create_time and row.
+
+        Only those of *layers* (empty: all) and, with *since*, those created then or later.
+        """
+        ...
+
+    def rows_with_facts(self, *, after: int, limit: int) -> list[StatingMemory]:
+        """Return at most *limit* memories of all owners whose row is larger, by row."""
+        ...
+
+    def facts_before(self, owner: str, project_id: str, topic: str, *, row: int, limit: int) -> list[StoredFact]:
+        """Return at most *limit* statements on a topic of memories with a smaller row, the largest row first."""
+        ...
+
+    def conflicts_of(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
+        """Return the conflicts of every state in which one of the memories is either side, by id."""
+        ...
+
+
 class ConflictReads(Protocol):
     """Reads of conflicts, restricted to *reach*; conflicts outside are invisible."""
 
@@ -167,6 +216,10 @@ class ConflictWrites(Protocol):
 
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the OPEN conflicts in which one of the memories is either side, by id."""
+        ...
+
+    def conflicts_between(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
+        """Return the conflicts of every state of which both sides are among *memory_ids*, by id."""
         ...
 
     def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:

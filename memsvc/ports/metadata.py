@@ -37,6 +37,7 @@ from memsvc.ports.features import (
     ReminderWrites,
     SessionReads,
     SessionWrites,
+    StatementReads,
     VaultManifest,
 )
 from memsvc.ports.operations import (
@@ -450,6 +451,11 @@ class MetadataStore(Protocol):
     @property
     def conflicts(self) -> ConflictReads:
         """Read conflicts."""
+        ...
+
+    @property
+    def statements(self) -> StatementReads:
+        """Read the statements of memories."""
         ...
 
     @property

@@ -12,7 +12,8 @@ from memsvc.domain.api_keys import KeyDemand
 from memsvc.domain.context import Locale
 from memsvc.domain.field_rules import time_zone
 from memsvc.domain.files import fault_of_template
-from memsvc.domain.maintenance import UpkeepStep
+from memsvc.domain.limits import TOPIC
+from memsvc.domain.maintenance import ROUTINE_STEPS, UpkeepStep
 from memsvc.domain.search import TimeWeighting
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.search.scoring import RecipeVersion
@@ -111,6 +112,8 @@ class ContextSettings(SettingsGroup):
     """Minimum relevance of memories that the query retrieves; others are left out. 0: no minimum."""
     evidence: bool = True
     """Whether contexts that name no sections include messages of earlier sessions of the same project."""
+    short_term_limit: int = Field(default=1_000, ge=0)
+    """Number of ACTIVE memories of layer SHORT_TERM of a project above which contexts and GetStats warn. 0: none."""
     locale: Locale = Locale.EN
     """The language of headings, ages and notes: en or zh."""
 
@@ -214,6 +217,10 @@ class ConsolidationSettings(SettingsGroup):
     """Maximum length of the summary of a daily log."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
     """Default maximum length of the summary of a month or topic."""
+    month_memories: int = Field(default=10, ge=1, le=1_000)
+    """Least number of memories of a month that the maintenance step SUMMARIZE summarises."""
+    month_topics: tuple[Annotated[str, Field(min_length=1, max_length=TOPIC)], ...] = Field(default=(), max_length=20)
+    """Topics of which the maintenance step SUMMARIZE also writes a summary each month."""
 
 
 class MaintenanceSettings(SettingsGroup):
@@ -223,8 +230,9 @@ class MaintenanceSettings(SettingsGroup):
     """Pause between two maintenance runs of all processes. 0: only on request."""
     jitter_minutes: float = Field(default=5.0, ge=0)
     """Maximum random delay of a run, so that processes on one store do not start at the same time."""
-    steps: tuple[UpkeepStep, ...] = ()
-    """Steps of scheduled runs: EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE. Empty: all."""
+    steps: tuple[UpkeepStep, ...] = ROUTINE_STEPS
+    """Steps of scheduled runs, and of requests that name none. DETECT_CONFLICTS, SUMMARIZE, CHECK_REFERENCES
+    and COMPARE_INDEXES are not among them by default. Empty: all."""
     changes_per_step: int = Field(default=10_000, ge=1)
     """Maximum number of changes of a step in a run; the next run continues."""
     promote_accesses: int = Field(default=5, ge=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from memsvc.domain.conflicts import Conflict, ConflictState, Fact, Rule, ValuePart
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.ports.features import StoredFact
 from memsvc.ports.metadata import MetadataStore, Record
@@ -78,6 +78,49 @@ class StoreConflictsContract(StoreSeams):
         assert found() == []
         purge(store, after.memory)
         assert found() == []
+
+    def test_memories_with_statements_are_read_page_by_page(self, store: MetadataStore) -> None:
+        """Of a project by create_time, of all owners by row; earlier statements of a topic, the latest first."""
+        days = [timedelta(days=day) for day in (2, 0, 1)]
+        late, early, middle = insert(
+            store, *(stating(f"{day}", HOME, create_time=NOW + day) for day in days)
+        )  # fmt: skip
+        core = stating("core", HOME, DOG, layer=Layer.CORE, create_time=NOW + timedelta(days=3))
+        [fourth] = insert(store, core)
+        bob, _ = insert(store, stating("5", HOME, user_id="bob"), stating("6"))
+        reads = store.statements
+
+        def page(**fields: Any) -> list[str]:
+            chosen: dict[str, Any] = {"layers": (), "since": None, "after": (), "limit": 9} | fields
+            return [one.memory_id for one in reads.memories_with_facts(OWNER, "", **chosen)]
+
+        assert page() == [early.id, middle.id, late.id, fourth.id]
+        first = reads.memories_with_facts(OWNER, "", layers=(), since=None, after=(), limit=2)
+        assert page(after=first[-1].place) == [late.id, fourth.id]
+        assert page(since=NOW + days[2], limit=2) == [middle.id, late.id]
+        assert page(layers=(Layer.CORE,)) == [fourth.id]
+        assert reads.memories_with_facts(OWNER, "web", layers=(), since=None, after=(), limit=9) == []
+        rows = reads.rows_with_facts(after=early.row, limit=3)
+        assert [one.memory_id for one in rows] == [middle.id, fourth.id, bob.id]
+        assert (rows[1].owner, rows[1].project_id, rows[1].update_time) == (OWNER, "", fourth.update_time)
+        assert set(rows[1].statements) == {HOME, DOG}
+        earlier = reads.facts_before(OWNER, "", HOME.topic, row=middle.row, limit=9)
+        assert earlier == [StoredFact(early.id, HOME), StoredFact(late.id, HOME)]
+        assert reads.facts_before(OWNER, "", HOME.topic, row=middle.row, limit=1) == earlier[:1]
+
+    def test_conflicts_of_memories_are_found_in_every_state(self, store: MetadataStore) -> None:
+        """By either side, and those of which both sides are named; of the owner alone."""
+        a, b, c = insert(store, *(factories.memory(text) for text in "abc"))
+        made = [conflict(a, b, state=ConflictState.KEPT_BOTH, resolve_time=NOW), conflict(b, c)]
+        with store.transaction() as transaction:
+            transaction.add_conflicts(made)
+            assert transaction.conflicts_between(OWNER, [a.id, b.id]) == made[:1]
+            assert transaction.conflicts_between(OWNER, [a.id, c.id]) == []
+            assert transaction.conflicts_between(OWNER, []) == []
+
+        assert store.statements.conflicts_of(OWNER, [b.id]) == made
+        assert store.statements.conflicts_of(OWNER, [c.id]) == made[1:]
+        assert store.statements.conflicts_of("someone", [b.id]) == store.statements.conflicts_of(OWNER, []) == []
 
     def test_conflicts_are_kept(self, store: MetadataStore) -> None:
         """Every field comes back, after a change too; what is settled is no longer open."""

@@ -1257,7 +1257,10 @@ class GetPerformanceResponse(_message.Message):
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since is the time at which the measurement began: the start of the process. Always set."""
+        """since is the time at which the measurement began: the first start of the process on its data directory. The process
+        writes the durations to its data directory once a minute and at its end, at most the last 128 of an operation; a
+        crash loses those since. Always set.
+        """
 
     def __init__(
         self,

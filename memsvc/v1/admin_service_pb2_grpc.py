@@ -127,7 +127,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetPerformance(self, request, context):
-        """GetPerformance returns the durations of operations since the process started.
+        """GetPerformance returns the durations of operations, those of earlier runs of the process included.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -49,7 +49,7 @@ class AdminServiceStub:
     repaired entries stay.
     """
     GetPerformance: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetPerformanceRequest, _admin_service_pb2.GetPerformanceResponse]
-    """GetPerformance returns the durations of operations since the process started."""
+    """GetPerformance returns the durations of operations, those of earlier runs of the process included."""
     CheckIntegrity: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.CheckIntegrityRequest, _admin_service_pb2.CheckIntegrityResponse]
     """CheckIntegrity finds broken links, contents that do not match their hash, data without an owner and differences of
     the indexes, and repairs them on request.
@@ -92,7 +92,7 @@ class AdminServiceAsyncStub(AdminServiceStub):
     repaired entries stay.
     """
     GetPerformance: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetPerformanceRequest, _admin_service_pb2.GetPerformanceResponse]  # type: ignore[assignment]
-    """GetPerformance returns the durations of operations since the process started."""
+    """GetPerformance returns the durations of operations, those of earlier runs of the process included."""
     CheckIntegrity: _aio.UnaryStreamMultiCallable[_admin_service_pb2.CheckIntegrityRequest, _admin_service_pb2.CheckIntegrityResponse]  # type: ignore[assignment]
     """CheckIntegrity finds broken links, contents that do not match their hash, data without an owner and differences of
     the indexes, and repairs them on request.
@@ -156,7 +156,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.GetPerformanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetPerformanceResponse, _abc.Awaitable[_admin_service_pb2.GetPerformanceResponse]]:
-        """GetPerformance returns the durations of operations since the process started."""
+        """GetPerformance returns the durations of operations, those of earlier runs of the process included."""
 
     @_abc_1.abstractmethod
     def CheckIntegrity(

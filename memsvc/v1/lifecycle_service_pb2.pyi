@@ -53,6 +53,29 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     more than the setting consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more
     remain.
     """
+    MAINTENANCE_STEP_DETECT_CONFLICTS: _MaintenanceStep.ValueType  # 6
+    """MAINTENANCE_STEP_DETECT_CONFLICTS compares stored memories and marks contradictions, as DetectConflicts with MARK
+    does; memory_id of a change is the newer memory, member_ids the older one. It runs on request, and on schedule when
+    the setting maintenance.steps names it. A run for all users covers the memories that were stored since the last
+    run, and after the start of the service all memories: no more than 40 000.
+    """
+    MAINTENANCE_STEP_SUMMARIZE: _MaintenanceStep.ValueType  # 7
+    """MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
+    it has the number of memories of the setting consolidation.month_memories; with the setting
+    consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
+    existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
+    schedule when the setting maintenance.steps names it.
+    """
+    MAINTENANCE_STEP_CHECK_REFERENCES: _MaintenanceStep.ValueType  # 8
+    """MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
+    removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
+    reads all memories: name it in the setting maintenance.steps to run it on schedule.
+    """
+    MAINTENANCE_STEP_COMPARE_INDEXES: _MaintenanceStep.ValueType  # 9
+    """MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
+    and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
+    it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+    """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
@@ -84,6 +107,29 @@ all users covers the memories that changed since the last run, and after the sta
 more than the setting consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more
 remain.
 """
+MAINTENANCE_STEP_DETECT_CONFLICTS: MaintenanceStep.ValueType  # 6
+"""MAINTENANCE_STEP_DETECT_CONFLICTS compares stored memories and marks contradictions, as DetectConflicts with MARK
+does; memory_id of a change is the newer memory, member_ids the older one. It runs on request, and on schedule when
+the setting maintenance.steps names it. A run for all users covers the memories that were stored since the last
+run, and after the start of the service all memories: no more than 40 000.
+"""
+MAINTENANCE_STEP_SUMMARIZE: MaintenanceStep.ValueType  # 7
+"""MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
+it has the number of memories of the setting consolidation.month_memories; with the setting
+consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
+existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
+schedule when the setting maintenance.steps names it.
+"""
+MAINTENANCE_STEP_CHECK_REFERENCES: MaintenanceStep.ValueType  # 8
+"""MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
+removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
+reads all memories: name it in the setting maintenance.steps to run it on schedule.
+"""
+MAINTENANCE_STEP_COMPARE_INDEXES: MaintenanceStep.ValueType  # 9
+"""MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
+and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
+it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+"""
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
 class _MaintenanceReason:
@@ -108,6 +154,14 @@ class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mai
     """MAINTENANCE_REASON_OLD_LOG: it is a daily log that is old enough to be compacted."""
     MAINTENANCE_REASON_SIMILAR: _MaintenanceReason.ValueType  # 7
     """MAINTENANCE_REASON_SIMILAR: it has nearly the same content as others."""
+    MAINTENANCE_REASON_CONTRADICTED: _MaintenanceReason.ValueType  # 8
+    """MAINTENANCE_REASON_CONTRADICTED: it contradicts an older memory."""
+    MAINTENANCE_REASON_MONTH_ENDED: _MaintenanceReason.ValueType  # 9
+    """MAINTENANCE_REASON_MONTH_ENDED: it is of a month that ended and has no summary."""
+    MAINTENANCE_REASON_REFERENCE_GONE: _MaintenanceReason.ValueType  # 10
+    """MAINTENANCE_REASON_REFERENCE_GONE: it refers to a memory or a file that does not exist."""
+    MAINTENANCE_REASON_INDEX_DIFFERS: _MaintenanceReason.ValueType  # 11
+    """MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
 
 class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
     """MaintenanceReason is the reason for which a memory is due."""
@@ -128,6 +182,14 @@ MAINTENANCE_REASON_OLD_LOG: MaintenanceReason.ValueType  # 6
 """MAINTENANCE_REASON_OLD_LOG: it is a daily log that is old enough to be compacted."""
 MAINTENANCE_REASON_SIMILAR: MaintenanceReason.ValueType  # 7
 """MAINTENANCE_REASON_SIMILAR: it has nearly the same content as others."""
+MAINTENANCE_REASON_CONTRADICTED: MaintenanceReason.ValueType  # 8
+"""MAINTENANCE_REASON_CONTRADICTED: it contradicts an older memory."""
+MAINTENANCE_REASON_MONTH_ENDED: MaintenanceReason.ValueType  # 9
+"""MAINTENANCE_REASON_MONTH_ENDED: it is of a month that ended and has no summary."""
+MAINTENANCE_REASON_REFERENCE_GONE: MaintenanceReason.ValueType  # 10
+"""MAINTENANCE_REASON_REFERENCE_GONE: it refers to a memory or a file that does not exist."""
+MAINTENANCE_REASON_INDEX_DIFFERS: MaintenanceReason.ValueType  # 11
+"""MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
 Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
 
 class _DifferenceKind:
@@ -280,7 +342,9 @@ class RunMaintenanceRequest(_message.Message):
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedScalarFieldContainer[Global___MaintenanceStep.ValueType]:
-        """steps are the steps to run, in the order of MaintenanceStep, each once. Empty: all available ones."""
+        """steps are the steps to run, in the order of MaintenanceStep, each once. Empty: those of the setting
+        maintenance.steps.
+        """
 
     def __init__(
         self,
@@ -435,6 +499,113 @@ class MaintenanceTally(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MaintenanceTally: _TypeAlias = MaintenanceTally  # noqa: Y015
+
+@_typing.final
+class DetectConflictsRequest(_message.Message):
+    """DetectConflictsRequest selects the memories to compare with each other by their statements, as a write does: see
+    ConflictPolicy. Two memories of one project are compared, and those of a project with the user's own home, work and
+    name in global ones; memories of other users, and of two projects, never are. The older one of two memories is that
+    with the earlier event_time, or else create_time. Statements that an event was moved are compared at writes only.
+
+    A pair that has an open or resolved conflict is not found again, nor is one whose conflict was CLOSED, unless one of
+    its memories changed since: a second run finds nothing. Each memory is compared with the 64 last stored ones of each
+    topic, and has at most 16 conflicts in a run. Conflicts are stored in parts of 20, each one transaction, while other
+    clients write. Cancelling the call ends the run between two parts; stored conflicts stay.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    LAYERS_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy selects the treatment of the older memory: see ConflictPolicy. Unspecified: MARK."""
+    dry_run: _builtins.bool
+    """dry_run lists the conflicts that a run at this moment would store, without an id, and changes nothing."""
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for selects the point at which the last response comes: see WaitFor. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the memories: those of project_id, or without it those of the user in all projects and the global
+        ones. agent_id and session_id must be empty, else INVALID_ARGUMENT.
+        """
+
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryLayer.ValueType]:
+        """layers selects memories of these layers, which are compared with earlier memories of every layer. At most 8, each
+        once. Empty: all layers.
+        """
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """since selects memories created at that time or later, which are compared with earlier ones, too. Unset: all."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        layers: _abc.Iterable[_types_pb2.MemoryLayer.ValueType] | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+        dry_run: _builtins.bool = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "dry_run", b"dry_run", "layers", b"layers", "scope", b"scope", "since", b"since", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DetectConflictsRequest: _TypeAlias = DetectConflictsRequest  # noqa: Y015
+
+@_typing.final
+class DetectConflictsResponse(_message.Message):
+    """DetectConflictsResponse reports the progress of a run, after every part and at least once a second. The last one has
+    `done`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    EXAMINED_COUNT_FIELD_NUMBER: _builtins.int
+    CONFLICT_COUNT_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    examined_count: _builtins.int
+    """examined_count is the number of memories with statements that were compared so far."""
+    conflict_count: _builtins.int
+    """conflict_count is the number of conflicts found so far."""
+    done: _builtins.bool
+    """done is true in the last response: all selected memories were compared."""
+    dry_run: _builtins.bool
+    """dry_run is the dry_run of the request."""
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include the changes: see MemoryService. Empty until something was stored."""
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are the conflicts since the previous response, at most 20. Every conflict is reported once."""
+
+    def __init__(
+        self,
+        *,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+        examined_count: _builtins.int = ...,
+        conflict_count: _builtins.int = ...,
+        done: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_count", b"conflict_count", "conflicts", b"conflicts", "consistency_token", b"consistency_token", "done", b"done", "dry_run", b"dry_run", "examined_count", b"examined_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DetectConflictsResponse: _TypeAlias = DetectConflictsResponse  # noqa: Y015
 
 @_typing.final
 class ArchiveMemoryRequest(_message.Message):

@@ -47,6 +47,11 @@ class LifecycleServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceResponse.FromString,
                 _registered_method=True)
+        self.DetectConflicts = channel.unary_stream(
+                '/memsvc.v1.LifecycleService/DetectConflicts',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DetectConflictsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DetectConflictsResponse.FromString,
+                _registered_method=True)
         self.ArchiveMemory = channel.unary_unary(
                 '/memsvc.v1.LifecycleService/ArchiveMemory',
                 request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryRequest.SerializeToString,
@@ -133,6 +138,13 @@ class LifecycleServiceServicer(object):
     def RunMaintenance(self, request, context):
         """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
         reports its progress.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DetectConflicts(self, request, context):
+        """DetectConflicts finds contradictions among memories that are stored already, and reports its progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -255,6 +267,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceResponse.SerializeToString,
             ),
+            'DetectConflicts': grpc.unary_stream_rpc_method_handler(
+                    servicer.DetectConflicts,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DetectConflictsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DetectConflictsResponse.SerializeToString,
+            ),
             'ArchiveMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.ArchiveMemory,
                     request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryRequest.FromString,
@@ -361,6 +378,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/RunMaintenance',
             memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceRequest.SerializeToString,
             memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DetectConflicts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/DetectConflicts',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.DetectConflictsRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.DetectConflictsResponse.FromString,
             options,
             channel_credentials,
             insecure,

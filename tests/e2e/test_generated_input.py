@@ -42,6 +42,7 @@ CLIENT_FAULTS = {
 SERVER_FAULTS = {grpc.StatusCode.INTERNAL.value[0], grpc.StatusCode.UNKNOWN.value[0]}
 STREAMED_OR_SLOW = {
     "Reindex": 3, "CheckIntegrity": 6, "RunMaintenance": 20, "ConsolidateMemories": 20, "SummarizePeriod": 20,
+    "DetectConflicts": 20,
     "CreateBackup": 3, "MigrateBackend": 20, "ExportUser": 20, "EraseUser": 20,
 }  # fmt: skip
 """RPCs that get fewer requests, since each works through all memories."""

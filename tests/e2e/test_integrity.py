@@ -17,6 +17,7 @@ from memsvc.domain.memory import content_hash
 from memsvc.ports.plugin import BackendContext
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc_backends.tantivy import TANTIVY
@@ -172,6 +173,37 @@ def test_a_check_names_what_is_damaged_and_repairs_what_it_is_asked_to(
         assert {"REMAINS", "INDEX_ORPHANED"} <= set(faults(everything))
         left = [one for one in everything if not one.repaired]
         assert {"SESSION"} == set(faults(after)) == set(faults(left))
+
+
+def test_maintenance_repairs_links_and_indexes(damaged: tuple[ServerProcess, dict[str, types_pb.Memory]]) -> None:
+    """Of one user, and then of all with the entries that belong to no memory; what was repaired is not found again."""
+    server, memories = damaged
+    links, indexes = lifecycle_pb.MAINTENANCE_STEP_CHECK_REFERENCES, lifecycle_pb.MAINTENANCE_STEP_COMPARE_INDEXES
+    ada, bob = (types_pb.Scope(user_id=user) for user in ("ada", "bob"))
+    with server.stubs() as stubs:
+
+        def maintain(step: int, scope: types_pb.Scope | None, *, dry_run: bool = False) -> list[tuple[str, str]]:
+            asked = lifecycle_pb.RunMaintenanceRequest(
+                scope=scope,
+                all=scope is None,
+                steps=[step],
+                dry_run=dry_run,  # type: ignore[list-item] # an enum's number
+            )
+            told = list(stubs.lifecycle.RunMaintenance(asked, timeout=TIMEOUT))
+            assert (told[-1].tallies[0].failure, told[-1].tallies[0].complete) == ("", True)
+            return [(change.user_id, change.memory_id) for response in told for change in response.changes]
+
+        for step, name in ((links, "link"), (indexes, "missing")):
+            mine = [("ada", memories[name].id)]
+            theirs = maintain(step, bob, dry_run=True)
+            assert maintain(step, ada, dry_run=True) == mine == maintain(step, ada)
+            assert maintain(step, ada) == []
+            assert theirs == maintain(step, bob, dry_run=True)
+            assert {user for user, _ in theirs} == {"bob"}
+            assert set(theirs) <= set(maintain(step, None))
+            assert maintain(step, None) == []
+        assert {"LINK", "INDEX_MISSING", "INDEX_ORPHANED"}.isdisjoint(faults(check(stubs, None)[0]))
+        assert "The missing walrus swims." in found(stubs, ada, "missing walrus", mode=KEYWORD)
 
 
 def test_a_healthy_scope_has_no_findings(stubs: Stubs, user: str) -> None:

@@ -16,6 +16,7 @@ from memsvc.ports.features import (
     KeyReads,
     ReminderReads,
     SessionReads,
+    StatementReads,
     VaultManifest,
 )
 from memsvc.ports.metadata import MetadataStore, Record, Transaction, UserReads
@@ -23,7 +24,7 @@ from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogRea
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.sql.api_keys import SqlKeyReads
 from memsvc_backends.sql.backup import SqlStoreCopies
-from memsvc_backends.sql.conflicts import SqlConflictReads
+from memsvc_backends.sql.conflicts import SqlConflictReads, SqlStatementReads
 from memsvc_backends.sql.database import BACKEND, Database, Driver
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.erasure import SqlErasureReads
@@ -67,6 +68,7 @@ class SqlMetadataStore:
         self._embeddings = SqlEmbeddingCache(database)
         self._tokens = SqlTokenStore(database)
         self._conflicts = SqlConflictReads(database)
+        self._statements = SqlStatementReads(database)
         self._reminders = SqlReminderReads(database)
         self._integrity = SqlIntegrityReads(database)
         self._logs = SqlLogs(database)
@@ -143,6 +145,11 @@ class SqlMetadataStore:
     def logs(self) -> LogReads:
         """Read daily logs."""
         return self._logs
+
+    @property
+    def statements(self) -> StatementReads:
+        """Read statements."""
+        return self._statements
 
     @property
     def upkeep(self) -> UpkeepReads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,12 +16,16 @@ from memsvc.domain.diagnostics import CheckPart, CheckProgress, CheckSummary, Fa
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.files import File, format_ref, is_expired
 from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.lru_cache import LruCache
+from memsvc.domain.maintenance import EVERYBODY, DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import FileRef, Memory, Status, content_hash
-from memsvc.domain.scope import OWNER_SEPARATOR, Reach
+from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
 from memsvc.domain.search import Order, PageCursor
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.reindex import ReindexService
+from memsvc.engine.maintenance.step import StepPart, StepResult
 from memsvc.engine.records.memory_builder import RecordBuilder, chunks_of
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.operations import OrphanRow, RowCursor, StoredRow
@@ -426,6 +431,11 @@ class FileChecker:
             for ref in refs
         ]
 
+    def removable(self, memories: Sequence[Memory], reach: Reach) -> set[str]:
+        """Return the ids of the memories with references to files that do not exist and are not in their content."""
+        broken = self._find_broken(memories, reach.owner)
+        return {memory.id for memory, refs in broken if set(refs) - set(refs_in(memory.content))}
+
     def pages(self, reach: Reach | None, *, size: int) -> Iterator[list[File]]:
         """Yield the files of *reach*, or of all users, except expired ones, oldest first."""
         after, now, files = 0, self._parts.now(), self._parts.files
@@ -537,3 +547,126 @@ def _about(file: File, fault: Fault, detail: str, removed: AbstractSet[int]) -> 
         is_repaired=file.row in removed,
         file_ref=_ref(file),
     )
+
+
+# The maintenance steps CHECK_REFERENCES and COMPARE_INDEXES.
+
+
+class CheckReferencesStep:
+    """Removes links of memories to memories and files that do not exist; references in a content stay."""
+
+    kind = UpkeepStep.CHECK_REFERENCES
+    batch = PAGE
+
+    def __init__(self, store: MetadataStore, memories: MemoryChecker, files: FileChecker) -> None:
+        """Find and repair by the checkers."""
+        self._store = store
+        self._memories = memories
+        self._files = files
+
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
+        """Return the memories with broken links on the next page of a project."""
+        place, position = self._cursor(area, after)
+        if place is None:
+            return StepPart(())
+        reach = Reach(place.owner, (place.project_id,))
+        order, cursor = Order(descending=False), PageCursor(*position) if position else None
+        page = self._store.memories.page(reach=reach, where=None, order=order, after=cursor, limit=limit)
+        settled = [memory for memory in page if memory.status is not Status.DELETED and memory.update_time < now]
+        due = tuple(
+            DueChange.of(self.kind, MaintenanceReason.REFERENCE_GONE, memory) for memory in self._broken(settled, reach)
+        )
+        if len(page) == limit:
+            return StepPart(due, json.dumps([*_names(place), to_micros(page[-1].create_time), page[-1].row]))
+        following = self._next_place(area, place)
+        return StepPart(due, "" if following is None else json.dumps(_names(following)))
+
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
+        """Remove the broken links of the memories that still have some."""
+        changed: list[DueChange] = []
+        for place in dict.fromkeys((one.scope.owner, one.scope.project_id) for one in due):
+            own = [one for one in due if (one.scope.owner, one.scope.project_id) == place]
+            reach = Reach(place[0], (place[1],))
+            memories = list(self._store.memories.get([one.memory_id for one in own], reach=reach).values())
+            linked = [one for one in self._memories.of(memories, reach) if one.has(Fault.LINK)]
+            found = [finding for one in self._memories.repair(linked, reach) for finding in one.findings]
+            current = list(self._store.memories.get([one.memory_id for one in own], reach=reach).values())
+            found += self._files.of_memories(current, reach, FileCleanup(removes_broken_refs=True))
+            done = {one.memory_id for one in found if one.is_repaired}
+            changed += [one for one in own if one.memory_id in done]
+        return StepResult(tuple(changed), len(due) - len(changed))
+
+    def _broken(self, memories: Sequence[Memory], reach: Reach) -> list[Memory]:
+        linked = {one.memory.id for one in self._memories.of(memories, reach) if one.has(Fault.LINK)}
+        linked |= self._files.removable(memories, reach)
+        return [memory for memory in memories if memory.id in linked]
+
+    def _cursor(self, area: MaintenanceScope, after: str) -> tuple[RowCursor | None, Sequence[int]]:
+        if after:
+            owner, project_id, *position = json.loads(after)
+            return RowCursor(owner, project_id), position
+        if area.owner is not None:
+            return RowCursor(area.owner, area.project_id), ()
+        return next(iter(self._store.integrity.places(after=None, limit=1)), None), ()
+
+    def _next_place(self, area: MaintenanceScope, place: RowCursor) -> RowCursor | None:
+        if area.owner is not None and area.project_id:
+            return None
+        found = self._store.integrity.places(after=place, limit=1)
+        return found[0] if found and area.owner in {None, found[0].owner} else None
+
+
+class CompareIndexesStep:
+    """Repairs the entries of the indexes that differ from the store."""
+
+    kind = UpkeepStep.COMPARE_INDEXES
+    batch = PAGE
+
+    def __init__(self, feed: IndexFeed, reindex: ReindexService) -> None:
+        """Compare and repair by *reindex*."""
+        self._feed = feed
+        self._reindex = reindex
+        self._rows = LruCache[tuple[MaintenanceScope, datetime], tuple[list[int], bool]](2)
+
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
+        """Return the memories with entries to repair; an index that is being built is left to the next run."""
+        known = self._rows.get((area, now)) if after else None
+        if known is None:
+            known = self._compare()
+            self._rows.put((area, now), known)
+        rows, is_whole = known
+        chosen = [row for row in rows if row > int(after or 0)][:limit]
+        memories = {one.memory.row: one.memory for one in self._feed.documents(chosen)}
+        due = [change for row in chosen if (change := self._due(row, memories.get(row), area, now)) is not None]
+        following = str(chosen[-1]) if len(chosen) == limit else ""
+        return StepPart(tuple(due), following, is_paused=not is_whole)
+
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
+        """Rewrite the entries of the memories, and remove those of memories that do not exist."""
+        rows = [one.row for one in due]
+        for kind in IndexKind:
+            if self._reindex.accepts_writes(kind):
+                self._reindex.repair_rows(kind, rows)
+        return StepResult(tuple(due))
+
+    def _compare(self) -> tuple[list[int], bool]:
+        """Return the rows that differ in an index, and whether both indexes could be compared."""
+        kinds = [kind for kind in IndexKind if self._reindex.accepts_writes(kind)]
+        rows: set[int] = set()
+        for kind in kinds:
+            seen = self._reindex.compare(kind)
+            rows.update(seen.missing, seen.stale, seen.orphaned)
+        return sorted(rows), len(kinds) == len(IndexKind)
+
+    def _due(self, row: int, memory: Memory | None, area: MaintenanceScope, now: datetime) -> DueChange | None:
+        if memory is None:
+            nowhere = Scope("")
+            surplus = DueChange(self.kind, MaintenanceReason.INDEX_DIFFERS, nowhere, "", row)
+            return surplus if area == EVERYBODY else None
+        if not area.holds(memory.scope) or memory.update_time >= now:
+            return None
+        return DueChange.of(self.kind, MaintenanceReason.INDEX_DIFFERS, memory)
+
+
+def _names(place: RowCursor) -> list[str]:
+    return [place.owner, place.project_id]

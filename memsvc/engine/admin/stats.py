@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, NoticeSeverity
+from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, SHORT_TERM, NoticeSeverity
 from memsvc.domain.diagnostics import HealthWarning, MemoryCounts, ReindexProgress, SessionFill, Stats
-from memsvc.domain.memory import Status, Tier
-from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.memory import Layer, Status, Tier
+from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.sessions import SessionState
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
@@ -33,13 +33,29 @@ class StatsService:
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, ReindexService],
         disk: Callable[[], tuple[int, int]],
+        short_term_limit: int = 0,
     ) -> None:
-        """Count in these; *disk* returns the total and free bytes of the data directory's disk."""
+        """Count in these; *disk* returns the total and free bytes of the data directory's disk.
+
+        *short_term_limit* is the number of SHORT_TERM memories of a project above which to warn; 0: none.
+        """
+        self._short_term_limit = short_term_limit
         self._store = store
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
         self._disk = disk
         self._others: list[Callable[[Scope], Sequence[HealthWarning]]] = []
+
+    def _short_term_warnings(self, scope: Scope, counts: MemoryCounts) -> Iterator[HealthWarning]:
+        limit = self._short_term_limit
+        if not limit or counts.by_layer.get(Layer.SHORT_TERM.value, 0) < NEARLY * limit:
+            return
+        # That count has archived ones and global ones, too.
+        count = len(self._store.memories.rows_where(SHORT_TERM, reach=Reach.from_scope(scope, Visibility.PROJECT)))
+        if count >= NEARLY * limit:
+            message = f"{count} memories are short-term; the limit is {limit}: promote, archive or consolidate some."
+            severity = NoticeSeverity.WARNING if count > limit else NoticeSeverity.INFO
+            yield HealthWarning("SHORT_TERM_COUNT", message, severity)
 
     def add_notice_source(self, notices: Callable[[Scope], Sequence[HealthWarning]]) -> None:
         """Add a source of warnings; to be called before the first request."""
@@ -58,6 +74,7 @@ class StatsService:
         found = [
             *session_warnings(sessions),
             *count_warnings(counts),
+            *self._short_term_warnings(scope, counts),
             *disk_warnings(*self._disk()),
             *(notice for notices in self._others for notice in notices(scope)),
             *indexer_warnings(pending, replaying=self._indexer.is_replaying, building=self._reindex.progress),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import combinations
 from typing import TypeAlias
@@ -23,6 +24,7 @@ from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
 from memsvc.engine.conflicts.replacement import ComparedText, Floats, ReplacementModel, StatementReading
+from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.text.analysis import is_han
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts import facts_in, loose_facts_in
@@ -57,13 +59,20 @@ VectorReader: TypeAlias = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
 class CurrencyJudge:
     """Judges the hits of a query. Thread-safe."""
 
-    def __init__(self, vectors: VectorReader, embedding_model: Callable[[], str], kept: int = 4_096) -> None:
+    def __init__(
+        self,
+        vectors: VectorReader,
+        embedding_model: Callable[[], str],
+        conflicts: ConflictMarkReader,
+        kept: int = 4_096,
+    ) -> None:
         """Read the embeddings of *embedding_model* by *vectors*; keep what was read of *kept* texts.
 
         Similarity is judged for the embedding model alone whose constants are known.
         """
         self._vectors = vectors
         self._embedding_model = embedding_model
+        self._conflicts = conflicts
         self._model = ReplacementModel.load()
         self._known = LruCache[str, _Read](kept)
         self._readings = LruCache[bytes, StatementReading](kept)
@@ -76,92 +85,36 @@ class CurrencyJudge:
     def marks(self, hits: Sequence[SearchHit], others: Sequence[Memory] = ()) -> dict[str, CurrencyMark]:
         """Return the marks of the memories that are not current, by id; *others* were not retrieved by the query.
 
-        If the embeddings cannot be read, statements alone count, and the log says so.
+        Both sides of an open conflict are CONFLICTED; a pair that was decided to stay is not compared. If the
+        embeddings cannot be read, statements alone count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
         marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory)) is not CURRENT}
+        superseded = {one for one, mark in marks.items() if mark.currency is Currency.OUTDATED}
         said = sorted((hit for hit in hits if _may_change(hit.memory)), key=lambda hit: -_relevance(hit))
         stated = [hit.memory for hit in said[:STATED]] + [one for one in others if _may_change(one)][:STATED]
-        self._compare_statements(stated, marks)
+        known = self._conflicts.read(memories)
+        self._compare_statements(stated, marks, known.kept)
+        marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
         relevant = [hit.memory for hit in said if hit.relevance is not None][:COMPARED]
-        self._compare_similarity(relevant, [one for one in others if _may_change(one)][:COMPARED], marks)
+        beside = [one for one in others if _may_change(one)][:COMPARED]
+        marks |= self._guesses(relevant, beside, marks, known.kept)
         return marks
 
-    def _compare_statements(self, memories: Sequence[Memory], marks: dict[str, CurrencyMark]) -> None:
+    def _compare_statements(
+        self, memories: Sequence[Memory], marks: dict[str, CurrencyMark], kept: AbstractSet[tuple[str, str]]
+    ) -> None:
         known = [(memory, self._read(memory)) for memory in memories]
         for currency, is_loose in ((Currency.POSSIBLY_OUTDATED, True), (Currency.OUTDATED, False)):
             read = [(memory, loose if is_loose else sure) for memory, (sure, loose, _) in known]
             stated = sorted((pair for pair in read if pair[1]), key=lambda pair: _moment(pair[0]))
             for (older, said), (newer, then) in combinations(stated, 2):
-                if _moment(older) < _moment(newer) and _contradict(said, then):
+                is_kept = (older.id, newer.id) in kept
+                if _moment(older) < _moment(newer) and not is_kept and _contradict(said, then):
                     # The last one is the newest, and a sure contradiction counts more than a doubtful one.
                     marks[older.id] = CurrencyMark(currency, newer.id)
 
-    def _compare_similarity(
-        self, hits: Sequence[Memory], others: Sequence[Memory], marks: dict[str, CurrencyMark]
-    ) -> None:
-        try:
-            readings = self._readings_of([*hits, *others])
-        except MemsvcError as error:
-            log.warning("the currency of hits was judged by their statements alone: %s", error.message)
-            return
-        placed = [*enumerate(hits), *((COMPARED, memory) for memory in others)]
-        known = [(place, memory) for place, memory in placed if memory.id in readings]
-        texts = [ComparedText(place, self._read(one)[2], readings[one.id]) for place, one in known]
-        if len(texts) > 1:
-            memories = [memory for _, memory in known]
-            marks |= _guesses(memories, texts, self._model.probabilities(texts), marks)
-
-    def _readings_of(self, memories: Sequence[Memory]) -> dict[str, StatementReading]:
-        """Return what the layers read in the embeddings of memories, by id; those without one are left out."""
-        if self._embedding_model() != self._model.embedding_model:
-            return {}
-        digests = {memory.id: _digest(memory) for memory in memories}
-        found = {digest: known for digest in digests.values() if (known := self._readings.get(digest)) is not None}
-        are_han = {digests[memory.id]: is_han(memory.content) for memory in memories if digests[memory.id] not in found}
-        stored = self._vectors(are_han) if are_han else {}
-        if stored:
-            vectors = np.frombuffer(b"".join(stored.values()), dtype="<f4").reshape(len(stored), -1)
-            read = self._model.layers.read(vectors, [are_han[digest] for digest in stored])
-            for digest, reading in zip(stored, read, strict=True):
-                self._readings.put(digest, reading)
-                found[digest] = reading
-        return {one: found[digest] for one, digest in digests.items() if digest in found}
-
-    def _read(self, memory: Memory) -> _Read:
-        """Return the sure and the loose statements of a memory, and its signs of a change."""
-        key = f"{memory.content_hash}{memory.speaker}"
-        known = self._known.get(key)
-        if known is None:
-            content, voice = memory.content, _voice(memory)
-            sure = facts_in(content, speaker=voice, is_titled=bool(memory.title))
-            known = sure, loose_facts_in(content, speaker=voice), ChangeCues.of(content)
-            self._known.put(key, known)
-        return known
-
-
-def _contradict(said: Sequence[Fact], then: Sequence[Fact]) -> bool:
-    topics = {one.topic: one for one in said}
-    return any(two.topic in topics and contradicts(topics[two.topic], two) for two in then)
-
-
-def _guesses(
-    memories: Sequence[Memory], texts: Sequence[ComparedText], doubts: Floats, marks: Mapping[str, CurrencyMark]
-) -> dict[str, CurrencyMark]:
-    """Return the marks that probabilities give, by id: *doubts* are those that a row is outdated by a column."""
-    days = np.array([_moment(memory).date().toordinal() for memory in memories])
-    taken = {mark.newer_id for mark in marks.values()}
-    is_taken = np.array([memory.id in taken for memory in memories])
-    found = replaced(texts, np.where(days[:, np.newaxis] < days, doubts, 0.0), is_taken)
-    newest = {row: column for row, column in sorted(found, key=lambda pair: doubts[pair])}
-    return {
-        memories[row].id: CurrencyMark(Currency.POSSIBLY_OUTDATED, memories[column].id)
-        for row, column in newest.items()
-        if memories[row].id not in marks
-    }
-
-
-def replaced(
+    def replaced(
     texts: Sequence[ComparedText], doubts: Floats, is_taken: npt.NDArray[np.bool_], least: Sequence[float] = DOUBTS
 ) -> list[tuple[int, int]]:
     """Return the pairs (older, newer) of which the older one is probably outdated.

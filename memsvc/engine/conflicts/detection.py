@@ -6,9 +6,9 @@ no search, no model, and no data that another writer could change before the com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from memsvc.domain.conflicts import (
     ABOUT,
@@ -121,35 +121,63 @@ class ConflictDetector:
         result: DetectionResult,
     ) -> None:
         current = result.current(memory)
-        own_statements = {
-            statement.topic: statement for statement in extract_statements(current) if _may_outdate(statement)
-        }
+        own_statements = outdating_statements(current)
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)
         pairs: dict[str, tuple[Fact, Fact]] = {}
         found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES)
-        personal = (
-            [statement.topic for statement in own_statements.values() if is_personal(statement, current)]
-            if place[1]
-            else []
-        )
+        personal = personal_topics(own_statements.values(), current)
         if personal:
             found = [*found, *transaction.find_facts(place[0], "", personal, limit=CANDIDATES)]
         for stated in found:
             own = own_statements[stated.statement.topic]
             if stated.memory_id not in {memory.id, *later} and contradicts(stated.statement, own):
                 pairs.setdefault(stated.memory_id, (stated.statement, own))
+        self._apply_pairs(transaction, memory, pairs, policy, result)
+
+    def _apply_pairs(
+        self,
+        transaction: Transaction,
+        memory: Memory,
+        pairs: dict[str, tuple[Fact, Fact]],
+        policy: ConflictPolicy,
+        result: DetectionResult,
+    ) -> None:
+        """Apply the policy to the contradictions of *memory* with older memories, by their ids."""
         if pairs and policy is ConflictPolicy.MARK:
             # A memory that states more stays in use as the older side: mark each conflict once.
-            labels = set(map(topic_label, own_statements))
-            for known in transaction.open_conflicts(place[0], [memory.id, *pairs]):
+            labels = {topic_label(own.topic) for own in outdating_statements(result.current(memory)).values()}
+            for known in transaction.open_conflicts(memory.scope.owner, [memory.id, *pairs]):
                 if known.topic in labels:
                     pairs.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
         for older_id, pair in list(pairs.items())[:MOST]:
             older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
             if older is not None and self._is_in_use(older):
                 self._apply(transaction, older, result.current(memory), pair, policy, result)
+
+    def compare_stored(
+        self, transaction: Transaction, pair: StoredPair, policy: ConflictPolicy
+    ) -> tuple[Contradiction, ...]:
+        """Compare two stored memories as if the newer one were written now; nothing if they were compared before.
+
+        Both are read again: memories that changed since the pair was found are compared as they are.
+        """
+        result = DetectionResult()
+        reach = Reach(pair.owner, tuple(dict.fromkeys((pair.project_id, ""))))
+        newer = transaction.get(pair.newer_id, reach=reach)
+        older = transaction.get(pair.older_id, reach=reach)
+        if newer is None or older is None or not self._is_in_use(newer):
+            return ()
+        if is_known_pair(transaction.conflicts_between(pair.owner, (older.id, newer.id)), older, newer):
+            return ()
+        own_statements = outdating_statements(newer)
+        for stated in extract_statements(older):
+            own = own_statements.get(stated.topic)
+            if own is not None and contradicts(stated, own):
+                self._apply_pairs(transaction, newer, {older.id: (stated, own)}, policy, result)
+                break
+        return result.contradictions(newer)
 
     def _detect_schedule_change(
         self,
@@ -211,21 +239,64 @@ class ConflictDetector:
         result.conflicts.setdefault(newer.id, []).append((conflict, older))
 
     def _conflict(self, older: Memory, newer: Memory, pair: tuple[Fact, Fact]) -> Conflict:
-        before, own_statements = pair
-        return Conflict(
-            id=self._memory_builder.new_id(),
-            owner=newer.scope.owner,
-            project_id=newer.scope.project_id,
-            older_id=older.id,
-            newer_id=newer.id,
-            rule=own_statements.rule,
-            topic=topic_label(own_statements.topic),
-            older_value=value_label(before),
-            newer_value=value_label(own_statements),
-            create_time=self._memory_builder.now(),
-        )
+        return new_conflict(self._memory_builder.new_id(), older, newer, pair, self._memory_builder.now())
 
 
-def _may_outdate(newer: Fact) -> bool:
+@dataclass(frozen=True, slots=True)
+class StoredPair:
+    """Two stored memories that contradict each other.
+
+    Attributes:
+        project_id: That of the newer memory; the older one is of the same project, or global.
+    """
+
+    owner: str
+    project_id: str
+    older_id: str
+    newer_id: str
+
+
+def new_conflict(conflict_id: str, older: Memory, newer: Memory, pair: tuple[Fact, Fact], now: datetime) -> Conflict:
+    """Return an open conflict of two memories that make the statements of *pair*, the older one first."""
+    before, said = pair
+    return Conflict(
+        id=conflict_id,
+        owner=newer.scope.owner,
+        project_id=newer.scope.project_id,
+        older_id=older.id,
+        newer_id=newer.id,
+        rule=said.rule,
+        topic=topic_label(said.topic),
+        older_value=value_label(before),
+        newer_value=value_label(said),
+        create_time=now,
+    )
+
+
+def is_known_pair(known: Sequence[Conflict], older: Memory, newer: Memory) -> bool:
+    """Return whether one of the *known* conflicts of two memories, whichever is the older one, still counts.
+
+    An open or decided one does. A closed one does until one of the memories changes.
+    """
+    for conflict in known:
+        if {conflict.older_id, conflict.newer_id} != {older.id, newer.id}:
+            continue
+        closed = conflict.resolve_time if conflict.state is ConflictState.CLOSED else None
+        if closed is None or max(older.update_time, newer.update_time) <= closed:
+            return True
+    return False
+
+
+def outdating_statements(memory: Memory) -> dict[str, Fact]:
+    """Return the statements of an ACTIVE memory that can contradict older ones, by topic."""
+    return {statement.topic: statement for statement in extract_statements(memory) if may_outdate(statement)}
+
+
+def personal_topics(statements: Iterable[Fact], memory: Memory) -> list[str]:
+    """Return the topics on which a memory of a project is also compared with global memories."""
+    return [one.topic for one in statements if is_personal(one, memory)] if memory.scope.project_id else []
+
+
+def may_outdate(newer: Fact) -> bool:
     """Return whether a statement can contradict an older one at all: a loose one names a change or its scope."""
     return not newer.topic.startswith(LOOSE) or any(part.sort in {CHANGED, ABOUT} for part in newer.parts)

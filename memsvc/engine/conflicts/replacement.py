@@ -139,7 +139,9 @@ def pair_features(texts: Sequence[ComparedText]) -> Floats:
 def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
     """Return whether a text (column) can replace another (row): it does not only add, and is not about others."""
     are_others = _differ(_incidence([text.cues.persons for text in texts])) > 0.0
-    return ~are_others & ~np.array([text.cues.is_addition for text in texts])
+    are_additions = np.array([text.cues.is_addition for text in texts], dtype=np.bool_)
+    found: npt.NDArray[np.bool_] = ~(are_others | are_additions)
+    return found
 
 
 def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
@@ -150,7 +152,7 @@ def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
         _incidence([getattr(one, name) for one in cues]) for name in ("numbers", "persons", "terms")
     )
     rarities = np.log(len(texts) / np.maximum(terms.sum(axis=0), 1.0))
-    has_person = persons.any(axis=1)
+    has_person = persons.sum(axis=1) > 0.0
     of_pair = [
         np.log(np.maximum(attributes @ attributes.T, _LEAST_SHARE)),
         vectors @ vectors.T,
@@ -176,8 +178,9 @@ def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
 
 def _differ(incidence: Floats) -> Floats:
     """Return which pairs hold something both, and nothing in common."""
-    holds = incidence.any(axis=1)
-    return (np.outer(holds, holds) & (incidence @ incidence.T == 0.0)).astype(np.float64)
+    holds = incidence.sum(axis=1) > 0.0
+    found: Floats = (np.outer(holds, holds) & (incidence @ incidence.T == 0.0)).astype(np.float64)
+    return found
 
 
 def _incidence(sets: Sequence[frozenset[str]]) -> Floats:

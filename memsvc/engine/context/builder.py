@@ -50,6 +50,7 @@ from memsvc.engine.context.sources import (
 )
 from memsvc.engine.context.token_budget import TokenBudget, own_shares
 from memsvc.ports.models import Tokenizer
+from memsvc.text.change_cues import ChangeCues
 from memsvc.text.context_phrases import (
     CLOSING,
     HEADINGS,
@@ -93,6 +94,8 @@ class BuildInputs:
         earlier: The content of an earlier context by id; None if no delta is requested.
         least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
         currency: Marks the retrieved memories that are not current.
+        short_term_limit: Number of SHORT_TERM memories above which to warn; 0: none.
+        short_term_count: Returns that number, in a time that grows with it.
         lines: Cached lines of memories from earlier contexts.
         sayings: Cached shingles of memories from earlier contexts.
     """
@@ -106,6 +109,8 @@ class BuildInputs:
     earlier: Mapping[str, ContextHolding] | None = None
     least_core_trust: float = 0.0
     currency: CurrencyJudge | None = None
+    short_term_limit: int = 0
+    short_term_count: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,7 @@ class ContextBuilder:
         self._skipped: list[Section] = []
         self._read_memories: dict[Section, list[Memory]] = {}
         self._core_memories: Sequence[Memory] = ()
+        self._judged: Mapping[str, Memory] = {}
 
     def abandon(self) -> None:
         """Cancel the search while no client reads; a resumed context starts it again."""
@@ -271,7 +277,7 @@ class ContextBuilder:
             trusted = [one for one in memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
             ids = {memory.id for memory in trusted}
             self.ledger.leave_out(section, OmissionReason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
-            outdated = {one.id for one in trusted if self._is_outdated(one)}
+            outdated = {one.id for one in trusted if self._is_revoked(one)}
             self.ledger.leave_out(section, OmissionReason.OUTDATED, [*outdated])
             yield from self._selector.in_order(section, [one for one in trusted if one.id not in outdated])
             self.ledger.leave_out(
@@ -299,9 +305,14 @@ class ContextBuilder:
             known = {hit.memory.id for hit in hits}
             others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in known}
             self.lines.marks = self._inputs.currency.marks(hits, [*others.values()])
+            self._judged = {**others, **{hit.memory.id: hit.memory for hit in hits}}
 
-    def _is_outdated(self, memory: Memory) -> bool:
-        return self.lines.marks.get(memory.id, CURRENT).currency is Currency.OUTDATED
+    def _is_revoked(self, memory: Memory) -> bool:
+        """Return whether a newer memory contradicts this one, or is in conflict with it and tells of a change."""
+        mark = self.lines.marks.get(memory.id, CURRENT)
+        newer = self._judged.get(mark.newer_id) if mark.currency is Currency.CONFLICTED else None
+        is_changed = newer is not None and ChangeCues.of(newer.content).changes > 0
+        return is_changed or mark.currency is Currency.OUTDATED
 
     def _session(self) -> list[Event]:
         messages = self._read(Section.SESSION)
@@ -329,6 +340,9 @@ class ContextBuilder:
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
+        limit = self._inputs.short_term_limit
+        if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
+            yield from self._warnings.count("SHORT_TERM_COUNT", self._inputs.short_term_count(), limit)
         self._judge([*hits, *messages], recent)
         found = self._by_section(started, hits, messages, recent)
         for section, tokens in self._selector.shares_of(found).items():

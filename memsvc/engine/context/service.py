@@ -11,11 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextHolding, ContextItem, ContextPlan, ContextQuery, ContextSummary, Event, Section
+from memsvc.domain.context import (
+    SHORT_TERM,
+    ContextHolding,
+    ContextItem,
+    ContextPlan,
+    ContextQuery,
+    ContextSummary,
+    Event,
+    Section,
+)
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.near_duplicates import Shingles
-from memsvc.domain.scope import Scope
+from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.builder import BuildInputs, ContextBuilder, RetrievedHits
 from memsvc.engine.context.core_memories import CoreMemoryCache
@@ -89,6 +98,8 @@ class ContextService:
             earlier=earlier,
             least_core_trust=dependencies.least_core_trust,
             currency=dependencies.currency,
+            short_term_limit=dependencies.short_term_limit if query.as_of is None else 0,
+            short_term_count=lambda: len(dependencies.reads.rows_where(SHORT_TERM, reach=_own_reach(query.scope))),
         )
         run = ContextRun(
             dependencies.random(ID_BYTES), ContextBuilder(query, inputs, dependencies.now()), time.monotonic()
@@ -292,6 +303,7 @@ class ContextDependencies:
         session_size: Returns the tokens that a session has and may have, if tracked.
         min_relevance: Minimum relevance of retrieved memories, where it is known.
         currency: Marks the retrieved memories that are not current.
+        short_term_limit: Number of SHORT_TERM memories of a project above which contexts warn; 0: none.
     """
 
     reads: MemoryReads
@@ -305,6 +317,11 @@ class ContextDependencies:
     least_core_trust: float = 0.0
     min_relevance: float = 0.0
     currency: CurrencyJudge | None = None
+    short_term_limit: int = 0
+
+
+def _own_reach(scope: Scope) -> Reach:
+    return Reach.from_scope(scope, Visibility.PROJECT)
 
 
 def _unknown(field: str) -> InvalidRequestError:

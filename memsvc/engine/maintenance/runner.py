@@ -66,7 +66,7 @@ class MaintenanceRunner:
     def run(
         self, area: MaintenanceScope, kinds: Sequence[UpkeepStep], plan: MaintenancePlan
     ) -> Generator[UpkeepProgress, None, None]:
-        """Apply what is due in *area* by the steps *kinds* (none: all), yielding the progress after every part.
+        """Apply what is due in *area* by the steps *kinds* (none: the routine ones), yielding the progress.
 
         A dry run changes nothing, may run next to other runs, and lists what a run started at that moment would change.
         Closing the generator ends the run between two parts; applied changes stay. A failing step reports it in its
@@ -91,7 +91,8 @@ class MaintenanceRunner:
         if missing:
             capability = f"the maintenance steps {', '.join(sorted(missing))}"
             raise CapabilityMissingError(capability)
-        return [step for step in self._steps if not kinds or step.kind in kinds]
+        wanted = kinds or self._bounds.routine
+        return [step for step in self._steps if not wanted or step.kind in wanted]
 
     def _run_steps(self, steps: Sequence[MaintenanceStep], run: _MaintenanceRun) -> Iterator[UpkeepProgress]:
         for step in steps:
@@ -186,7 +187,8 @@ class RunLimits:
 
     Attributes:
         changes: Maximum number of changes of one step in a run; the rest is left to the next run.
-        routine: Steps of a scheduled run; empty: all. A requested run with the same steps counts as scheduled.
+        routine: Steps of a scheduled run, and of one that names none; empty: all. A requested run with these steps
+            counts as scheduled.
     """
 
     changes: int = 10_000

@@ -1,9 +1,11 @@
-"""Latency statistics: recent durations by operation and layer, in memory."""
+"""Latency statistics: recent durations by operation and layer, in memory and, between runs, in a file."""
 
 from __future__ import annotations
 
 import functools
 import heapq
+import json
+import logging
 import threading
 import time
 from collections import deque
@@ -11,8 +13,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles, SlowOperation
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
@@ -20,6 +24,12 @@ from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.models import Embedder, token_embedder
 
+KEPT = 128
+"""Number of most recent calls of an operation that the file holds."""
+MOST_KEPT = 500
+"""Number of operations and stages that the file holds: at most some 600 KB."""
+KEEP_SECONDS = 60.0
+"""Interval of writes of the file. A crash loses what was measured since."""
 RECENT = 2_048
 """Number of most recent calls of an operation from which percentiles are computed."""
 SLOWEST = 10
@@ -27,6 +37,7 @@ ROOT_LAYERS = frozenset({"edge", "engine"})
 """Layers whose slow operations are listed; operations of other layers are part of these."""
 Listener: TypeAlias = Callable[[str, str, float, Sequence[tuple[str, float]]], None]
 """Receives operation, layer, seconds and stages."""
+log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 _READS = {
     "get": "Get",
@@ -113,10 +124,82 @@ class LatencyStats:
             for name, (times, stages) in sorted(chosen.items(), key=lambda item: item[0])
         ]
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return the statistics as JSON: since when, and for each operation or stage its counts and last durations."""
+        with self._lock:
+            named = [((*name, ""), times.copy()) for name, times in self._operations.items()]
+            named += [
+                ((*name, stage), times.copy()) for name, own in self._stages.items() for stage, times in own.items()
+            ]
+        rows = [
+            [
+                *name,
+                one.count,
+                one.errors,
+                one.total,
+                one.longest,
+                [round(each, 6) for each in list(one.recent)[-KEPT:]],
+            ]
+            for name, one in named[:MOST_KEPT]
+        ]
+        return {"since": to_micros(self.since), "durations": rows}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Continue with a snapshot of an earlier run, before anything was recorded.
+
+        Raises:
+            ValueError, TypeError, KeyError: It is no snapshot; nothing was changed.
+        """
+        operations: dict[tuple[str, str], _Durations] = {}
+        stages: dict[tuple[str, str], dict[str, _Durations]] = {}
+        for operation, layer, stage, count, errors, total, longest, recent in snapshot["durations"]:
+            last = deque((float(one) for one in recent), maxlen=RECENT)
+            if not last or int(count) < 1:
+                continue
+            times = _Durations(int(count), int(errors), float(total), float(longest), last)
+            own = stages.setdefault((operation, layer), {}) if stage else operations
+            own[stage or (operation, layer)] = times  # type: ignore[index] # the key of that mapping
+        since = from_micros(int(snapshot["since"]))
+        with self._lock:
+            self.since, self._operations, self._stages = since, operations, stages
+
     def slowest(self) -> list[SlowOperation]:
         """Return the slowest calls since the start, slowest first."""
         with self._lock:
             return [slow for _, _, slow in sorted(self._slowest, reverse=True)]
+
+
+class DurationFile:
+    """A file of the statistics, so that they continue after a restart."""
+
+    def __init__(self, path: Path, stats: LatencyStats) -> None:
+        """Keep *stats* at *path*."""
+        self._path = path
+        self._stats = stats
+        self._written = ""
+
+    def load(self) -> None:
+        """Continue with the content of the file; an unreadable one is left out, and the log says so."""
+        try:
+            self._stats.restore(json.loads(self._path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            log.warning("the durations of earlier runs cannot be read from %s: %s", self._path, error)
+
+    def save(self) -> None:
+        """Replace the file if the statistics changed."""
+        text = json.dumps(self._stats.snapshot(), separators=(",", ":"))
+        if text == self._written:
+            return
+        passing = self._path.with_suffix(".new")
+        try:
+            passing.write_text(text, encoding="utf-8")
+            passing.replace(self._path)
+        except OSError as error:
+            log.warning("the durations cannot be written to %s: %s", self._path, error)
+            return
+        self._written = text
 
 
 @dataclass(slots=True)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from memsvc.domain.clock import Deadline, to_micros
-from memsvc.domain.errors import DeadlineExceededError, MemoryExistsError, MemsvcError, NothingToSummarizeError
+from memsvc.domain.errors import (
+    DeadlineExceededError,
+    MemoryExistsError,
+    MemorySupersededError,
+    MemsvcError,
+    NothingToSummarizeError,
+)
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import row_of
 from memsvc.domain.limits import DERIVED_FROM, TITLE
+from memsvc.domain.lru_cache import LruCache
+from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Json, Kind, Layer, Memory
-from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
-from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, summary_key, when
+from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, normal_topic, summary_key, when
 from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import (
     IdempotentExecutor,
@@ -23,12 +33,14 @@ from memsvc.engine.commit.idempotency import (
     not_found_error,
     request_digest,
 )
+from memsvc.engine.maintenance.step import StepPart, StepResult
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.summaries.summarizer import SummaryText, TextSummarizer
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads, Transaction
+from memsvc.ports.operations import IntegrityReads, RowCursor
 from memsvc.text.analysis import fold, query_terms, terms
 from memsvc.text.context_phrases import day_text
 
@@ -37,6 +49,8 @@ MOST = 1_000
 """Maximum number of memories in one summary, the newest first."""
 PAGE = 250
 """Memories read at a time to check their tags and categories."""
+_REMEMBERED = 50_000
+"""Topics without material that the maintenance step remembers."""
 _LABELS = "the check of tags and categories"
 
 
@@ -250,3 +264,113 @@ def _is_labelled(memory: Memory, label: str) -> bool:
 def _label(text: str) -> str:
     """Return the normalised form of a topic, tag or category."""
     return " ".join(map(fold, text.split()))
+
+
+# The maintenance step SUMMARIZE.
+
+
+@dataclass(frozen=True, slots=True)
+class MonthRules:
+    """The summaries of a month.
+
+    Attributes:
+        topics: Topics of which each month gets a summary, besides that of the whole month.
+        least: The least number of memories of the month.
+    """
+
+    topics: tuple[str, ...]
+    least: int
+
+
+class SummarizeStep:
+    """Summarises the last complete month of each project, as a whole and by topic. An existing summary stays."""
+
+    kind = UpkeepStep.SUMMARIZE
+    batch = 1
+
+    def __init__(
+        self,
+        summarizer: PeriodSummarizer,
+        reads: MemoryReads,
+        places: IntegrityReads,
+        rules: MonthRules,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Write by *summarizer*; *places* lists the projects, *now* is the clock."""
+        self._summarizer = summarizer
+        self._reads = reads
+        self._places = places
+        self._rules = rules
+        self._now = now
+        self._empty = LruCache[tuple[str, str, str], bool](_REMEMBERED)
+
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
+        """Find the projects that lack a summary of the month before *now*."""
+        month = _last_month(now)
+        places = self._next_places(area, after, limit)
+        due = [change for place in places if (change := self._due(place, month, now)) is not None]
+        is_over = len(places) < limit or bool(area.project_id)
+        return StepPart(tuple(due), "" if is_over else json.dumps([places[-1].owner, places[-1].project_id]))
+
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
+        """Write the missing summaries, each in its own transaction: a project is done when all of them are stored."""
+        month = _last_month(self._now())
+        return StepResult(
+            changed := tuple(one for one in due if self._summarize(one.scope, month)), len(due) - len(changed)
+        )
+
+    def _next_places(self, area: MaintenanceScope, after: str, limit: int) -> list[RowCursor]:
+        if area.owner is None:
+            return self._places.places(after=RowCursor(*json.loads(after)) if after else None, limit=limit)
+        first = RowCursor(area.owner, area.project_id)
+        if area.project_id:
+            return [first]
+        found = [] if after else [first]
+        following = self._places.places(
+            after=RowCursor(*json.loads(after)) if after else first, limit=max(0, limit - len(found))
+        )
+        return found + [place for place in following if place.owner == area.owner]
+
+    def _due(self, place: RowCursor, month: Period, now: datetime) -> DueChange | None:
+        tenant_id, _, user_id = place.owner.partition(OWNER_SEPARATOR)
+        scope = Scope(user_id, place.project_id, tenant_id=tenant_id)
+        if not self._missing(scope, month):
+            return None
+        reach, found = Reach.from_scope(scope, Visibility.PROJECT), list[Memory]()
+        for where, order in zip(material_of(month), (OrderField.EVENT_TIME, OrderField.CREATE_TIME), strict=True):
+            found += self._reads.page(reach=reach, where=where, order=Order(order), after=None, limit=self._rules.least)
+        settled = [memory for memory in found if memory.update_time < now]
+        if len(settled) < self._rules.least:
+            return None
+        return DueChange.of(self.kind, MaintenanceReason.MONTH_ENDED, max(settled, key=when))
+
+    def _missing(self, scope: Scope, month: Period) -> list[str]:
+        """Return the topics without a summary, "" for the whole month."""
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        keys = {topic: summary_key(month, normal_topic(topic)) for topic in ("", *self._rules.topics)}
+        return [
+            topic
+            for topic, key in keys.items()
+            if self._empty.get((scope.owner, scope.project_id, key)) is None
+            and self._reads.get_by_key(key, reach=reach) is None
+        ]
+
+    def _summarize(self, memory_scope: Scope, month: Period) -> bool:
+        scope = replace(memory_scope, agent_id="", session_id="")
+        is_any = False
+        for topic in self._missing(scope, month):
+            name = normal_topic(topic)
+            try:
+                self._summarizer.summarize(PeriodRequest(scope, month, name), WriteOptions(), Deadline())
+                is_any = True
+            except (NothingToSummarizeError, MemoryExistsError, MemorySupersededError):
+                self._empty.put((scope.owner, scope.project_id, summary_key(month, name)), value=True)
+        return is_any
+
+
+def _last_month(now: datetime) -> Period:
+    """Return the month before that of *now*, in UTC."""
+    before = now.astimezone(UTC).replace(day=1) - timedelta(days=1)
+    month = Period.month(f"{before:%Y-%m}")
+    assert month is not None  # noqa: S101 - the year has four digits
+    return month

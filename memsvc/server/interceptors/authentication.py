@@ -133,7 +133,7 @@ WRITES = frozenset(
         "ReviewMemory", "RollbackMemory", "CreateSession", "AppendMessages", "TrimSession", "CloseSession",
         "ReopenSession", "UploadFile", "DeleteFile", "CreateCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
         "AcknowledgeReminder", "CheckIntegrity", "ConsolidateMemories", "UndoConsolidation", "SummarizePeriod",
-        "RunMaintenance", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
+        "RunMaintenance", "DetectConflicts", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
     }
 )  # fmt: skip
 """Methods that can change the data of a scope."""
@@ -141,6 +141,7 @@ PREVIEWS: Mapping[str, Mapping[str, bool]] = {
     "CaptureMemory": {"dry_run": True},
     "CheckIntegrity": {"repair": False, "remove_broken_refs": False, "remove_orphan_files": False},
     "ConsolidateMemories": {"dry_run": True},
+    "DetectConflicts": {"dry_run": True},
     "EraseUser": {"confirm": False},
     "RollbackToCheckpoint": {"dry_run": True},
     "RunMaintenance": {"dry_run": True},

@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 
 from memsvc.domain import limits
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.maintenance import MaintenancePlan, MaintenanceScope, UpkeepStep
-from memsvc.domain.memory import Slot
+from memsvc.domain.memory import Layer, Slot
 from memsvc.domain.reminders import OVERDUE_DAYS, YEARS, Moment
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.summaries import Period, normal_topic, summary_key
 from memsvc.domain.write_requests import WaitFor, WriteOptions
+from memsvc.engine.conflicts.sweep import SweepSelection
 from memsvc.engine.consolidation.service import ConsolidationRequest
 from memsvc.engine.memories.lookup import MemoryName
 from memsvc.engine.summaries.periods import PeriodRequest
 from memsvc.ports.features import ReminderPlace
 from memsvc.server import tokens
-from memsvc.server.enums import (
-    MAINTENANCE_STEP,
-    REMINDER_SLOT,
-)
+from memsvc.server.enums import CONFLICT_POLICY, LAYER, MAINTENANCE_STEP, REMINDER_SLOT, WAIT_FOR
 from memsvc.server.requests.decoder import RequestDecoder, time_from_proto
 from memsvc.server.requests.memory import MemoryWrite, memory_write, plain_options
 from memsvc.server.requests.memory_fields import check_date, decode_memory_name
@@ -291,6 +290,35 @@ def run_maintenance_request(message: lifecycle_pb.RunMaintenanceRequest) -> RunM
     decoder.finish()
     plan = MaintenancePlan.DRY_RUN if message.dry_run else MaintenancePlan.PERFORM
     return RunMaintenance(MaintenanceScope.of(scope), steps, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class DetectConflicts:
+    """Memories to compare, and the treatment of the older ones."""
+
+    area: MaintenanceScope
+    selection: SweepSelection
+    policy: ConflictPolicy
+    is_dry: bool
+    wait_for: WaitFor
+
+
+def detect_conflicts_request(message: lifecycle_pb.DetectConflictsRequest) -> DetectConflicts:
+    """Return the memories to compare."""
+    decoder = RequestDecoder()
+    scope = decoder.scope_of_user(
+        message.scope, "agent_id", "session_id", reason="stored memories are compared by user and project"
+    )
+    layers = decoder.enums("layers", message.layers, LAYER.from_proto, count=len(Layer))
+    request = DetectConflicts(
+        area=MaintenanceScope.of(scope),
+        selection=SweepSelection(tuple(layers), decoder.optional_time("since", message, "since")),
+        policy=decoder.enum("conflict_policy", message.conflict_policy, CONFLICT_POLICY, ConflictPolicy.MARK),
+        is_dry=message.dry_run,
+        wait_for=decoder.enum("wait_for", message.wait_for, WAIT_FOR, WaitFor.INDEXED),
+    )
+    decoder.finish()
+    return request
 
 
 def archive_memory_request(message: lifecycle_pb.ArchiveMemoryRequest) -> MemoryWrite:

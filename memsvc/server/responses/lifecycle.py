@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.history import Checkpoint, Difference, DifferenceKind, RollbackReport, changed_fields
 from memsvc.domain.maintenance import DueChange, MaintenancePlan, StepTally, UpkeepProgress, UpkeepStep
@@ -12,6 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import DueReminder
 from memsvc.domain.user_data import ImportIssue, Receipt, TransferProgress
 from memsvc.domain.write_requests import WriteResult
+from memsvc.engine.conflicts.sweep import SweepProgress
 from memsvc.engine.summaries.periods import PeriodSummary
 from memsvc.server.enums import (
     DIFFERENCE_KIND,
@@ -22,6 +24,7 @@ from memsvc.server.enums import (
     UNRESTORED_REASON,
 )
 from memsvc.server.responses.memories import (
+    fill_conflicts,
     fill_memory,
     fill_occurrence,
     fill_time,
@@ -212,6 +215,21 @@ def _tally(step: UpkeepStep, tally: StepTally) -> lifecycle_pb.MaintenanceTally:
         duration=seconds_to_proto(tally.seconds),
         failure=tally.failure,
     )
+
+
+def detect_conflicts_response(
+    progress: SweepProgress, found: Sequence[Contradiction], *, is_dry: bool
+) -> lifecycle_pb.DetectConflictsResponse:
+    """Return the progress of a sweep with *found*: all of its conflicts, or none when they were reported before."""
+    response = lifecycle_pb.DetectConflictsResponse(
+        examined_count=progress.examined,
+        conflict_count=progress.count,
+        done=progress.is_done,
+        dry_run=is_dry,
+        consistency_token=consistency_token(progress.position) if progress.position else "",
+    )
+    fill_conflicts(response.conflicts, found)
+    return response
 
 
 def archive_memory_response(written: WriteResult) -> lifecycle_pb.ArchiveMemoryResponse:

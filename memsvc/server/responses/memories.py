@@ -35,6 +35,7 @@ from memsvc.server.enums import (
     STATUS,
     TIER,
 )
+from memsvc.text.facts.labels import conflict_question
 from memsvc.v1 import types_pb2 as types_pb
 
 _NANOS = 1_000_000_000
@@ -203,6 +204,7 @@ def fill_conflict(message: types_pb.Conflict, contradiction: Contradiction) -> N
         fill_memory(message.older_memory, contradiction.older)
     if contradiction.newer is not None:
         fill_memory(message.newer_memory, contradiction.newer)
+    message.question = conflict_question(contradiction)
     fill_time(message.create_time, conflict.create_time)
     if conflict.resolve_time is not None:
         fill_time(message.resolve_time, conflict.resolve_time)

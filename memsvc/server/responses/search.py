@@ -219,8 +219,8 @@ def resolve_citations_response(
     return response
 
 
-def load_core_response(loaded: CoreContext) -> search_pb.LoadCoreResponse:
-    """Return the core memories that an agent loads at its start."""
+def load_core_response(loaded: CoreContext, marks: Mapping[str, CurrencyMark]) -> search_pb.LoadCoreResponse:
+    """Return the core memories that an agent loads at its start, with the marks of those that are not current."""
     response = search_pb.LoadCoreResponse(incomplete=loaded.is_incomplete)
     for field, memories in (
         (response.core, loaded.core),
@@ -230,6 +230,11 @@ def load_core_response(loaded: CoreContext) -> search_pb.LoadCoreResponse:
     ):
         for memory in memories:
             fill_memory(field.add(), memory)
+            if memory.id in marks:
+                mark = marks[memory.id]
+                response.currencies.add(
+                    memory_id=memory.id, currency=CURRENCY.to_proto[mark.currency], newer_memory_id=mark.newer_id
+                )
     for one in loaded.due:
         fill_occurrence(response.due.add(), one)
     return response

@@ -13,6 +13,7 @@ import grpc
 from memsvc.domain.maintenance import UpkeepProgress
 from memsvc.domain.memory import Memory
 from memsvc.domain.write_requests import WaitFor
+from memsvc.engine.conflicts.sweep import SweepProgress
 from memsvc.server import call_context, tokens
 from memsvc.server.executors import iterate_in_thread, stream_progress
 from memsvc.server.requests import lifecycle as requests
@@ -208,6 +209,21 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
                 # The pump repeats the latest step while the next one takes long: its changes come only once.
                 yield responses.run_maintenance_response(progress, () if progress is latest else progress.changes)
                 latest = progress
+
+    async def DetectConflicts(
+        self, request: lifecycle_pb.DetectConflictsRequest, context: Context
+    ) -> AsyncGenerator[lifecycle_pb.DetectConflictsResponse, None]:
+        """Compare stored memories, or preview the conflicts, and stream the progress."""
+        wanted = requests.detect_conflicts_request(request)
+        steps = self._app.conflict_sweep.run(wanted.area, wanted.selection, wanted.policy, is_dry=wanted.is_dry)
+        latest: SweepProgress | None = None
+        async with aclosing(stream_progress(steps, "conflicts")) as pump:
+            async for progress in pump:
+                found = () if progress is latest else progress.found
+                latest = progress
+                if progress.is_done and wanted.wait_for is WaitFor.INDEXED and progress.position:
+                    await self._waits.stored(progress.position)
+                yield responses.detect_conflicts_response(progress, found, is_dry=wanted.is_dry)
 
     async def ArchiveMemory(
         self, request: lifecycle_pb.ArchiveMemoryRequest, context: Context

@@ -185,7 +185,9 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         return await self._server.executors.meta.run(self._load, load)
 
     def _load(self, load: requests.LoadCore) -> search_pb.LoadCoreResponse:
-        return responses.load_core_response(self._app.core_memories.load(load.scope, limit=load.limit, zone=load.zone))
+        loaded = self._app.core_memories.load(load.scope, limit=load.limit, zone=load.zone)
+        memories = [*loaded.core, *loaded.active, *loaded.preferences, *loaded.reminders]
+        return responses.load_core_response(loaded, self._app.currency.marks((), memories))
 
     async def _search(self, request: search_pb.SearchRequest, response: search_pb.SearchResponse) -> None:
         with self._priority.search():

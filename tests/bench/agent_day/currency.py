@@ -266,8 +266,8 @@ def made_up_user(
             if beside := choose(one, BESIDE):
                 lines.append(Line(later(start, 0, 7, 15, 30), beside, one.name, is_current=True))
     chosen = chance.sample(filler, FILLER_EACH)
-    for one in chosen:
-        lines.append(Line(BASE + timedelta(days=chance.randrange(50), minutes=chance.randrange(300)), one))
+    for text in chosen:
+        lines.append(Line(BASE + timedelta(days=chance.randrange(50), minutes=chance.randrange(300)), text))
     speaker = chance.choice(("", chance.choice(SPEAKERS)))
     return [replace(line, speaker=speaker) for line in lines]
 

@@ -133,11 +133,14 @@ def test_conflict_is_told_listed_and_resolved(run: Any) -> None:
     """What a new memory contradicts is said when it is added, and settled by a command of its own."""
     run("add", "小王住在北京。")
     told = run("add", "小王搬到了上海。").splitlines()
-    [_, line] = run("conflicts", "list").splitlines()
+    [_, line, question] = run("conflicts", "list").splitlines()
     conflict_id = line.split("\t")[0]
     settled = run("conflicts", "resolve", conflict_id, "confirm")
 
     assert told[1].startswith(f"{conflict_id} open: 北京 -> 上海")
+    assert told[2].strip() in question
+    assert "“小王住在北京”" in question
+    assert run("conflicts", "detect") == "1 memories compared, 0 conflicts stored.\n"
     assert line.split("\t")[1:] == ["open", "小王住在北京。", "小王搬到了上海。"]
     assert settled == f"{conflict_id} confirmed\n"
     assert "confirmed" in run("conflicts", "list", "--state", "confirmed")

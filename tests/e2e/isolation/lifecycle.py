@@ -115,6 +115,15 @@ def RunMaintenance(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
 
 
 @case
+def DetectConflicts(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """It compares the stranger's own memories; nobody compares what is private to a session."""
+    scope = types_pb.Scope(user_id=stranger.scope.user_id, project_id=stranger.scope.project_id)
+    yield [lifecycle_pb.DetectConflictsRequest(scope=scope, dry_run=True)], OK
+    if stranger.scope.session_id:
+        yield [lifecycle_pb.DetectConflictsRequest(scope=stranger.scope, dry_run=True)], INVALID
+
+
+@case
 def GetStats(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The counts are checked apart."""
     yield [admin_pb.GetStatsRequest(scope=stranger.scope)], OK
