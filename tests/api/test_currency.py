@@ -201,24 +201,23 @@ def test_what_is_said_of_the_same_attribute_in_other_words_is_doubted(
     ],
 )
 def test_a_revoked_preference_leaves_the_core(stubs: Stubs, user: str, older: str, newer: str, query: str) -> None:
-    """It is left out of what is always shown, and the summary says why."""
+    """It is not among what is always shown, and the summary says why."""
     scope, core = types_pb.Scope(user_id=user), types_pb.MEMORY_TIER_CORE
     old, new = (
         create(stubs, scope, text, kind=types_pb.MEMORY_KIND_PREFERENCE, tier=core).id for text in (older, newer)
     )
 
-    reply = render(stubs, scope, query=query)
+    core_only = search_pb.ContextOptions(sections=[search_pb.CONTEXT_SECTION_GLOBAL_CORE])
+    reply = render(stubs, scope, query=query, options=core_only)
 
-    shown = {one.memory_id for one in reply.citations}
-    assert new in shown
-    reasons = dict(_omissions(reply))
-    assert old in reasons[search_pb.OMISSION_REASON_OUTDATED]
-    assert old not in shown
+    assert [new] == [one.memory_id for one in reply.citations]
+    reasons = {one.reason: list(one.memory_ids) for one in reply.summary.omissions}
+    assert reasons == {search_pb.OMISSION_REASON_OUTDATED: [old]}
+    whole = render(stubs, scope, query=query)
+    assert {one.memory_id for one in whole.citations if one.section == core_only.sections[0]} == {new}
 
 
-def _omissions(reply: search_pb.RenderContextResponse) -> Iterator[tuple[int, list[str]]]:
-    for one in reply.summary.omissions:
-        yield one.reason, list(one.memory_ids)
+@pytest.mark.parametrize(
     ("older", "newer", "query", "mark"),
     [
         (
@@ -265,8 +264,11 @@ def test_core_memories_of_a_context_are_judged(stubs: Stubs, user: str) -> None:
     old, new = (create(stubs, scope, text, tier=core, kind=NOTE).id for text in ("I live in Leeds.", "I live in York."))
 
     reply = render(stubs, scope, query="Hello.", options=search_pb.ContextOptions(locale="en"))
-    assert [new] == [one.memory_id for one in reply.citations]
-    assert dict(_omissions(reply)) == {search_pb.OMISSION_REASON_OUTDATED: [old]}
+    cited = {one.memory_id: one for one in reply.citations}
+    sections = (search_pb.CONTEXT_SECTION_GLOBAL_CORE, search_pb.CONTEXT_SECTION_LONG_TERM)
+    assert (cited[new].section, cited[old].section) == sections
+    assert (cited[old].currency, cited[old].newer_memory_id) == (OUTDATED, new)
+    assert f"(outdated, see {cited[new].citation})" in reply.markdown
     loaded = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
     assert [(old, OUTDATED, new)] == [(one.memory_id, one.currency, one.newer_memory_id) for one in loaded.currencies]
 

@@ -114,7 +114,71 @@ class CurrencyJudge:
                     # The last one is the newest, and a sure contradiction counts more than a doubtful one.
                     marks[older.id] = CurrencyMark(currency, newer.id)
 
-    def replaced(
+    def _guesses(
+        self,
+        hits: Sequence[Memory],
+        others: Sequence[Memory],
+        marks: Mapping[str, CurrencyMark],
+        kept: AbstractSet[tuple[str, str]],
+    ) -> dict[str, CurrencyMark]:
+        """Return the marks that similarity gives to memories without one, by id."""
+        try:
+            readings = self._readings_of([*hits, *others])
+        except MemsvcError as error:
+            log.warning("the currency of hits was judged by their statements alone: %s", error.message)
+            return {}
+        placed = [*enumerate(hits), *((COMPARED, memory) for memory in others)]
+        known = [(place, memory) for place, memory in placed if memory.id in readings]
+        texts = [ComparedText(place, self._read(one)[2], readings[one.id]) for place, one in known]
+        if len(texts) < 2:  # noqa: PLR2004 - a pair
+            return {}
+        memories = [memory for _, memory in known]
+        days = np.array([_moment(memory).date().toordinal() for memory in memories])
+        taken = {mark.newer_id for mark in marks.values()}
+        is_taken = np.array([memory.id in taken for memory in memories])
+        doubts = np.where(days[:, np.newaxis] < days, self._model.probabilities(texts), 0.0)
+        found = sorted(replaced(texts, doubts, is_taken), key=lambda pair: float(doubts[pair]))
+        pairs = ((memories[row].id, memories[column].id) for row, column in found)
+        return {
+            older: CurrencyMark(Currency.POSSIBLY_OUTDATED, newer)
+            for older, newer in pairs
+            if older not in marks and (older, newer) not in kept
+        }
+
+    def _readings_of(self, memories: Sequence[Memory]) -> dict[str, StatementReading]:
+        """Return what the layers read in the embeddings of memories, by id; those without one are left out."""
+        if self._embedding_model() != self._model.embedding_model:
+            return {}
+        digests = {memory.id: _digest(memory) for memory in memories}
+        found = {digest: known for digest in digests.values() if (known := self._readings.get(digest)) is not None}
+        are_han = {digests[memory.id]: is_han(memory.content) for memory in memories if digests[memory.id] not in found}
+        stored = self._vectors(are_han) if are_han else {}
+        if stored:
+            vectors = np.frombuffer(b"".join(stored.values()), dtype="<f4").reshape(len(stored), -1)
+            read = self._model.layers.read(vectors, [are_han[digest] for digest in stored])
+            for digest, reading in zip(stored, read, strict=True):
+                self._readings.put(digest, reading)
+                found[digest] = reading
+        return {one: found[digest] for one, digest in digests.items() if digest in found}
+
+    def _read(self, memory: Memory) -> _Read:
+        """Return the sure and the loose statements of a memory, and its signs of a change."""
+        key = f"{memory.content_hash}{memory.speaker}"
+        known = self._known.get(key)
+        if known is None:
+            content, voice = memory.content, _voice(memory)
+            sure = facts_in(content, speaker=voice, is_titled=bool(memory.title))
+            known = sure, loose_facts_in(content, speaker=voice), ChangeCues.of(content)
+            self._known.put(key, known)
+        return known
+
+
+def _contradict(said: Sequence[Fact], then: Sequence[Fact]) -> bool:
+    topics = {one.topic: one for one in said}
+    return any(two.topic in topics and contradicts(topics[two.topic], two) for two in then)
+
+
+def replaced(
     texts: Sequence[ComparedText], doubts: Floats, is_taken: npt.NDArray[np.bool_], least: Sequence[float] = DOUBTS
 ) -> list[tuple[int, int]]:
     """Return the pairs (older, newer) of which the older one is probably outdated.

@@ -1,6 +1,6 @@
 """Probability that a newer text replaces an older one, from their embeddings.
 
-Three linear layers read an embedding: which attribute the text is about (a home, a job, a diet, the database in use), how
+Linear layers read an embedding: which attribute the text is about (a home, a job, a diet, the database in use), how
 likely it states one, and how likely it tells of a change. Texts are compared by what was read, their similarity, the
 words they share and signs of a change; a logistic regression weighs it. The constants are fitted by
 `python -m tests.bench.agent_day.currency`.

@@ -287,7 +287,7 @@ class ContextBuilder:
         yield from self._warnings.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
 
     def _judge_core(self, core: Sequence[Memory]) -> None:
-        """Mark what is outdated of the core memories: the search is awaited for a moment, because it finds what is new."""
+        """Mark what is outdated of the core memories; the search, which finds what is new, is awaited for a moment."""
         self._core_memories = core
         if self._inputs.currency is None:
             return
