@@ -182,7 +182,7 @@ REMARK = Cue("REMARK")
 ASIDE = Cue("ASIDE")
 """A remark of the moment, whatever its words."""
 EVENT = Cue("EVENT")
-"""What tells an event, or of somebody not named: no fact by its own."""
+"""An event, or a statement about a person without a name: no fact of its own."""
 WORDING = Cue("WORDING")
 """A part of a text at hand: a draft, a line, a title."""
 POINTING = Cue("POINTING")
