@@ -173,6 +173,8 @@ def test_a_conversation_over_three_sessions_knows_what_changed(server: ServerPro
         assert all("(outdated" in line for line in lines if outdated in line)
         assert any("以后请用中文回答我" in line for line in lines)
         assert not any("(outdated" in line for line in lines if "花生" in line)
+        shown = {handle for line in lines for handle in re.findall(r"^- (\[m\d+\])", line)}
+        assert {handle for line in lines for handle in re.findall(r"see (\[m\d+\])", line)} <= shown
 
 
 @pytest.mark.parametrize("language", TOOLS)

@@ -296,11 +296,13 @@ class ContextBuilder:
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
+        unrepeated = _unrepeated(messages, hits)
         if self._inputs.currency is not None:
             known = {hit.memory.id for hit in hits}
             others = [memory for memory in recent if memory.id not in known]
-            self.lines.marks = self._inputs.currency.marks([*hits, *messages], others)
-        found = self._by_section(started, hits, messages, recent)
+            # Without messages that a memory repeats, which no section shows: a mark must name a line that can be there.
+            self.lines.marks = self._inputs.currency.marks([*hits, *unrepeated], others)
+        found = self._by_section(started, hits, unrepeated, recent)
         for section, tokens in self._selector.shares_of(found).items():
             allowance.reserve(section, tokens)
         for section in (Section.LONG_TERM, Section.SHORT_TERM, Section.GLOBAL, Section.EVIDENCE):
@@ -327,7 +329,7 @@ class ContextBuilder:
             if is_related and section in found and hit.memory.id not in self.ledger.holds:
                 found[section].append(hit)
         if Section.EVIDENCE in found:
-            found[Section.EVIDENCE] = _unrepeated(messages, hits)
+            found[Section.EVIDENCE] = list(messages)
         return found
 
     def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
