@@ -385,7 +385,8 @@ def _is_lasting_bid(text: str) -> bool:
 
 
 def _is_of_health(text: str) -> bool:
-    """Return whether a text says what someone must not eat, drink, take or do, or of an illness."""
+    """Return whether a text says what someone must not eat, drink, take or do, or of an illness; quotations do not."""
+    text = without_quotations(text)
     if _is_chinese(text):
         return bool(cues.HEALTH["zh"].first_in(text))
     words = cues.plain_words(text)
@@ -535,7 +536,9 @@ def _is_once_more(said: _EverydaySentence, plain: str) -> bool:
 def _english_circumstance(said: _EverydaySentence, plain: str) -> _Reason | None:
     if said.is_about_someone and (cue := _INTRODUCED.search(said.text) or _PRICE.search(said.text)):
         return CaptureReason.PERSONAL_FACT, cue
-    if (said.is_own or _NAME.search(said.text)) and cues.LIFE["en"].first_in(said.words):
+    life = cues.LIFE["en"].first_in(said.words) if said.is_own or _NAME.search(said.text) else ""
+    is_event = life.startswith(("my ", "our ")) and _PAST_EVENT.search(said.text) and not said.dated
+    if life and not is_event:
         return CaptureReason.PERSONAL_FACT, None
     cue = cues.HABIT["en"].search(plain)
     return (CaptureReason.PERSONAL_FACT, cue) if cue else None
@@ -641,7 +644,12 @@ def _chinese_circumstance(said: _EverydaySentence) -> _Reason | None:
 def _is_chinese_circumstance(text: str) -> bool:
     """Return whether a text names a circumstance. A relative alone is none: something must be said that lasts."""
     said = cues.LIFE["zh"].first_in(text)
+    if said in {"我这", "我那"}:
+        return _HAN_NAMED.search(text) is not None
     return bool(said) and not (_HAN_KIN.fullmatch(said) and not _HAN_LASTING.search(text))
+
+
+_HAN_NAMED = re.compile(r"[是叫坏换丢旧新开]|[0-9一二三四五六七八九十]")
 
 
 _HAN_KIN = re.compile(r"我?[妈爸姐哥弟妹]|孩子|儿子|女儿|闺女|老[公婆伴]|[爷奶姥外][^，。]|[爸爹]妈|岳[父母]|丈夫|妻子")
