@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from memsvc.domain.clock import Deadline
+from memsvc.domain.conflicts import CurrencyMark
 from memsvc.domain.context import (
     ACTIVE_COUNT,
     ALMOST_FULL,
@@ -296,12 +297,13 @@ class ContextBuilder:
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
-        unrepeated = _unrepeated(messages, hits)
+        repeated_by = _repeated_by(messages, hits)
         if self._inputs.currency is not None:
             known = {hit.memory.id for hit in hits}
             others = [memory for memory in recent if memory.id not in known]
-            # Without messages that a memory repeats, which no section shows: a mark must name a line that can be there.
-            self.lines.marks = self._inputs.currency.marks([*hits, *unrepeated], others)
+            marks = self._inputs.currency.marks([*hits, *messages], others)
+            self.lines.marks = _naming_shown(marks, repeated_by)
+        unrepeated = [hit for hit in messages if hit.memory.id not in repeated_by]
         found = self._by_section(started, hits, unrepeated, recent)
         for section, tokens in self._selector.shares_of(found).items():
             allowance.reserve(section, tokens)
@@ -329,7 +331,7 @@ class ContextBuilder:
             if is_related and section in found and hit.memory.id not in self.ledger.holds:
                 found[section].append(hit)
         if Section.EVIDENCE in found:
-            found[Section.EVIDENCE] = list(messages)
+            found[Section.EVIDENCE] = [hit for hit in messages if _is_evidence(hit)]
         return found
 
     def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
@@ -361,16 +363,32 @@ class ContextBuilder:
         return memories.hits, () if evidence is None else evidence.hits, lost
 
 
-def _unrepeated(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> list[SearchHit]:
-    """Return the messages that are at all relevant and of which no memory repeats most."""
-    known = [normal_text(hit.memory.content) for hit in memories]
-    found = []
+def _repeated_by(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> dict[str, str]:
+    """Return the ids of the messages of which a memory repeats most, each with the id of the first such memory."""
+    known = [(normal_text(hit.memory.content), hit.memory.id) for hit in memories]
+    found = {}
     for hit in messages:
         said = normal_text(hit.memory.content)
-        is_repeated = any(len(text) >= REPEATED * len(said) and is_part_of(text, said) for text in known)
-        if not is_repeated and (hit.relevance is None or hit.relevance >= LEAST_EVIDENCE):
-            found.append(hit)
+        memory = next(
+            (name for text, name in known if len(text) >= REPEATED * len(said) and is_part_of(text, said)), ""
+        )
+        if memory:
+            found[hit.memory.id] = memory
     return found
+
+
+def _is_evidence(hit: SearchHit) -> bool:
+    """Return whether a message is at all relevant."""
+    return hit.relevance is None or hit.relevance >= LEAST_EVIDENCE
+
+
+def _naming_shown(marks: Mapping[str, CurrencyMark], repeated_by: Mapping[str, str]) -> dict[str, CurrencyMark]:
+    """Return *marks* that name a memory in place of a message that it repeats, which no section shows."""
+    return {
+        older: replace(mark, newer_id=repeated_by.get(mark.newer_id, mark.newer_id))
+        for older, mark in marks.items()
+        if repeated_by.get(mark.newer_id) != older
+    }
 
 
 class LedgerView(Protocol):
