@@ -649,7 +649,7 @@ def _is_chinese_circumstance(text: str) -> bool:
     return bool(said) and not (_HAN_KIN.fullmatch(said) and not _HAN_LASTING.search(text))
 
 
-_HAN_NAMED = re.compile(r"[是叫坏换丢旧新开]|[0-9一二三四五六七八九十]")
+_HAN_NAMED = re.compile(r"[是叫坏换丢旧新开月周]|[0-9一二三四五六七八九十]")
 
 
 _HAN_KIN = re.compile(r"我?[妈爸姐哥弟妹]|孩子|儿子|女儿|闺女|老[公婆伴]|[爷奶姥外][^，。]|[爸爹]妈|岳[父母]|丈夫|妻子")

@@ -89,7 +89,7 @@ def test_everyday_speech_is_kept_or_left_as_people_do(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize(("name", "most_filler", "least_recall"), [("chat", 0.02, 0.97), ("chat_unseen", 0.08, 0.85)])
+@pytest.mark.parametrize(("name", "most_filler", "least_recall"), [("chat", 0.025, 0.97), ("chat_unseen", 0.08, 0.85)])
 def test_chat_is_not_kept_and_statements_are(name: str, most_filler: float, least_recall: float, language: str) -> None:
     """Small talk, requests, code talk, news, stories, parts played and reported speech among statements worth keeping.
 
