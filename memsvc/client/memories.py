@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Unpack, cast
 from uuid import uuid4
@@ -226,6 +226,15 @@ class MemoryMethods(ScopedMethods):
         reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
         return reply.memory
 
+    async def get_with_files(
+        self, memory_id: str = "", *, key: str = "", timeout: float | None = None
+    ) -> memory_pb.GetMemoryResponse:
+        """Return one memory as `get` does, with its files resolved and its content with links to them."""
+        by_id = memory_pb.GetMemoryRequest(scope=self.scope, id=memory_id, include_files=True)
+        by_key = memory_pb.GetMemoryRequest(scope=self.scope, key=key, include_files=True)
+        request = by_id if memory_id else by_key
+        return await self._remote.unary(self._remote.memories.GetMemory, request, timeout)
+
     async def get_many(
         self,
         memory_ids: Sequence[str],
@@ -356,6 +365,8 @@ class MemoryMethods(ScopedMethods):
         content: str,
         *,
         separator: str | None = None,
+        file_refs: Sequence[tuple[str, str]] = (),
+        metadata: Mapping[str, object] | None = None,
         conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -363,13 +374,16 @@ class MemoryMethods(ScopedMethods):
     ) -> memory_pb.AppendMemoryResponse:
         """Add text to the end of the memory under *key*, or create it: "daily/2026-02-06", "context/USER", any other.
 
-        Without a *separator* the text begins on a line of its own.
+        Without a *separator* the text begins on a line of its own. *file_refs*, as (category, id), and *metadata* are
+        added to those of the memory.
         """
         request = memory_pb.AppendMemoryRequest(
             scope=self.scope,
             key=key,
             content=content,
             separator=separator,
+            file_refs=to_proto.file_refs_to_proto(file_refs),
+            metadata=to_proto.struct_to_proto(metadata) if metadata else None,
             conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),

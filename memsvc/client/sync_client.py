@@ -206,6 +206,7 @@ class Memsvc:
     import_memories = _stream(AsyncMemsvc.import_memories)
     get = _sync(AsyncMemsvc.get)
     get_many = _sync(AsyncMemsvc.get_many)
+    get_with_files = _sync(AsyncMemsvc.get_with_files)
     update = _sync(AsyncMemsvc.update)
     delete = _sync(AsyncMemsvc.delete)
     restore = _sync(AsyncMemsvc.restore)

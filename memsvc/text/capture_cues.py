@@ -173,6 +173,18 @@ HABIT = {"en": Cue("HABIT"), "zh": Cue("ZH_HABIT")}
 """What one does, has or is for a long time; the English ones for words of `plain_words`."""
 WRITING = Cue("WRITING")
 """A request for a text or a game, whatever the text is about."""
+EDITING = Cue("EDITING")
+"""A change to a text at hand, or a text by its kind: "add a line", "a haiku about"."""
+OTHERS = Cue("OTHERS")
+"""Reported speech, parts played, news, and the doings of people without a tie to the user."""
+REMARK = Cue("REMARK")
+"""A remark on what is at hand or passes by, unless everyday words say that it is worth keeping."""
+ASIDE = Cue("ASIDE")
+"""A remark of the moment, whatever its words."""
+EVENT = Cue("EVENT")
+"""An event, or a statement about a person without a name: no fact of its own."""
+WORDING = Cue("WORDING")
+"""A part of a text at hand: a draft, a line, a title."""
 POINTING = Cue("POINTING")
 """Liking of what was just shown or said, and other remarks of the moment that read like habits."""
 CANNOT = Cue("CANNOT")

@@ -164,7 +164,7 @@ def _of_agent(text: str) -> CaptureVerdict:
     if not is_asking and not cues.ECHO.search(text):
         if cue := cues.DECISION.search(text):
             return _verdict(CaptureReason.DECISION, text, cue)
-        if cue := cues.DONE_BY_AGENT.search(text):
+        if (cue := cues.DONE_BY_AGENT.search(text)) and not cues.WORDING.search(text):
             return _verdict(CaptureReason.EXPERIENCE, text, cue)
     return CaptureVerdict.ignore(
         CaptureReason.ROLE, "What an assistant says is remembered only when it was done or decided."
@@ -208,9 +208,10 @@ def _of_the_moment(text: str) -> CaptureVerdict | None:
         return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
         return _nothing_stated(CaptureReason.COMMAND, cue)
-    if everyday is None and (cue := cues.PASSING.search(text)) and not _is_personal(text):
-        return _nothing_stated(CaptureReason.PASSING, cue)
-    return None
+    if everyday is not None:
+        return None
+    cue = cues.REMARK.search(text) or (None if _is_personal(text) else cues.PASSING.search(text))
+    return _nothing_stated(CaptureReason.PASSING, cue) if cue else None
 
 
 def _states_before_asking(text: str) -> bool:
@@ -268,12 +269,27 @@ _BODY_OR_KIN = re.compile(
 )
 
 
+_MY_KIN = re.compile(r"(?:my|our) ", re.IGNORECASE)
+_PAST_EVENT = re.compile(
+    r"\b(?:(?!need|feed|turned|moved|died|passed|graduated|married|retired|started|joined|adopted|divorced|studied|lived"
+    r"|worked|served|named|called|owned|founded|inherited|emigrated|switched|finished|allowed|retired|stopped|used"
+    r"|diagnosed|scared|supposed|based|engaged|interested)\w{2,}ed|made|said|told|asked|sent|gave|ate|came|saw|did"
+    r"|found|took|slept|ran|threw|fell|bit|sang|stole|got (?:arrested|mad|angry|stuck|lost|caught)|met)\b",
+    re.IGNORECASE,
+)
+_ACHES = re.compile(r"\b(?:hurts?|aches?|itch(?:es)?|stings?)\b(?!.*\b(?:since|for|always|every|chronic|when)\b)")
+
+
 def _is_mood_of(personal: re.Match[str], text: str) -> bool:
     """Return whether a part of the body or a relative is only mentioned in a passing remark."""
+    if _MY_KIN.match(personal[0]):
+        told = _PAST_EVENT.search(text) and not _DATE.search(text) and not _AMOUNT.search(text)
+        if told or _ACHES.search(text):
+            return True
     if not _BODY_OR_KIN.fullmatch(personal[0]):
         return False
     if _is_chinese(text):
-        return _HAN_MOOD.search(text) is not None
+        return _HAN_MOOD.search(text) is not None or _HAN_LASTING.search(text) is None
     return cues.FLEETING["en"].first_in(cues.plain_words(text)) not in _EVEN_SO
 
 
@@ -315,7 +331,7 @@ _IMPERSONAL = frozenset(
 )
 _HAN_NUMBER = re.compile(r"[0-9]|[一二两三四五六七八九十百千万]+(?:个|块|人|只|条|号|月|点|岁|平|千|百|万|起|张)")
 _HAN_OWN = re.compile(r"我|咱|俺|本人|自己|家里")
-_HAN_SAID_BY_ANOTHER = re.compile(r"^(?:他|她|它|你|您|这|那|有|人|为)(?!们家|家那位|个…)")
+_HAN_SAID_BY_ANOTHER = re.compile(r"^(?:他|她|它|你|您|这|那|有|人|为)(?!们家|家那位|个…|个?(?:项目|仓库|服务|系统))")
 _ALMOST = frozenset({"nearly", "almost"})
 _DECIDED = re.compile(
     r"\b(?:decided|settled (?:on|it)|agreed|chose|chosen|opted|gone? with|went with"
@@ -327,10 +343,8 @@ def _of_another_world(text: str) -> CaptureVerdict | None:
     """Return the verdict on wishes, suppositions, stories, texts to be written and what strangers say; else None."""
     if cues.ASKED.search(text):
         return None
-    if cue := cues.POINTING.search(text):
-        return _nothing_stated(CaptureReason.PASSING, cue)
-    if cue := cues.WRITING.search(text):
-        return _nothing_stated(CaptureReason.COMMAND, cue)
+    if verdict := _of_talk_at_hand(text):
+        return verdict
     if _is_chinese(text):
         return _of_another_chinese_world(text)
     words = cues.plain_words(text)
@@ -347,6 +361,36 @@ def _of_another_world(text: str) -> CaptureVerdict | None:
     if words[:2] == ["never", "mind"]:
         return CaptureVerdict.ignore(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
     return _as_said_by_others(text, said) if said else None
+
+
+def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
+    """Return the verdict on remarks, requests for a text or a change to one, and talk about others; else None."""
+    if cue := cues.POINTING.search(text):
+        return _nothing_stated(CaptureReason.PASSING, cue)
+    if cue := cues.WRITING.search(text) or (None if _is_lasting_bid(text) else cues.EDITING.search(text)):
+        return _nothing_stated(CaptureReason.COMMAND, cue)
+    cue = cues.ASIDE.search(text) or (None if _is_of_health(text) else cues.OTHERS.search(text))
+    if cue is None:
+        return None
+    return _QUOTED if without_quotations(text) != text else _nothing_stated(CaptureReason.PASSING, cue)
+
+
+def _is_lasting_bid(text: str) -> bool:
+    """Return whether a request holds from now on."""
+    if cues.LASTING.search(text) or cues.MANNER.search(text):
+        return True
+    is_chinese = _is_chinese(text)
+    spoken = text if is_chinese else " ".join(cues.plain_words(text))
+    return cues.BID["zh" if is_chinese else "en"].search(spoken) is not None
+
+
+def _is_of_health(text: str) -> bool:
+    """Return whether a text says what someone must not eat, drink, take or do, or of an illness; quotations do not."""
+    text = without_quotations(text)
+    if _is_chinese(text):
+        return bool(cues.HEALTH["zh"].first_in(text))
+    words = cues.plain_words(text)
+    return bool(cues.HEALTH["en"].first_in(words) or cues.CANNOT.search(" ".join(words)))
 
 
 def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
@@ -478,16 +522,23 @@ def _english_taste(said: _EverydaySentence, plain: str) -> _Reason | None:
 def _english_change(said: _EverydaySentence, plain: str) -> _Reason | None:
     change = cues.CHANGE["en"].first_in(said.words) if said.fleeting in _EVEN_SO else ""
     if not change:
-        return _NO_MATCH if said.fleeting or "again" in said.words else None
+        return _NO_MATCH if said.fleeting or _is_once_more(said, plain) else None
     if said.is_about_someone or said.dated or change in _SURE_CHANGES or _AMOUNT.search(said.text):
         return (CaptureReason.DECISION if _DECIDED.search(plain) else CaptureReason.PERSONAL_FACT), None
-    return _NO_MATCH if said.fleeting or "again" in said.words else None
+    return _NO_MATCH if said.fleeting or _is_once_more(said, plain) else None
+
+
+def _is_once_more(said: _EverydaySentence, plain: str) -> bool:
+    """Return whether something happens again that is no habit."""
+    return "again" in said.words and cues.HABIT["en"].search(plain) is None
 
 
 def _english_circumstance(said: _EverydaySentence, plain: str) -> _Reason | None:
     if said.is_about_someone and (cue := _INTRODUCED.search(said.text) or _PRICE.search(said.text)):
         return CaptureReason.PERSONAL_FACT, cue
-    if (said.is_own or _NAME.search(said.text)) and cues.LIFE["en"].first_in(said.words):
+    life = cues.LIFE["en"].first_in(said.words) if said.is_own or _NAME.search(said.text) else ""
+    is_event = life.startswith(("my ", "our ")) and _PAST_EVENT.search(said.text) and not said.dated
+    if life and not is_event:
         return CaptureReason.PERSONAL_FACT, None
     cue = cues.HABIT["en"].search(plain)
     return (CaptureReason.PERSONAL_FACT, cue) if cue else None
@@ -578,21 +629,41 @@ def _chinese_circumstance(said: _EverydaySentence) -> _Reason | None:
     text = said.text
     if said.fleeting:
         return None
-    if cues.TASTE["zh"].first_in(text) and not _HAN_PLEASED.search(text):
+    is_pleased = _HAN_PLEASED.search(text) or _HAN_PEOPLE.search(text)
+    if cues.TASTE["zh"].first_in(_HAN_COUNTED.sub("", text)) and not is_pleased:
         return CaptureReason.PREFERENCE, None
-    if _HAN_MOOD.search(text):
+    if _HAN_MOOD.search(text) and "开始" not in text:
         return None
     is_stated = said.is_own or _HAN_NUMBER.search(text) or _HAN_STATING.search(text)
-    if is_stated and cues.LIFE["zh"].first_in(text):
+    if is_stated and _is_chinese_circumstance(text):
         return CaptureReason.PERSONAL_FACT, None
     cue = cues.HABIT["zh"].search(text)
     return (CaptureReason.PERSONAL_FACT, cue) if cue else None
 
 
+def _is_chinese_circumstance(text: str) -> bool:
+    """Return whether a text names a circumstance. A relative alone is none: something must be said that lasts."""
+    said = cues.LIFE["zh"].first_in(text)
+    if said in {"我这", "我那"}:
+        return _HAN_NAMED.search(text) is not None
+    return bool(said) and not (_HAN_KIN.fullmatch(said) and not _HAN_LASTING.search(text))
+
+
+_HAN_NAMED = re.compile(r"[是叫坏换丢旧新开月周]|[0-9一二三四五六七八九十]")
+
+
+_HAN_KIN = re.compile(r"我?[妈爸姐哥弟妹]|孩子|儿子|女儿|闺女|老[公婆伴]|[爷奶姥外][^，。]|[爸爹]妈|岳[父母]|丈夫|妻子")
+_HAN_LASTING = re.compile(
+    r"[是在有叫姓会属每住爱岁戒病养做当上读学开给买卖送升调任]|不(?:能|吃|喝|会|爱|喜|准|让|敢|肯|想|去|再|用)"
+    r"|一直|已经|现在|开始|打算|准备|[要得]|[0-9一二三四五六七八九十]"
+)
 _HAN_WEAK_CHANGES = frozenset(
     listed("""
     给了 没了 变成 重新 停了 丢了 挪 生了 换了 定了 报了 接手 提前了 涨价 降价 走了三 出手了""")
 )
+_HAN_PEOPLE = re.compile(r"^[^我咱，,]{1,6}(?:人|们|族|界|粉丝)(?:都|特别|很|超|最|就|还)*(?:喜欢|爱|讨厌|习惯)")
+_HAN_COUNTED = re.compile(r"[一二两三四五六七八九十几半0-9][只条头匹]")
+"""A measure word, which may look like "only"."""
 _HAN_MOOD = re.compile(
     r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$"
     r"|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
@@ -612,9 +683,25 @@ def _less_sure_reason(text: str) -> _Reason:
         personal = None
     if personal and not cues.EXPLICIT_PROJECT.search(text) and not _comes_before(experience, personal):
         return CaptureReason.PERSONAL_FACT, personal
-    if experience:
+    if experience and _is_own_experience(text, experience):
         return CaptureReason.EXPERIENCE, experience
     return _plain_reason(text)
+
+
+_OF_IT = re.compile(
+    r" (?:it|that|this|them|these|those)\b|(?<=had a) (?:blast|laugh|look|nap|coffee|drink|shower|bite)",
+    re.IGNORECASE,
+)
+
+
+def _is_own_experience(text: str, cue: re.Match[str]) -> bool:
+    """Return whether a person or project of the user takes part, and the deed is named."""
+    is_own = _FIRST_PERSON.search(text) or _ME.search(text) or cues.PROJECT.search(text) or cues.TECHNOLOGY.search(text)
+    is_told = is_own or " went " in text or _OUTCOME.search(text)
+    return bool(is_told) and _OF_IT.match(text, cue.end()) is None
+
+
+_OUTCOME = re.compile(r"\b(?:made|turned out|root cause|took us)\b|浪费|顺利|搞砸|教训|复盘|踩|之后|那趟|那次")
 
 
 def _plain_reason(text: str) -> _Reason:
@@ -626,6 +713,8 @@ def _plain_reason(text: str) -> _Reason:
         return CaptureReason.KNOWLEDGE, technology
     cue = project or cues.INFORMATIVE.search(text)
     if cue is None or not cues.STATING.search(text):
+        return None, None
+    if project is None and not _FIRST_PERSON.search(text) and cues.EVENT.search(text):
         return None, None
     return (CaptureReason.PROJECT_FACT if project else CaptureReason.FACT), cue
 

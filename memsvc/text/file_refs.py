@@ -106,6 +106,48 @@ def _slices(text: str) -> Iterator[str]:
     yield text[start:]
 
 
+_PLACED = re.compile(
+    rf"(?P<code>(?<!`)`[ ]?(?P<ref>{REF})[ ]?`(?!`))"
+    rf"|(?<=\]\()(?P<open><?)(?P<target>{REF})(?P<close>>?)(?=[\s)])"
+    rf"|(?P<label>^ {{0,3}}\[[^\]\n]{{1,200}}\]:[ \t]*)(?P<definition>{REF})(?=\s|$)",
+    re.MULTILINE,
+)
+
+
+def link_refs(text: str, links: Mapping[FileRef, tuple[str, str]]) -> str:
+    """Return *text* with the name and the URL of *links* for each reference to one, as Markdown links.
+
+    A code span becomes a link; in links, images and link definitions the URL takes the place of the reference. Blocks
+    of code stay as they are.
+    """
+    if not links:
+        return text
+
+    def linked(match: re.Match[str]) -> str:
+        ref = ref_from(match["ref"] or match["target"] or match["definition"])
+        if ref is None or ref not in links:
+            return match[0]
+        name, url = links[ref]
+        if match["code"]:
+            return f"[{_LABEL_SIGNS.sub(_escaped, name)}](<{url}>)"
+        return f"<{url}>" if match["target"] else f"{match['label']}<{url}>"
+
+    parts: list[str] = []
+    at = 0
+    for block in blocks(text):
+        written = text[block.start : block.end]
+        parts += (text[at : block.start], written if block.kind is BlockKind.CODE else _PLACED.sub(linked, written))
+        at = block.end
+    return "".join((*parts, text[at:]))
+
+
+_LABEL_SIGNS = re.compile(r"[\[\]\\`*_<>]")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\{match[0]}"
+
+
 class _ThreadParser(threading.local):
     """A parser for each thread: it costs more to make than to use, and builds caches while parsing."""
 

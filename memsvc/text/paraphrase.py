@@ -22,6 +22,7 @@ from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
 from memsvc.text.paraphrase_lexicon import (
     BASES,
     CHINESE_TURNS,
+    COMPARING,
     DEGREES,
     ENGLISH_TURNS,
     FILLERS,
@@ -204,7 +205,7 @@ def _is_turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Return whether one is the other with its beginning put to the end."""
     if len(one) != len(other) or sorted(one) != sorted(other):
         return False
-    if sum(_CLOCKS.search(word) is not None for word in one) > 1:
+    if sum(_CLOCKS.search(word) is not None for word in one) > 1 or not COMPARING.isdisjoint(one):
         return False
     twice = one + one
     return any(twice[start : start + len(other)] == other for start in range(1, len(one)))
@@ -423,7 +424,8 @@ def _ordered(found: list[str], *, past: bool) -> tuple[str, ...]:
     if sum(_CLOCKS.search(time) is not None for time in times) > 1:
         return ()
     has_verb = any(word.endswith("!") for word in found)
-    if not has_verb and sum(word.endswith("'s") for word in rest) == 1 and len(rest) <= 5:  # noqa: PLR2004 - X's Y is Z
+    is_equation = not has_verb and COMPARING.isdisjoint(rest) and len(rest) <= 5  # noqa: PLR2004 - X's Y is Z
+    if is_equation and sum(word.endswith("'s") for word in rest) == 1:
         rest = sorted(rest)
     return (*rest, *sorted(times), *(("past",) if past else ()))
 

@@ -191,6 +191,9 @@ RELATIONS = frozenset(
 )
 """Words that only tie what is stated to whom it is stated of: a statement that is the same says them already."""
 
+COMPARING = frozenset(words("than from to before after over between like 比 比起 像 从 到 之前 之后 前 后"))
+"""Words between two that must not change places."""
+
 RELATIVE = frozenset(
     words("""
     today yesterday tomorrow tonight ago last next this recently lately soon later earlier
@@ -268,6 +271,22 @@ ENGLISH_TURNS = _turns(
     (r"\bthe user's\b|\buser's\b", "my"),
     (r"\bthe user (?:is|am)\b|\buser is\b", "i am"),
     (r"\bthe user\b", "i"),
+    (r"\bmy (?:home|house|flat) is in\b", "i lives in"),
+    (r"^(.+) is my employer$", r"i works at \1"),
+    (r"^(.+?) is the name of (my|our) (\w+)$", r"\2 \3 is \1"),
+    (r"^(.+?), my (\w+), ", r"my \2 \1 "),
+    (r"\b(?:works?|working) as (?=an? )", "is "),
+    (r"\b(?:comes?|hails?) from\b|\bis a native of\b", "is from"),
+    (r"\b(?:runs?|ran) out\b", "expires"),
+    (r"\b(?:do|does) not (?=drink|eat|smoke)|\bnever (?=drinks?|eats?|smokes?)", "not "),
+    (r"^(.+) is when (.+) (?:begins?|starts?)$", r"\2 starts at \1"),
+    (r"^the date of (.+) is (\d)", r"\1 is on \2"),
+    (r"\b(?:am|is|are) the (\w+) player\b", r"play the \1"),
+    (r"\b(?:go|goes|going|went) for a (swim|run|walk|hike|ride)\b", r"\1"),
+    (r"\b(?:wear shoes of size|take shoe size|take size|wear size) (?=\d)", "shoe size is "),
+    (r"\bmy shoe size\b", "shoe size"),
+    (r"\bi (?=shoe size)", ""),
+    (r"\b(?:answers|replies|responses) should be (?=in )|\bplease (?:answer|reply|respond) (?=in )", "answer "),
 )
 """Turns of phrase that say the same, for the core of an English sentence in lower case."""
 _NP = r"[^\s,，。把被是的给]{1,8}?"
@@ -300,5 +319,25 @@ CHINESE_TURNS = _turns(
     (r"我爸(?!爸)|我父亲", "我爸爸"),
     (r"大夫", "医生"),
     (r"现在|目前|如今|其实|真的|一直", ""),
+    (r"用户", "我"),
+    (r"我的?家在", "我住在"),
+    (r"^(.{1,8}?)是我的?(?:工作单位|单位|公司|雇主)$", r"我在\1上班"),
+    (r"来自(.{1,6})$", r"是\1人"),
+    (r"^(.{1,4}?)是(我|我们|我家)的?(女儿|儿子|妻子|丈夫|猫|狗)的名字$", r"\2\3叫\1"),
+    (r"从来不|从不|一向不|向来不", "不"),
+    (r"过期", "到期"),
+    (r"每到(?=星期)|每逢(?=星期)|一到(?=星期)", "每"),
+    (r"(?:都|就|会)?去(?=游泳|跑步|健身|爬山|打球)", ""),
+    (r"^到(?=[0-9一二三四五六七八九十]{1,2}月)|(?<=[0-9]年)起", ""),
+    (r"不再(?:碰|抽|喝|吃)", "戒"),
+    (r"戒了", "戒"),
+    (r"^审(.{1,6})的是(.{1,6})$", r"\1由\2审"),
+    (r"^请用(.{1,6})(?:回答|回复|答复)$|^(?:回答|回复|答复)(?:时)?(?:请|要|得)?用(.{1,6})$", r"用\1\2回答"),
+    (r"^我穿([0-9]+)码的鞋$|^我的?鞋码是([0-9]+)$", r"我穿\1\2码鞋"),
+    (r"^吃(.{1,8}?)会过敏$", r"对\1过敏"),
+    (r"我吃(.{1,8}?)会过敏", r"我对\1过敏"),
+    (r"^(.{1,12}?)(?:开始)?开(站会|例会|周会|晨会|班会)$", r"\2\1开始"),
+    (r"^(.{2,12}?)做(备份|快照|巡检)$", r"\2\1跑"),
+    (r"^(.{2,12}?)办(婚礼|酒席|派对)$", r"\2在\1"),
 )
 """Turns of phrase that say the same, for the core of a Chinese sentence."""

@@ -8,10 +8,12 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from memsvc.v1 import errors_pb2 as _errors_pb2
+from memsvc.v1 import file_service_pb2 as _file_service_pb2
 from memsvc.v1 import filters_pb2 as _filters_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
@@ -874,6 +876,7 @@ class GetMemoryRequest(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     READ_MASK_FIELD_NUMBER: _builtins.int
+    INCLUDE_FILES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the UUID of the memory. The lookup covers the scope's project and the global memories."""
     key: _builtins.str
@@ -886,6 +889,8 @@ class GetMemoryRequest(_message.Message):
     """revision selects an earlier revision, also of a memory that is DELETED now. Only with `id`, and not together with
     as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
     """
+    include_files: _builtins.bool
+    """include_files fills GetMemoryResponse.files and linked_content, whatever read_mask selects."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -912,10 +917,11 @@ class GetMemoryRequest(_message.Message):
         revision: _builtins.int = ...,
         as_of: _types_pb2.AsOf | None = ...,
         read_mask: _field_mask_pb2.FieldMask | None = ...,
+        include_files: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "key", b"key", "read_mask", b"read_mask", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "include_files", b"include_files", "key", b"key", "read_mask", b"read_mask", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
     _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
@@ -931,6 +937,14 @@ class GetMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CHAIN_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    LINKED_CONTENT_FIELD_NUMBER: _builtins.int
+    linked_content: _builtins.str
+    """linked_content is the content in which references to existing files are links to their download URLs: "`chart:c1`"
+    becomes "[sales.png](URL)", and the URL replaces the reference as the target of a link or an image. References in
+    blocks of code remain. Empty unless include_files is set, and when nothing is replaced, as without the setting
+    files.download_url.
+    """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision, or at the requested one. Always set."""
@@ -942,15 +956,21 @@ class GetMemoryResponse(_message.Message):
         visible ends the chain. Empty unless include_chain is set.
         """
 
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_file_service_pb2.ResolvedFileRef]:
+        """files are the files of memory.file_refs, in their order: see ResolveFileRefs. Empty unless include_files is set."""
+
     def __init__(
         self,
         *,
         memory: _types_pb2.Memory | None = ...,
         chain: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        files: _abc.Iterable[_file_service_pb2.ResolvedFileRef] | None = ...,
+        linked_content: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chain", b"chain", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chain", b"chain", "files", b"files", "linked_content", b"linked_content", "memory", b"memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2058,6 +2078,8 @@ class AppendMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    FILE_REFS_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """key is the key of the memory: 1 to 256 characters without control characters. A key that begins with "daily/",
     "context/" or "knowledge/" must have one of the forms above.
@@ -2082,6 +2104,16 @@ class AppendMemoryRequest(_message.Message):
     def scope(self) -> _types_pb2.Scope:
         """scope is the owner and the location of the memory. The lookup covers exactly the scope's project."""
 
+    @_builtins.property
+    def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
+        """file_refs are files to add to those of the memory: see Memory.file_refs. At most 64, also in the memory."""
+
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """metadata are values to set in Memory.metadata, with its limits; other values there stay, and a given value replaces
+        the one of the same name as a whole. Empty: the metadata stay as they are.
+        """
+
     def __init__(
         self,
         *,
@@ -2092,10 +2124,12 @@ class AppendMemoryRequest(_message.Message):
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
         conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+        file_refs: _abc.Iterable[_types_pb2.FileRef] | None = ...,
+        metadata: _struct_pb2.Struct | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "scope", b"scope", "separator", b"separator"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "metadata", b"metadata", "scope", b"scope", "separator", b"separator"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "conflict_policy", b"conflict_policy", "content", b"content", "key", b"key", "request_id", b"request_id", "scope", b"scope", "separator", b"separator", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "conflict_policy", b"conflict_policy", "content", b"content", "file_refs", b"file_refs", "key", b"key", "metadata", b"metadata", "request_id", b"request_id", "scope", b"scope", "separator", b"separator", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
     _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015

@@ -743,7 +743,7 @@ class SearchRequest(_message.Message):
     generation of an index.
     """
     include_files: _builtins.bool
-    """include_files fills Hit.file_refs and Hit.files."""
+    """include_files fills Hit.file_refs, Hit.files and Hit.linked_content."""
     explain: _builtins.bool
     """explain fills Hit.explanation and SearchResponse.timings. It changes no hit, score or order."""
     consistency_token: _builtins.str
@@ -917,6 +917,7 @@ class Hit(_message.Message):
     RELEVANCE_FIELD_NUMBER: _builtins.int
     CURRENCY_FIELD_NUMBER: _builtins.int
     NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    LINKED_CONTENT_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score orders the hits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within one
     response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
@@ -947,6 +948,10 @@ class Hit(_message.Message):
     """
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
+    linked_content: _builtins.str
+    """linked_content is the content of the memory with links to the files that it refers to: see
+    GetMemoryResponse.linked_content. Empty unless include_files is set, and when nothing is replaced.
+    """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision. Always set."""
@@ -993,10 +998,11 @@ class Hit(_message.Message):
         relevance: _builtins.float | None = ...,
         currency: _types_pb2.Currency.ValueType = ...,
         newer_memory_id: _builtins.str = ...,
+        linked_content: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "explanation", b"explanation", "memory", b"memory", "relevance", b"relevance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "currency", b"currency", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "memory", b"memory", "newer_memory_id", b"newer_memory_id", "relevance", b"relevance", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "currency", b"currency", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "linked_content", b"linked_content", "memory", b"memory", "newer_memory_id", b"newer_memory_id", "relevance", b"relevance", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__relevance: _TypeAlias = _typing.Literal["relevance"]  # noqa: Y015
     _WhichOneofArgType__relevance: _TypeAlias = _typing.Literal["_relevance", b"_relevance"]  # noqa: Y015
@@ -1427,7 +1433,7 @@ class SearchAllRequest(_message.Message):
     limit: _builtins.int
     """limit is the maximum number of results of each group: 1 to 100. 0: 10."""
     include_files: _builtins.bool
-    """include_files fills Hit.file_refs and Hit.files."""
+    """include_files fills Hit.file_refs, Hit.files and Hit.linked_content."""
     consistency_token: _builtins.str
     """consistency_token of an earlier response makes the search for memories wait: see SearchRequest.consistency_token.
     Files need no token.

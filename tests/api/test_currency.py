@@ -196,7 +196,7 @@ def test_what_is_said_of_the_same_attribute_in_other_words_is_doubted(
 @pytest.mark.parametrize(
     ("older", "newer", "query"),
     [
-        ("I like coffee.", "I don't like coffee any more.", "What do I drink?"),
+        ("My favorite editor is Vim.", "My favorite editor is now Helix.", "Which editor do I use?"),
         ("我喜欢喝咖啡。", "我不喜欢喝咖啡了。", "我爱喝什么？"),
     ],
 )

@@ -154,6 +154,29 @@ def test_plain_stubs_write_find_and_are_refused(server: ServerProcess) -> None:
     assert refused == "query: must be set, or vector or keywords"
 
 
+@pytest.mark.xdist_group("example in python")
+def test_a_conversation_over_three_sessions_knows_what_changed(server: ServerProcess) -> None:
+    """Eight memories of seventeen messages; contexts mark what is outdated, across languages, and nothing current."""
+    command = [sys.executable, "-W", "error", "examples/python/three_sessions.py", server.bound]
+
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=TIMEOUT, check=True).stdout
+
+    assert [len(lines_after(f"Session {number}", told)) for number in (1, 2, 3)] == [3, 3, 2]
+    for question, current, outdated in (
+        ("Where do I live?", "我搬到柏林了", "I live in Hamburg"),
+        ("What should I cook tonight?", "I eat fish again", "I'm vegetarian"),
+        ("我的牙医是哪天?", "November 27", "November 20"),
+    ):
+        lines = lines_after(question, told)
+        [now] = [line for line in lines if current in line]
+        assert "(outdated" not in now
+        assert all("(outdated" in line for line in lines if outdated in line)
+        assert any("以后请用中文回答我" in line for line in lines)
+        assert not any("(outdated" in line for line in lines if "花生" in line)
+        shown = {handle for line in lines for handle in re.findall(r"^- (\[m\d+\])", line)}
+        assert {handle for line in lines for handle in re.findall(r"see (\[m\d+\])", line)} <= shown
+
+
 @pytest.mark.parametrize("language", TOOLS)
 def test_the_readme_names_the_commands_that_are_tested(language: str) -> None:
     """What the table in examples/README.md says is what the tests run."""

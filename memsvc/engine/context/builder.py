@@ -7,12 +7,12 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.conflicts import CURRENT, Currency
+from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark
 from memsvc.domain.context import (
     ACTIVE_COUNT,
     ALMOST_FULL,
@@ -292,20 +292,27 @@ class ContextBuilder:
         if self._inputs.currency is None:
             return
         hits: Sequence[SearchHit] = ()
+        messages: Sequence[SearchHit] = ()
         if self._pending is not None and core:
             remaining = self.deadline.remaining_seconds()
             patience = CORE_PATIENCE_SECONDS if remaining is None else min(CORE_PATIENCE_SECONDS, remaining / 2)
             with suppress(CancelledError, FutureTimeoutError, MemsvcError):
                 found = self._pending.result(max(0.0, patience))
-                hits = [*found.memories.hits, *(found.evidence.hits if found.evidence else ())]
-        self._judge(hits)
+                hits, messages = found.memories.hits, found.evidence.hits if found.evidence else ()
+        self._judge(hits, messages)
 
-    def _judge(self, hits: Sequence[SearchHit], recent: Sequence[Memory] = ()) -> None:
+    def _judge(
+        self, hits: Sequence[SearchHit], messages: Sequence[SearchHit], recent: Sequence[Memory] = ()
+    ) -> Mapping[str, str]:
+        """Mark what is not current; return the messages of which a memory repeats most, each with that memory."""
+        repeated_by = _repeated_by(messages, hits)
         if self._inputs.currency is not None:
-            known = {hit.memory.id for hit in hits}
-            others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in known}
-            self.lines.marks = self._inputs.currency.marks(hits, [*others.values()])
-            self._judged = {**others, **{hit.memory.id: hit.memory for hit in hits}}
+            found = {hit.memory.id: hit.memory for hit in (*hits, *messages)}
+            others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in found}
+            marks = self._inputs.currency.marks([*hits, *messages], [*others.values()])
+            self.lines.marks = _naming_shown(marks, repeated_by)
+            self._judged = {**others, **found}
+        return repeated_by
 
     def _is_revoked(self, memory: Memory) -> bool:
         """Return whether a newer memory contradicts this one, or is in conflict with it and tells of a change."""
@@ -343,8 +350,9 @@ class ContextBuilder:
         limit = self._inputs.short_term_limit
         if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
             yield from self._warnings.count("SHORT_TERM_COUNT", self._inputs.short_term_count(), limit)
-        self._judge([*hits, *messages], recent)
-        found = self._by_section(started, hits, messages, recent)
+        repeated_by = self._judge(hits, messages, recent)
+        unrepeated = [hit for hit in messages if hit.memory.id not in repeated_by]
+        found = self._by_section(started, hits, unrepeated, recent)
         for section, tokens in self._selector.shares_of(found).items():
             allowance.reserve(section, tokens)
         for section in (Section.LONG_TERM, Section.SHORT_TERM, Section.GLOBAL, Section.EVIDENCE):
@@ -371,7 +379,7 @@ class ContextBuilder:
             if is_related and section in found and hit.memory.id not in self.ledger.holds:
                 found[section].append(hit)
         if Section.EVIDENCE in found:
-            found[Section.EVIDENCE] = _unrepeated(messages, hits)
+            found[Section.EVIDENCE] = [hit for hit in messages if _is_evidence(hit)]
         return found
 
     def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
@@ -403,16 +411,32 @@ class ContextBuilder:
         return memories.hits, () if evidence is None else evidence.hits, lost
 
 
-def _unrepeated(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> list[SearchHit]:
-    """Return the messages that are at all relevant and of which no memory repeats most."""
-    known = [normal_text(hit.memory.content) for hit in memories]
-    found = []
+def _repeated_by(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> dict[str, str]:
+    """Return the ids of the messages of which a memory repeats most, each with the id of the first such memory."""
+    known = [(normal_text(hit.memory.content), hit.memory.id) for hit in memories]
+    found = {}
     for hit in messages:
         said = normal_text(hit.memory.content)
-        is_repeated = any(len(text) >= REPEATED * len(said) and is_part_of(text, said) for text in known)
-        if not is_repeated and (hit.relevance is None or hit.relevance >= LEAST_EVIDENCE):
-            found.append(hit)
+        memory = next(
+            (name for text, name in known if len(text) >= REPEATED * len(said) and is_part_of(text, said)), ""
+        )
+        if memory:
+            found[hit.memory.id] = memory
     return found
+
+
+def _is_evidence(hit: SearchHit) -> bool:
+    """Return whether a message is at all relevant."""
+    return hit.relevance is None or hit.relevance >= LEAST_EVIDENCE
+
+
+def _naming_shown(marks: Mapping[str, CurrencyMark], repeated_by: Mapping[str, str]) -> dict[str, CurrencyMark]:
+    """Return *marks* that name a memory in place of a message that it repeats, which no section shows."""
+    return {
+        older: replace(mark, newer_id=repeated_by.get(mark.newer_id, mark.newer_id))
+        for older, mark in marks.items()
+        if repeated_by.get(mark.newer_id) != older
+    }
 
 
 class LedgerView(Protocol):

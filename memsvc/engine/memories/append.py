@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, Violation
+from memsvc.domain.field_rules import json_size_fault
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Kind, Memory
+from memsvc.domain.memory import FileRef, Json, Kind, Memory
 from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
@@ -19,6 +21,7 @@ from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.memory_patch import apply_values, values_of_draft
 from memsvc.ports.metadata import MemoryReads, Record, Transaction
+from memsvc.text.file_refs import refs_given_apart
 
 LINE_BREAK = "\n"
 
@@ -43,20 +46,37 @@ class MemoryAppender:
         self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def append(
-        self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions
+        self,
+        scope: Scope,
+        key: str,
+        content: str,
+        *,
+        separator: str | None,
+        options: WriteOptions,
+        fields: AppendedFields | None = None,
     ) -> WriteResult:
         """Append *content* to the memory under *key*, or create it; the outcome is UPDATED or CREATED.
 
+        The memory gets *fields* in addition to those that it has.
+
         Raises:
-            InvalidRequestError: The memory would become too long.
+            InvalidRequestError: The memory would become too long, or have too many file references or metadata.
             MemoryExistsError: The key belongs to a memory private to another session.
             MemoryNotFoundError: The request is a repetition, and the memory was purged since.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = request_digest(scope, key, content, separator or "", separator is None) if options.request_id else ""
+        digest = (
+            request_digest(scope, key, content, separator or "", separator is None, fields)
+            if options.request_id
+            else ""
+        )
         request = IdempotentRequest("AppendMemory", options.request_id, digest, Reach.from_scope(scope))
         text = self._memory_builder.store_text_images(scope, content, field="content")
-        prepared = self._memory_builder.prepare(scope, Draft(text, key=key, kind=_default_kind(key)))
+        given = fields or AppendedFields()
+        draft = Draft(
+            text, key=key, kind=_default_kind(key), file_refs=given.file_refs or None, metadata=given.metadata or None
+        )
+        prepared = self._memory_builder.prepare(scope, draft)
         addition = _Addition(scope, prepared, separator)
         plan = self._plan(addition)
         (written,), _ = self._requests.run_once(
@@ -73,7 +93,7 @@ class MemoryAppender:
 
     def _next(self, addition: _Addition, before: Memory) -> _Plan:
         now = self._now()
-        values = values_of_draft(Draft(addition.append_to(before)), now)
+        values = values_of_draft(addition.appended_to(before), now)
         after = apply_values(before, values, now, self._memory_builder.reminder_detector)
         return _Plan(before, self._record_builder.record(before, after))
 
@@ -106,6 +126,14 @@ class MemoryAppender:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendedFields:
+    """Fields that a memory gets with an appended text: further files, and values of metadata by name."""
+
+    file_refs: tuple[FileRef, ...] = ()
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class _Addition:
     """Text to append, prepared as the memory to create if there is none. Separator None: a line break if needed."""
 
@@ -118,7 +146,27 @@ class _Addition:
         """Return the key of the memory."""
         return self.prepared.draft.key
 
-    def append_to(self, before: Memory) -> str:
+    def appended_to(self, before: Memory) -> Draft:
+        """Return the values of *before* with the addition.
+
+        Raises:
+            InvalidRequestError: One of them would be too long.
+        """
+        draft = self.prepared.draft
+        refs = metadata = None
+        if draft.file_refs:
+            refs = tuple(dict.fromkeys((*refs_given_apart(before.content, before.file_refs), *draft.file_refs)))
+            if len(refs) > limits.FILE_REFS:
+                description = f"would give the memory {len(refs)} files; at most {limits.FILE_REFS} are allowed"
+                raise InvalidRequestError([Violation("file_refs", description)])
+        if draft.metadata:
+            metadata = {**before.metadata, **draft.metadata}
+            text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
+            if fault := json_size_fault(text):
+                raise InvalidRequestError([Violation("metadata", f"{fault}, together with those of the memory")])
+        return Draft(self._content_after(before), file_refs=refs, metadata=metadata)
+
+    def _content_after(self, before: Memory) -> str:
         """Return the content of *before* with the addition.
 
         Raises:

@@ -21,6 +21,7 @@ from memsvc.domain.search import Order, OrderField, PageCursor, Selection
 from memsvc.domain.watch import Start, Watch
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, RejectedItem, WaitFor, WriteOptions
 from memsvc.engine.capture.capture import CaptureLabels
+from memsvc.engine.memories.append import AppendedFields
 from memsvc.engine.memories.documents import DocumentHeader
 from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server import tokens
@@ -38,6 +39,7 @@ from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
     decode_document_draft,
     decode_draft,
+    decode_file_refs,
     decode_key,
     decode_memory_name,
     decode_patch,
@@ -449,6 +451,7 @@ class AppendMemory:
     key: str
     content: str
     separator: str | None
+    fields: AppendedFields
     options: WriteOptions
 
 
@@ -459,9 +462,13 @@ def append_memory_request(message: memory_pb.AppendMemoryRequest) -> AppendMemor
     key = decode_key(decoder, "key", message.key, least=1)
     content = decoder.text("content", message.content, most=limits.CONTENT, least=1)
     separator = decoder.text("separator", message.separator, most=limits.SEPARATOR)
+    decoder.count("file_refs", message.file_refs, most=limits.FILE_REFS)
+    refs = decode_file_refs(decoder, "file_refs", message.file_refs[: limits.FILE_REFS])
+    fields = AppendedFields(refs, decoder.metadata("metadata", message.metadata))
     options = _conflicting_options(decoder, message)
     decoder.finish()
-    return AppendMemory(scope, key, content, separator if message.HasField("separator") else None, options)
+    given_separator = separator if message.HasField("separator") else None
+    return AppendMemory(scope, key, content, given_separator, fields, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from memsvc.domain.errors import StoredFileNotFoundError
-from memsvc.domain.files import File
+from memsvc.domain.files import File, format_ref
 from memsvc.engine.files.service import ResolvedRef
 from memsvc.server.enums import CATEGORY_NUMBERS, FILE_CATEGORY
 from memsvc.server.error_status import item_status_from_error
 from memsvc.server.responses.memories import fill_time, struct_to_proto
+from memsvc.text.file_refs import link_refs
 from memsvc.v1 import file_service_pb2 as file_pb
 
 
@@ -36,6 +39,17 @@ def fill_file(message: file_pb.File, file: File) -> None:
     if file.metadata:
         message.metadata.CopyFrom(struct_to_proto(file.metadata))
     message.content_missing = not file.has_content
+
+
+def linked_content(content: str, resolved: Iterable[ResolvedRef]) -> str:
+    """Return *content* with links to the files that it refers to; empty if that changes nothing."""
+    links = {
+        one.ref: (one.file.name or format_ref(one.ref), one.download_url)
+        for one in resolved
+        if one.file is not None and one.download_url
+    }
+    linked = link_refs(content, links)
+    return linked if linked != content else ""
 
 
 def fill_resolved(message: file_pb.ResolvedFileRef, resolved: ResolvedRef) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memsvc.domain.capture import CaptureResult, Decision, FlushResult
 from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.history import Revision, changed_fields
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.watch import WatchEvent
 from memsvc.domain.write_requests import BatchWriteResult, ImportProgress, RejectedItem, WriteResult
+from memsvc.engine.files.service import ResolvedRef
 from memsvc.engine.memories.documents import IngestResult
 from memsvc.server.enums import CAPTURE_REASON, CHANGE_ACTION, DECIDER, OUTCOME, REVISION_ACTIONS, WATCH_EFFECT
 from memsvc.server.error_status import item_status_from_rejected
+from memsvc.server.responses.file import fill_resolved, linked_content
 from memsvc.server.responses.memories import (
     file_ref_to_proto,
     fill_conflict,
@@ -213,6 +215,16 @@ def flush_result_to_proto(written: WriteResult) -> memory_pb.FlushResult:
     fill_memory(result.memory, written.memory)
     fill_conflicts(result.conflicts, written.conflicts)
     return result
+
+
+def fill_linked_files(
+    response: memory_pb.GetMemoryResponse, memory: Memory, resolved: Mapping[FileRef, ResolvedRef]
+) -> None:
+    """Add the files of a memory, and its content with links to them."""
+    own = [resolved[ref] for ref in memory.file_refs]
+    for one in own:
+        fill_resolved(response.files.add(), one)
+    response.linked_content = linked_content(memory.content, own)
 
 
 def append_memory_response(written: WriteResult) -> memory_pb.AppendMemoryResponse:

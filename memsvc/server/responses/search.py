@@ -34,7 +34,7 @@ from memsvc.server.enums import (
 )
 from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.requests.search import search_digest
-from memsvc.server.responses.file import fill_resolved
+from memsvc.server.responses.file import fill_resolved, linked_content
 from memsvc.server.responses.memories import apply_read_mask, fill_memory, fill_occurrence, seconds_to_proto
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -61,6 +61,8 @@ def fill_search_response(
         _fill_hit(message, hit, include_files=request.include_files)
         mark = marks.get(hit.memory.id) or stored_mark(hit.memory)
         message.currency, message.newer_memory_id = CURRENCY.to_proto[mark.currency], mark.newer_id
+    if request.include_files:
+        _add_files(response.hits, resolver, query)
     apply_read_mask((hit.memory for hit in response.hits), request.read_mask)
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
@@ -70,8 +72,6 @@ def fill_search_response(
         response.timings.extend(
             search_pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
         )
-    if request.include_files:
-        _add_files(response.hits, resolver, query)
 
 
 def search_all_response(
@@ -82,10 +82,10 @@ def search_all_response(
     if reply.memories is not None and query is not None:
         for hit in reply.memories.hits:
             _fill_hit(response.memories.add(), hit, include_files=request.include_files)
-        apply_read_mask((hit.memory for hit in response.memories), request.read_mask)
-        response.degraded.extend(_degraded(reply.memories.degraded))
         if request.include_files:
             _add_files(response.memories, resolver, query)
+        apply_read_mask((hit.memory for hit in response.memories), request.read_mask)
+        response.degraded.extend(_degraded(reply.memories.degraded))
     lists = {
         ResultGroup.FILES: response.files,
         ResultGroup.REPORTS: response.reports,
@@ -133,8 +133,10 @@ def _add_files(hits: Sequence[search_pb.Hit], resolver: FileRefResolver, query: 
     refs = [file_ref_from_proto(ref) for hit in hits for ref in hit.file_refs]
     resolved = resolver.resolve(query.scope, refs)
     for hit in hits:
-        for ref in hit.file_refs:
-            fill_resolved(hit.files.add(), resolved[file_ref_from_proto(ref)])
+        own = [resolved[file_ref_from_proto(ref)] for ref in hit.file_refs]
+        for one in own:
+            fill_resolved(hit.files.add(), one)
+        hit.linked_content = linked_content(hit.memory.content, own)
 
 
 def _fill_explanation(message: search_pb.Explanation, explanation: Explanation) -> None:

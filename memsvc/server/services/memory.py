@@ -80,6 +80,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         memory = await self._meta.run(self._get, read)
         response = memory_pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
+        if request.include_files:
+            resolved = await self._meta.run(self._app.files.ref_resolver.resolve, read.scope, memory.file_refs)
+            responses.fill_linked_files(response, memory, resolved)
         if request.include_chain:
             for one in await self._meta.run(self._app.memory_reader.chain, read.scope, memory):
                 fill_memory(response.chain.add(), one)
@@ -289,6 +292,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             append.content,
             separator=append.separator,
             options=append.options,
+            fields=append.fields,
         )
         await self._waits.written(written, append.options.wait_for)
         return responses.append_memory_response(written)

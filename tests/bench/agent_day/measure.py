@@ -12,6 +12,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.bench.agent_day.mcp_mode import contexts_by_mcp, tell_by_mcp
 from tests.bench.agent_day.scenarios import Said, ScriptedUser
 from tests.bench.requests import timestamp
 from tests.bench.seed import searchable
@@ -87,7 +88,9 @@ async def measure_modes(
                 for user in users:
                     await _look(server, user, result.kept)
                     for budget, tally in result.by_budget.items():
-                        await _ask(server, user, budget, tally)
+                        await _ask(
+                            server, user, budget, tally, await CONTEXTS.get(mode, _rendered)(server, user, budget)
+                        )
                     step()
         results[mode] = result
     return results
@@ -136,7 +139,11 @@ async def _append(server: Server, user: ScriptedUser, number: int, messages: Seq
         await server.sessions.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=batch))
 
 
-MODES = {"sessions": _tell_sessions, "flush": _tell_flushed, "create": _tell_memories}
+async def _tell_mcp(server: Server, user: ScriptedUser) -> None:
+    await tell_by_mcp(server, user, PROJECT, user.filler[:OTHER_MEMORIES])
+
+
+MODES = {"sessions": _tell_sessions, "flush": _tell_flushed, "create": _tell_memories, "mcp": _tell_mcp}
 
 
 def _scope(user: ScriptedUser, session: str = "") -> types_pb.Scope:
@@ -195,15 +202,34 @@ async def _memories(server: Server, user: ScriptedUser) -> list[types_pb.Memory]
             return [one for one in found if one.kind not in kinds]
 
 
-async def _ask(server: Server, user: ScriptedUser, budget: int, tally: Tally) -> None:
+async def _rendered(server: Server, user: ScriptedUser, budget: int) -> list[tuple[str, int]]:
+    """Return the context of each question and its tokens."""
     options = search_pb.ContextOptions(total_tokens=budget, locale="zh" if user.language == "zh" else "en")
-    outdated = user.outdated
+    found = []
     for question in user.questions:
         request = search_pb.RenderContextRequest(scope=_scope(user), query=question.text, options=options)
         reply = await server.searches.RenderContext(request)
-        lines = [one.split("\n## ")[0] for one in _ITEM.split(reply.markdown)[1:]]
+        found.append((reply.markdown, reply.summary.token_count))
+    return found
+
+
+async def _told_by_mcp(server: Server, user: ScriptedUser, budget: int) -> list[tuple[str, int]]:
+    """Return what the tool context says about each question, and its budget: the tool does not tell its tokens."""
+    texts = await contexts_by_mcp(server, user, PROJECT, [one.text for one in user.questions], budget)
+    return [(text, budget) for text in texts]
+
+
+CONTEXTS = {"mcp": _told_by_mcp}
+
+
+async def _ask(
+    server: Server, user: ScriptedUser, budget: int, tally: Tally, contexts: Sequence[tuple[str, int]]
+) -> None:
+    outdated = user.outdated
+    for question, (markdown, tokens) in zip(user.questions, contexts, strict=True):
+        lines = [one.split("\n## ")[0] for one in _ITEM.split(markdown)[1:]]
         tally.lines += len(lines)
-        tally.tokens += reply.summary.token_count
+        tally.tokens += tokens
         tally.questions += 1
         right = [user.facts[one] for one in question.right]
         is_right = any(fact.is_in(line) for fact in right for line in lines)

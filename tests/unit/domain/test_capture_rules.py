@@ -15,6 +15,7 @@ from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.text.capture_rules import judge, title_of
+from memsvc.text.statement_split import statements
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
 LANGUAGES = ("en", "zh")
@@ -85,6 +86,29 @@ def test_everyday_speech_is_kept_or_left_as_people_do(language: str) -> None:
     assert len(judged) >= 80
     assert right / kept >= 0.97
     assert right / wanted >= 0.9
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("name", "most_filler", "least_recall"), [("chat", 0.025, 0.97), ("chat_unseen", 0.08, 0.85)])
+def test_chat_is_not_kept_and_statements_are(name: str, most_filler: float, least_recall: float, language: str) -> None:
+    """Small talk, requests, code talk, news, stories, parts played and reported speech among statements worth keeping.
+
+    No rule was written for those of `chat_unseen`.
+    """
+    lines = map(json.loads, EVERYDAY.with_name(f"{name}.jsonl").read_text(encoding="utf-8").splitlines())
+    spoken = [one for one in lines if one["language"] == language]
+    kept = [one for one in spoken if is_kept(one["text"], Role.ASSISTANT if "role" in one else Role.USER)]
+    filler = [one for one in spoken if not one["remember"]]
+    wanted = [one for one in spoken if one["remember"]]
+
+    assert len(filler) >= 30
+    assert sum(one in kept for one in filler) / len(filler) <= most_filler
+    assert sum(one in kept for one in wanted) / len(wanted) >= least_recall
+
+
+def is_kept(text: str, role: Role) -> bool:
+    pieces = statements(text)
+    return any(judge(one.text, role, is_code=one.is_code, is_quoted=one.is_quoted).remember for one in pieces)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,18 @@ def test_other_words_are_merged_and_look_alikes_are_not() -> None:
     assert sum(pair.is_found for pair in same) / len(same) >= 0.8
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_look_alikes_are_never_merged_and_rewordings_often(language: str) -> None:
+    """Pairs that differ in a number, name, day, unit, tense, denial, direction or role, in one frame or in two."""
+    different = [pair for pair in pairs("look_alikes") if pair.id.startswith(language)]
+    same = [pair for pair in pairs("rewordings") if pair.id.startswith(language)]
+    merged = [pair for pair in different if pair.is_found or Pair(pair.id, pair.other, pair.one, same=False).is_found]
+
+    assert len(different) >= 150
+    assert merged == []
+    assert sum(pair.is_found for pair in same) / len(same) >= 0.5
+
+
 @pytest.mark.parametrize("name", ["pairs", "unseen"])
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_most_of_what_is_the_same_is_found(name: str, language: str) -> None:
