@@ -220,7 +220,7 @@ WRONG: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("RunMaintenance", {"scope": types_pb.Scope(user_id="u", agent_id="a", session_id="s")}, ("scope.agent_id", "scope.session_id")),
     ("RunMaintenance", {}, ("scope.user_id",)),
     ("RunMaintenance", {"scope": U, "all": True}, ("scope",)),
-    ("RunMaintenance", {"all": True, "steps": [1, 0, 9, -1]}, ("steps[1]", "steps[2]", "steps[3]")),
+    ("RunMaintenance", {"all": True, "steps": [1, 0, 99, -1]}, ("steps[1]", "steps[2]", "steps[3]")),
     ("RunMaintenance", {"steps": [1] * 17, "scope": types_pb.Scope(session_id="s")}, ("scope.session_id", "scope.user_id", "steps")),
 ]  # fmt: skip
 
