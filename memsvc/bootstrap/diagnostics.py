@@ -43,7 +43,7 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
         statistics=StatsService(store, indexes, writers, partial(_disk_usage, assembly.directory.path)),
         diagnosis=diagnosis,
         integrity=IntegrityCheck(store, parts.committer, memory_checker, index.reindex, file_checker),
-        metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts)),
+        metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts), backends.faults),
         step_counts=step_counts,
     )
 

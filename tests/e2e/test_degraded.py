@@ -36,8 +36,8 @@ pytestmark = pytest.mark.xdist_group("degraded")
 SCOPE = types_pb.Scope(user_id="u")
 ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
 VECTORS = admin_pb.INDEX_KIND_VECTORS
-NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
-"""What is broken stays so until somebody mends it."""
+NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_RANKING__RETRIEVER_SECONDS": "30"}
+"""What is broken stays so until somebody mends it, and a killed process has the time to start again."""
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from memsvc.domain.diagnostics import OperationPerformance, Percentiles
 from memsvc.engine.admin.metrics import MetricsSnapshot
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
+from memsvc.ports.faults import BreakerState, FaultCounts
 from memsvc.server.addresses import AddressError
 from memsvc.server.executors import Executors
 from memsvc.server.interceptors.chain import Call, CallNext
@@ -77,6 +78,7 @@ class ServiceCollector(Collector):
         reading = self._application.metrics.read()
         yield from _sizes(reading)
         yield from _followers(reading)
+        yield from _faults(reading.faults)
         yield from _maintenance(reading.steps)
         yield from _performance(self._application.performance.report())
 
@@ -130,6 +132,26 @@ def _followers(reading: MetricsSnapshot) -> Iterator[Metric]:
     if step is not None:
         done[step.index.value.lower()] = step.done / step.total if step.total else 0.0
     yield _gauge("memsvc_index_build_progress", "Share of a rebuild that is done; 1 when there is none.", done, "index")
+
+
+def _faults(faults: FaultCounts) -> Iterator[Metric]:
+    replaced = CounterMetricFamily(
+        "memsvc_backend_replacements", "Processes that died or hung and were replaced.", labels=("backend",)
+    )
+    for backend, count in faults.replaced.items():
+        replaced.add_metric((backend,), count)
+    breakers = GaugeMetricFamily(
+        "memsvc_circuit_breaker", "1 for the state of a circuit breaker.", labels=("backend", "state")
+    )
+    for backend, state in faults.breakers.items():
+        for each in BreakerState:
+            breakers.add_metric((backend, each.value), state is each)
+    degraded = CounterMetricFamily(
+        "memsvc_degraded_searches", "Failures of a retriever in a search.", labels=("retriever", "reason")
+    )
+    for labels, count in faults.degraded.items():
+        degraded.add_metric(labels, count)
+    yield from (replaced, breakers, degraded)
 
 
 def _maintenance(steps: Iterable[StepCount]) -> Iterator[Metric]:

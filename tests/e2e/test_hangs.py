@@ -1,0 +1,121 @@
+"""Dependencies that hang: the rest answers within a bounded time, what was acknowledged stays, and they recover."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
+from tests.support.child_processes import edge_pids
+from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create_all, search, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
+
+pytestmark = pytest.mark.xdist_group("hangs")
+SCOPE = types_pb.Scope(user_id="u")
+ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
+CHINESE = "海象在冰上吃鱼。"
+SEARCH_SECONDS = 15.0
+"""A bound of every search, far above what it takes and far below the default deadline."""
+
+
+class Load:
+    """Searchers and a writer that run until the context ends; a call that fails fails the test."""
+
+    def __init__(
+        self, server: ServerProcess, modes: tuple[search_pb.SearchMode, ...] = (HYBRID, HYBRID, KEYWORD)
+    ) -> None:
+        self._server = server
+        self._modes = modes
+        self._done = threading.Event()
+        self._pool = ThreadPoolExecutor()
+        self.degraded: list[search_pb.DegradedRetriever] = []
+        self.contents: list[str] = []
+        self.searches = 0
+
+    def __enter__(self) -> Load:
+        self._work = [self._pool.submit(self._search, mode) for mode in self._modes]
+        self._work.append(self._pool.submit(self._write))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        for one in self._work:
+            one.result(TIMEOUT)
+        self._pool.shutdown()
+
+    def check(self) -> None:
+        """Raise what a call raised."""
+        for one in self._work:
+            if one.done():
+                one.result()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for a condition while every call succeeds."""
+
+        def holds() -> object:
+            self.check()
+            return condition()
+
+        until(holds)
+
+    def _search(self, mode: search_pb.SearchMode) -> None:
+        with self._server.stubs() as stubs:
+            while not self._done.is_set():
+                for query, content in (("Which walrus eats?", "The walrus eats."), ("海象吃什么", CHINESE)):
+                    request = search_pb.SearchRequest(scope=SCOPE, query=query, mode=mode)
+                    reply = stubs.search.Search(request, timeout=SEARCH_SECONDS)
+                    assert content in {hit.memory.content for hit in reply.hits}
+                    self.degraded.extend(reply.degraded)
+                    self.searches += 1
+
+    def _write(self) -> None:
+        with self._server.stubs() as stubs:
+            while not self._done.is_set():
+                content = f"Note {len(self.contents)} about zebras."
+                write(stubs, SCOPE, content)
+                self.contents.append(content)
+
+
+@contextmanager
+def stocked(directory: Path, **environment: str) -> Iterator[ServerProcess]:
+    """Run a server with a few memories."""
+    with ServerProcess(directory / "data", environment={**FAST, **environment}) as running:
+        with running.stubs() as stubs:
+            create_all(stubs, SCOPE, [*(f"The {animal} eats." for animal in ANIMALS), CHINESE])
+        yield running
+
+
+def check_indexes(stubs: Stubs, stored: int) -> None:
+    """Assert that both indexes hold exactly what is stored."""
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    assert diagnosis.healthy
+    assert [(stored, stored, 0, 0, 0)] * 2 == [
+        (one.expected_count, one.present_count, one.missing_count, one.stale_count, one.orphaned_count)
+        for one in diagnosis.indexes
+    ]
+
+
+def test_a_stopped_vector_process_is_replaced_and_the_others_answer(tmp_path: Path) -> None:
+    """Stopped under load: searches are degraded and never fail, writes are all there, it is replaced and counted."""
+    with stocked(tmp_path) as server, server.stubs() as stubs:
+        with Load(server) as load:
+            before = set(edge_pids(server))
+            for pid in before:
+                os.kill(pid, signal.SIGSTOP)
+            load.until(lambda: load.degraded)
+            load.until(lambda: set(edge_pids(server)) - before)
+            load.until(lambda: not search(stubs, SCOPE, "walrus").degraded)
+            done = len(load.contents)
+            load.until(lambda: len(load.contents) > done)
+            assert {search_pb.RETRIEVER_DENSE} == {one.retriever for one in load.degraded}
+        check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
