@@ -42,7 +42,7 @@ class Pulse:
         except TimeoutError:
             return True
         except OSError:
-            # The child ended: whoever calls it next replaces it.
+            # The child ended: the next call replaces it.
             return False
         self._is_awaited = False
         return False
