@@ -9,6 +9,7 @@ from pathlib import Path
 from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
+from memsvc.engine.admin.backend_pings import BackendPings
 from memsvc.engine.admin.diagnose import DiagnoseService
 from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker, IntegrityCheck, MemoryChecker
 from memsvc.engine.admin.metrics import ServiceMetrics
@@ -25,7 +26,7 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
     writers, measures = (index.indexer, index.reindex), (index.performance, index.last_errors)
     probe = SearchProbe(store.feed, indexes, index.spaces)
     diagnosis = DiagnoseService(
-        backends.pingables(), store.feed, indexes, (*writers, index.token_backfill), measures, probe
+        BackendPings(backends.pingables()), store.feed, indexes, (*writers, index.token_backfill), measures, probe
     )
     memory_checker = MemoryChecker(store, parts.committer, parts.record_builder, backends.now)
     file_checker = FileChecker(

@@ -16,11 +16,15 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.child_processes import edge_pids
+from tests.support.postgres_server import schema
+from tests.support.qdrant_fake import Keeper, served
 from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create_all, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.tcp_proxy import proxy
 from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("hangs")
+DENSE, BM25 = search_pb.RETRIEVER_DENSE, search_pb.RETRIEVER_BM25
 SCOPE = types_pb.Scope(user_id="u")
 ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
 CHINESE = "海象在冰上吃鱼。"
@@ -41,6 +45,7 @@ class Load:
         self.degraded: list[search_pb.DegradedRetriever] = []
         self.contents: list[str] = []
         self.searches = 0
+        self.token = ""
 
     def __enter__(self) -> Load:
         self._work = [self._pool.submit(self._search, mode) for mode in self._modes]
@@ -82,7 +87,7 @@ class Load:
         with self._server.stubs() as stubs:
             while not self._done.is_set():
                 content = f"Note {len(self.contents)} about zebras."
-                write(stubs, SCOPE, content)
+                self.token = write(stubs, SCOPE, content).consistency_token
                 self.contents.append(content)
 
 
@@ -105,6 +110,11 @@ def check_indexes(stubs: Stubs, stored: int) -> None:
     ]
 
 
+def search_after(stubs: Stubs, token: str) -> None:
+    """Wait until the indexes have followed a write."""
+    stubs.search.Search(search_pb.SearchRequest(scope=SCOPE, query="walrus", consistency_token=token), timeout=TIMEOUT)
+
+
 def test_a_stopped_vector_process_is_replaced_and_the_others_answer(tmp_path: Path) -> None:
     """Stopped under load: searches are degraded and never fail, writes are all there, it is replaced and counted."""
     with stocked(tmp_path) as server, server.stubs() as stubs:
@@ -115,7 +125,32 @@ def test_a_stopped_vector_process_is_replaced_and_the_others_answer(tmp_path: Pa
             load.until(lambda: load.degraded)
             load.until(lambda: set(edge_pids(server)) - before)
             load.until(lambda: not search(stubs, SCOPE, "walrus").degraded)
+            load.until(lambda: server.is_serving("backend.vectors"))
             done = len(load.contents)
             load.until(lambda: len(load.contents) > done)
-            assert {search_pb.RETRIEVER_DENSE} == {one.retriever for one in load.degraded}
+            assert {DENSE} == {one.retriever for one in load.degraded}
+        search_after(stubs, load.token)
         check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+
+
+def test_a_qdrant_server_that_swallows_every_packet_leaves_the_keyword_table(tmp_path: Path) -> None:
+    """Both its indexes hang at once: searches are degraded and never fail, writes are indexed later."""
+    with schema() as postgres, served(Keeper()) as port, proxy(port) as between:
+        settings = {
+            "MEMSVC_PROFILE": "cluster",
+            "MEMSVC_METADATA__OPTIONS__URL": postgres,
+            "MEMSVC_VECTORS__OPTIONS__URL": f"http://127.0.0.1:{between.port}",
+            "MEMSVC_VECTORS__OPTIONS__WRITE_TIMEOUT_SECONDS": "3",
+            "MEMSVC_LEXICAL__OPTIONS__WRITE_TIMEOUT_SECONDS": "3",
+        }
+        with stocked(tmp_path, **settings) as server, server.stubs() as stubs:
+            between.hold()
+            with Load(server) as load:
+                load.until(lambda: {one.retriever for one in load.degraded} >= {DENSE, BM25})
+                load.until(lambda: load.contents)
+                load.until(lambda: not server.is_serving("backend.vectors"))
+                between.release()
+                load.until(lambda: not search(stubs, SCOPE, "walrus").degraded)
+            until(lambda: stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy)
+            search_after(stubs, load.token)
+            check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memsvc.domain.context import NoticeSeverity
 from memsvc.domain.diagnostics import (
@@ -17,6 +16,7 @@ from memsvc.domain.diagnostics import (
     TokenState,
 )
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
+from memsvc.engine.admin.backend_pings import BackendPings
 from memsvc.engine.admin.stats import indexer_warnings
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.passage_tokens import TokenBackfill
@@ -27,28 +27,19 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
 
-@dataclass(frozen=True, slots=True)
-class Pingable:
-    """A backend that can be pinged: the port it serves, its name, and the ping function."""
-
-    port: str
-    name: str
-    ping: Callable[[], None]
-
-
 class DiagnoseService:
     """Read-only diagnosis: pings backends, counts entries, and on request compares every entry with the store."""
 
     def __init__(
         self,
-        backends: tuple[Pingable, ...],
+        pings: BackendPings,
         feed: IndexFeed,
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, ReindexService, TokenBackfill],
         measured: tuple[LatencyStats, LastErrors],
         probing: SearchProbe,
     ) -> None:
-        self._backends = backends
+        self._pings = pings
         self._feed = feed
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex, self._token_backfill = upkeep
@@ -62,8 +53,8 @@ class DiagnoseService:
         self._others.append(notices)
 
     def health(self) -> tuple[BackendHealth, ...]:
-        """Ping every backend, without further checks."""
-        return tuple(_health(backend) for backend in self._backends)
+        """Ping every backend, without further checks; one that does not answer in time is unhealthy."""
+        return self._pings.health()
 
     def run(self, *, verify: bool) -> Diagnosis:
         """Return the state of the service; an unhealthy backend is part of the result, not an error."""
@@ -201,19 +192,6 @@ class DiagnoseService:
             stale=len(seen.stale),
             orphaned=len(seen.orphaned),
         )
-
-
-def _health(backend: Pingable) -> BackendHealth:
-    started = time.perf_counter()
-    try:
-        backend.ping()
-    except MemsvcError as error:
-        trouble = error.message
-    else:
-        trouble = ""
-    return BackendHealth(
-        backend.port, backend.name, healthy=not trouble, message=trouble, ping_seconds=time.perf_counter() - started
-    )
 
 
 def _index_warnings(report: IndexReport) -> list[HealthWarning]:
