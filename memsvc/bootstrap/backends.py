@@ -15,7 +15,7 @@ from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.clock import utc_now
 from memsvc.domain.errors import ReportedError
-from memsvc.engine.admin.backend_pings import Pingable
+from memsvc.engine.admin.diagnose import Pingable
 from memsvc.engine.runtime.latency_stats import Instrumentation, LastErrors, LatencyStats
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.blobs import BlobStore

@@ -9,8 +9,7 @@ from pathlib import Path
 from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
-from memsvc.engine.admin.backend_pings import BackendPings
-from memsvc.engine.admin.diagnose import DiagnoseService
+from memsvc.engine.admin.diagnose import BackendPings, DiagnoseService
 from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker, IntegrityCheck, MemoryChecker
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import StatsService

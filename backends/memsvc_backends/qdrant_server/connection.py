@@ -21,8 +21,7 @@ from qdrant_client.http.exceptions import ApiException
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
-from memsvc.ports.circuit_breaker import CircuitBreaker
-from memsvc.ports.faults import FaultLog
+from memsvc.ports.faults import CircuitBreaker, FaultLog
 from memsvc_backends.qdrant_server.settings import GRPC_PORT, QdrantServerSettings
 
 _log = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ class ServerConnection:
                     raise BackendUnavailableError(self.name) from error
                 _log.debug("qdrant did not answer, %s attempts left: %s", left, type(error).__name__)
             else:
-                self._breaker.succeeded()
+                self._breaker.note_success()
                 return answer
             time.sleep(min(wait, deadline.remaining_seconds() or wait))
             wait *= 2
@@ -126,9 +125,9 @@ class ServerConnection:
     def _note(self, error: Exception) -> None:
         """Report to the breaker; every call has at least a second, so one that is late counts as a failure."""
         if is_passing(error) or is_late(error):
-            self._breaker.failed()
+            self._breaker.note_failure()
         else:
-            self._breaker.succeeded()
+            self._breaker.note_success()
 
     def _judge(self, error: Exception, deadline: Deadline) -> None:
         """Raise what the error means, unless it means that the server cannot be reached."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from memsvc.domain.context import NoticeSeverity
 from memsvc.domain.diagnostics import (
@@ -16,7 +18,6 @@ from memsvc.domain.diagnostics import (
     TokenState,
 )
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
-from memsvc.engine.admin.backend_pings import BackendPings
 from memsvc.engine.admin.stats import indexer_warnings
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.passage_tokens import TokenBackfill
@@ -211,3 +212,85 @@ def _index_warnings(report: IndexReport) -> list[HealthWarning]:
             )
         )
     return found
+
+
+# Pings of the backends, in parallel and within a bounded time.
+
+
+PING_SECONDS = 3.0
+"""A backend that does not answer a ping within this time is unhealthy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pingable:
+    """A backend that can be pinged: the port it serves, its name, and the ping function."""
+
+    port: str
+    name: str
+    ping: Callable[[], None]
+
+
+class BackendPings:
+    """Pings every backend in a thread of its own. Thread-safe.
+
+    A ping that hangs keeps one thread, and no second ping of that backend begins until it ends.
+    """
+
+    def __init__(self, backends: Sequence[Pingable], seconds: float = PING_SECONDS) -> None:
+        """Wait *seconds* for an answer."""
+        self._backends = backends
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._running: dict[str, _Probe] = {}
+
+    def health(self) -> tuple[BackendHealth, ...]:
+        """Return the health of every backend, in at most the time for one ping."""
+        with self._lock:
+            for backend in self._backends:
+                running = self._running.get(backend.port)
+                if running is None or running.is_done:
+                    self._running[backend.port] = _Probe(backend)
+            pings = [self._running[backend.port] for backend in self._backends]
+        until = time.monotonic() + self._seconds
+        return tuple(ping.health(until) for ping in pings)
+
+
+class _Probe:
+    """One ping under way, in a daemon thread: a hung backend must not keep the process from ending."""
+
+    def __init__(self, backend: Pingable) -> None:
+        self._backend = backend
+        self._started = time.monotonic()
+        self._seconds = 0.0
+        self._trouble = f"The ping of {backend.name!r} failed unexpectedly."
+        self._thread = threading.Thread(target=self._run, name=f"ping-{backend.port}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def health(self, until: float) -> BackendHealth:
+        self._thread.join(max(0.0, until - time.monotonic()))
+        if not self.is_done:
+            seconds = time.monotonic() - self._started
+            trouble = f"The backend {self._backend.name!r} has not answered for {seconds:.1f} s."
+            return BackendHealth(
+                self._backend.port, self._backend.name, healthy=False, message=trouble, ping_seconds=seconds
+            )
+        return BackendHealth(
+            self._backend.port,
+            self._backend.name,
+            healthy=not self._trouble,
+            message=self._trouble,
+            ping_seconds=self._seconds,
+        )
+
+    def _run(self) -> None:
+        try:
+            self._backend.ping()
+        except MemsvcError as error:
+            self._trouble = error.message
+        else:
+            self._trouble = ""
+        self._seconds = time.monotonic() - self._started

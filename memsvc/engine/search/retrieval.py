@@ -25,7 +25,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans
-from memsvc.engine.search.time_budget import TimeBudget
+from memsvc.engine.runtime.latency_stats import TimeBudget
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex

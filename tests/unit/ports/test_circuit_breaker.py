@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.circuit_breaker import FAILURES, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, CircuitBreaker
-from memsvc.ports.faults import BreakerState, FaultLog
+from memsvc.ports.faults import (
+    FAILURES,
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    BreakerState,
+    CircuitBreaker,
+    FaultLog,
+)
 
 
 class Clock:
@@ -24,7 +30,7 @@ def opened(clock: Clock, faults: FaultLog) -> CircuitBreaker:
     breaker = CircuitBreaker("b", faults, now=clock)
     for _ in range(FAILURES):
         breaker.check()
-        breaker.failed()
+        breaker.note_failure()
     return breaker
 
 
@@ -33,8 +39,8 @@ def test_failures_in_a_row_open_it() -> None:
     clock, faults = Clock(), FaultLog()
     breaker = CircuitBreaker("b", faults, now=clock)
     for _ in range(FAILURES):
-        breaker.failed()
-        breaker.succeeded()
+        breaker.note_failure()
+        breaker.note_success()
     breaker.check()
     assert {"b": BreakerState.CLOSED} == faults.read().breakers
 
@@ -65,12 +71,12 @@ def test_a_failed_probe_doubles_the_pause_and_a_success_closes() -> None:
     for _ in range(10):
         clock.seconds += LONGEST_PAUSE_SECONDS
         breaker.check()
-        breaker.failed()
+        breaker.note_failure()
     with pytest.raises(BackendUnavailableError) as caught:
         breaker.check()
     assert LONGEST_PAUSE_SECONDS == caught.value.retry_seconds
 
-    breaker.succeeded()
+    breaker.note_success()
 
     breaker.check()
     assert {"b": BreakerState.CLOSED} == faults.read().breakers
