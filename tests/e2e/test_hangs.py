@@ -10,15 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support import openai_embeddings_stub, postgres_server
 from tests.support.child_processes import edge_pids
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
-from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create_all, search, write
+from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create, create_all, found, refused, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.tcp_proxy import proxy
 from tests.support.until import until
@@ -77,7 +79,9 @@ class Load:
         with self._server.stubs() as stubs:
             while not self._done.is_set():
                 for query, content in (("Which walrus eats?", "The walrus eats."), ("海象吃什么", CHINESE)):
-                    request = search_pb.SearchRequest(scope=SCOPE, query=query, mode=mode)
+                    # Queries that were never asked: the vectors of earlier ones are cached.
+                    text = f"{query} xq{self.searches}"
+                    request = search_pb.SearchRequest(scope=SCOPE, query=text, mode=mode)
                     reply = stubs.search.Search(request, timeout=SEARCH_SECONDS)
                     assert content in {hit.memory.content for hit in reply.hits}
                     self.degraded.extend(reply.degraded)
@@ -154,3 +158,43 @@ def test_a_qdrant_server_that_swallows_every_packet_leaves_the_keyword_table(tmp
             until(lambda: stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy)
             search_after(stubs, load.token)
             check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+
+
+def test_an_embedder_that_hangs_leaves_the_words(tmp_path: Path) -> None:
+    """Its endpoint takes requests and answers none: writes are found by words, and by meaning later."""
+    with openai_embeddings_stub.serving() as endpoint:
+        options = {"base_url": endpoint.url, "model": "m", "timeout_seconds": "1", "retries": "0"}
+        named = {f"MEMSVC_EMBEDDER__OPTIONS__{name.upper()}": value for name, value in options.items()}
+        with (
+            stocked(tmp_path, MEMSVC_EMBEDDER__BACKEND="openai", **named) as server,
+            server.stubs() as stubs,
+        ):
+            endpoint.held.clear()
+            with Load(server) as load:
+                load.until(lambda: {one.retriever for one in load.degraded} == {DENSE})
+                load.until(lambda: load.contents)
+                assert load.contents[0] in found(stubs, SCOPE, load.contents[0], mode=KEYWORD, limit=20)
+                endpoint.held.set()
+                load.until(lambda: not search(stubs, SCOPE, f"walrus xq{load.searches}").degraded)
+            search_after(stubs, load.token)
+            until(lambda: server.is_serving("backend.embedder"))
+            check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+
+
+def test_a_store_that_hangs_ends_calls_and_loses_nothing(tmp_path: Path) -> None:
+    """PostgreSQL is stopped: calls end by their deadlines, health reports it, and all goes on when it continues."""
+    with schema() as postgres, stocked(tmp_path, MEMSVC_METADATA__OPTIONS__URL=postgres) as server:
+        with server.stubs() as stubs:
+            kept = [write(stubs, SCOPE, f"Note {number} about zebras.") for number in range(5)]
+            with postgres_server.stopped():
+                request = search_pb.SearchRequest(scope=SCOPE, query="walrus")
+                refusal = refused(stubs.search.Search, request, timeout=2.0)
+                assert refusal.code in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
+                until(lambda: not server.is_serving("backend.metadata"))
+                assert not server.is_serving("memsvc.v1.SearchService")
+                assert server.is_serving("liveness")
+            until(lambda: server.is_serving("memsvc.v1.SearchService"))
+            until(lambda: server.is_serving("backend.metadata"))
+            assert not search(stubs, SCOPE, "walrus").degraded
+            create(stubs, SCOPE, "The store is back.")
+            check_indexes(stubs, len(kept) + len(ANIMALS) + 2)
