@@ -19,6 +19,7 @@ from memsvc.engine.admin.diagnose import Pingable
 from memsvc.engine.runtime.latency_stats import Instrumentation, LastErrors, LatencyStats
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.blobs import BlobStore
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder, LanguageModel, Reranker, Tokenizer
@@ -53,6 +54,7 @@ class Backends:
     language_model: LanguageModel | None = None
     reranker: Reranker | None = None
     previous_embedder: Embedder | None = None
+    faults: FaultLog = field(default_factory=FaultLog)
 
     def pingables(self) -> tuple[Pingable, ...]:
         """Return the health check of each backend."""
@@ -74,15 +76,17 @@ def open_backends(settings: Settings, directory: Path, now: Callable[[], datetim
     specs = {port: load_backend(SAME_PORT.get(port, port), choice.backend) for port, choice in choices.items()}
     shared = settings.metadata.options
     options = {port: options_of(port, choice, specs[port].settings, shared) for port, choice in choices.items()}
+    faults = FaultLog()
     with ExitStack() as stack:
         backends = {
             port: stack.enter_context(
-                specs[port].open(options[port], BackendContext(directory=directory / port, now=now))
+                specs[port].open(options[port], BackendContext(directory=directory / port, now=now, faults=faults))
             )
             for port in choices
         }
         backends["metadata"].moves.require_here()
-        yield Backends(**backends, names=tuple((port, choice.backend) for port, choice in choices.items()), now=now)
+        names = tuple((port, choice.backend) for port, choice in choices.items())
+        yield Backends(**backends, names=names, now=now, faults=faults)
 
 
 @contextmanager

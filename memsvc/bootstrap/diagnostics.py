@@ -10,7 +10,7 @@ from pathlib import Path
 from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
-from memsvc.engine.admin.diagnose import DiagnoseService
+from memsvc.engine.admin.diagnose import BackendPings, DiagnoseService
 from memsvc.engine.admin.integrity import (
     CheckReferencesStep,
     CompareIndexesStep,
@@ -41,7 +41,7 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
     writers, measures = (index.indexer, index.reindex), (index.performance, index.last_errors)
     probe = SearchProbe(store.feed, indexes, index.spaces)
     diagnosis = DiagnoseService(
-        backends.pingables(), store.feed, indexes, (*writers, index.token_backfill), measures, probe
+        BackendPings(backends.pingables()), store.feed, indexes, (*writers, index.token_backfill), measures, probe
     )
     memory_checker = MemoryChecker(store, parts.committer, parts.record_builder, backends.now)
     file_checker = FileChecker(
@@ -67,7 +67,7 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
         ),
         diagnosis=diagnosis,
         integrity=IntegrityCheck(store, parts.committer, memory_checker, index.reindex, file_checker),
-        metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts)),
+        metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts), backends.faults),
         step_counts=step_counts,
     )
 

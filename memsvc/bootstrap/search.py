@@ -37,7 +37,14 @@ def build_search_services(
     settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     store, threads = backends.metadata, settings.server.search_threads
     reads = store.memories
-    retriever = HybridRetriever(reads, backends.vectors, backends.lexical, index.spaces, threads)
+    retriever = HybridRetriever(
+        reads,
+        (backends.vectors, backends.lexical),
+        index.spaces,
+        threads,
+        patience=settings.ranking.retriever_seconds,
+        faults=backends.faults,
+    )
     stack.callback(retriever.close)
     ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance)
     refiner = ResultRefiner(reads, backends.reranker)

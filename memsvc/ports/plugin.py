@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
+
+from memsvc.ports.faults import FaultLog
 
 T = TypeVar("T")
 
@@ -33,10 +35,12 @@ class BackendContext:
     Attributes:
         directory: A folder of this backend's own in the data directory; the backend makes it when it needs it.
         now: The clock, in UTC.
+        faults: The record of faults that the metrics show.
     """
 
     directory: Path
     now: Callable[[], datetime]
+    faults: FaultLog = field(default_factory=FaultLog)
 
 
 @dataclass(frozen=True, slots=True)

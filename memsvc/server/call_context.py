@@ -46,5 +46,15 @@ deadline: ContextVar[Deadline] = ContextVar("deadline", default=NO_DEADLINE)
 principal: ContextVar[Principal] = ContextVar("principal", default=ANONYMOUS)
 """The caller; set by authentication."""
 
+notices: ContextVar[list[str] | None] = ContextVar("notices", default=None)
+"""Notices for the caller in the trailing metadata; None outside of a call."""
+
 audit_scope: ContextVar[AuditScope | None] = ContextVar("audit_scope", default=None)
 """Filled when scopes are authorised; None without an audit log."""
+
+
+def note(notice: str) -> None:
+    """Add a notice to the trailing metadata of the call."""
+    noted = notices.get()
+    if noted is not None:
+        noted.append(notice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ class ServerContext:
         return work(write.scope, memory_id, *arguments, **options)
 
 
+NOT_INDEXED = "Stored, but the indexes have not followed yet: searches will find it later."
+"""Notice of a write that is durable and that searches do not find yet."""
+REPLY_SECONDS, REPLY_SHARE = 0.5, 0.2
+"""Time kept for the reply of a write before its deadline: the lesser of both."""
+UNAVAILABLE_SECONDS = 3.0
+"""Wait of a write for an index that is known to be unavailable; longer than the longest pause of the indexer."""
+LONGEST_SECONDS = 30.0
+"""Longest wait of a write without a deadline."""
 AFTER_A_WRITE = "the indexes (what was written is durable; searches will find it soon)"
 BEFORE_A_READ = "the indexes to reach the consistency_token"
 
@@ -80,25 +89,35 @@ class IndexWait:
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
 
-    async def written(self, written: WriteResult, wait_for: WaitFor) -> None:
+    async def written(self, written: WriteResult, wait_for: WaitFor) -> str:
         """Return when searches find one written memory, or at once for a write that does not wait.
 
-        Raises:
-            DeadlineExceededError: The caller's deadline passed; the write is durable all the same.
+        The write is durable in any case. If the indexes do not follow in time, the result is a notice for the caller,
+        otherwise it is empty.
         """
         if wait_for is WaitFor.INDEXED:
-            await _until(self._indexer.when_applied(written.position, written.changes), AFTER_A_WRITE)
+            return await self._follow(self._indexer.when_applied(written.position, written.changes))
+        return ""
 
-    async def batch_written(self, written: BatchWriteResult, wait_for: WaitFor) -> None:
-        """Return when searches find all of a batch, or at once; raises as `written` does."""
+    async def batch_written(self, written: BatchWriteResult, wait_for: WaitFor) -> str:
+        """Return when searches find all of a batch, or at once; the result is that of `written`."""
         if wait_for is WaitFor.INDEXED:
             changed = [item for item in written.results if isinstance(item, WriteResult)]
             is_new = any(item.outcome is not Outcome.DUPLICATE for item in changed)
             count = max(item.changes for item in changed) if is_new else 0
-            await _until(self._indexer.when_applied(written.position, count), AFTER_A_WRITE)
+            return await self._follow(self._indexer.when_applied(written.position, count))
+        return ""
 
-    async def stored(self, position: int) -> None:
-        """Return when searches find every change up to *position*; raises as `written` does."""
+    async def stored(self, position: int) -> str:
+        """Return when searches find every change up to *position*; the result is that of `written`."""
+        return await self._follow(self._indexer.when_reached(position))
+
+    async def indexed(self, position: int) -> None:
+        """Return when searches find every change up to *position*.
+
+        Raises:
+            DeadlineExceededError: The caller's deadline passed; the changes are durable.
+        """
         await _until(self._indexer.when_reached(position), AFTER_A_WRITE)
 
     async def reached(self, position: int) -> None:
@@ -109,6 +128,28 @@ class IndexWait:
         """
         if position:
             await _until(self._indexer.when_reached(position), BEFORE_A_READ)
+
+    async def _follow(self, future: Future[None]) -> str:
+        """Wait until shortly before the deadline, and not for indexes that are known to be unavailable."""
+        if future.done():
+            future.result()
+            return ""
+        remaining = call_context.deadline.get().remaining_seconds()
+        patience = LONGEST_SECONDS if remaining is None else remaining - min(REPLY_SECONDS, remaining * REPLY_SHARE)
+        until = time.monotonic() + patience
+        waiting = asyncio.wrap_future(future)
+        try:
+            while (left := until - time.monotonic()) > 0:
+                done, _ = await asyncio.wait({waiting}, timeout=min(left, UNAVAILABLE_SECONDS))
+                if done:
+                    waiting.result()
+                    return ""
+                if self._indexer.is_postponed:
+                    break
+        finally:
+            waiting.cancel()
+        call_context.note(NOT_INDEXED)
+        return NOT_INDEXED
 
 
 async def _until(future: Future[None], waiting_for: str) -> None:

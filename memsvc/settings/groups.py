@@ -47,6 +47,9 @@ class RankingSettings(SettingsGroup):
     """S: one vector per chunk. E: also vectors of sentence groups and windows; better recall, slower writes."""
     depth: int = Field(default=100, ge=10, le=1000)
     """Number of hits requested from each retriever."""
+    retriever_seconds: float = Field(default=1.0, gt=0, le=60)
+    """Time that a retriever may take beyond its usual duration, embedding of the query included. A search then answers
+    with the other retrievers and reports the missing one; a search with a single retriever waits until its deadline."""
     min_relevance: float = Field(default=0.1, ge=0, le=1)
     """If no memory that was found reaches this relevance, searches and contexts report it, and the MCP tool recall says
     that nothing relevant was found. 0: never."""

@@ -426,10 +426,15 @@ class CreateMemoryResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome is the effect of the write. Never UNSPECIFIED."""
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
+    notice: _builtins.str
+    """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
+    index is unavailable: see WaitFor. Empty otherwise.
+    """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as stored; with the outcome DUPLICATE the existing one. Always set."""
@@ -452,10 +457,11 @@ class CreateMemoryResponse(_message.Message):
         consistency_token: _builtins.str = ...,
         conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "notice", b"notice", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -610,8 +616,13 @@ class BatchCreateMemoriesResponse(_message.Message):
 
     RESULTS_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
+    notice: _builtins.str
+    """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
+    index is unavailable: see WaitFor. Empty otherwise.
+    """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchCreateResult]:
         """results correspond to the memories of the request, in their order."""
@@ -621,10 +632,11 @@ class BatchCreateMemoriesResponse(_message.Message):
         *,
         results: _abc.Iterable[Global___BatchCreateResult] | None = ...,
         consistency_token: _builtins.str = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "notice", b"notice", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1229,8 +1241,13 @@ class UpdateMemoryResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
+    notice: _builtins.str
+    """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
+    index is unavailable: see WaitFor. Empty otherwise.
+    """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision. Always set."""
@@ -1252,10 +1269,11 @@ class UpdateMemoryResponse(_message.Message):
         consistency_token: _builtins.str = ...,
         conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "notice", b"notice", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

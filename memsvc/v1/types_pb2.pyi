@@ -366,8 +366,10 @@ class _WaitForEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitFor.Value
     """WAIT_FOR_INDEXED returns when the change is durable and every search includes it."""
 
 class WaitFor(_WaitFor, metaclass=_WaitForEnumTypeWrapper):
-    """WaitFor is the point at which a mutation returns. If the deadline passes first, the call fails with DEADLINE_EXCEEDED
-    although the change may be stored; repeat it with the same request_id.
+    """WaitFor is the point at which a mutation returns. A change that is stored and that the indexes do not follow before
+    the deadline, or while an index is unavailable, is a success: `notice` in the responses that have it, and the trailing
+    metadata `x-memsvc-notice` in all, report it; later searches include it. If the deadline passes before the change is
+    stored, the call fails with DEADLINE_EXCEEDED; repeat it with the same request_id.
     """
 
 WAIT_FOR_UNSPECIFIED: WaitFor.ValueType  # 0

@@ -43,6 +43,7 @@ STORED = types_pb.WAIT_FOR_STORED
 SEARCHES = "memsvc.v1.SearchService"
 WRITES = "memsvc.v1.MemoryService"
 COUNT = 60
+BM25 = search_pb.RETRIEVER_BM25
 
 
 @dataclass
@@ -64,6 +65,7 @@ def environment(postgres: str, qdrant: int) -> dict[str, str]:
         # The stand-in answers one call at a time, beside all that the tests do.
         "MEMSVC_VECTORS__OPTIONS__TIMEOUT_SECONDS": "60",
         "MEMSVC_LEXICAL__OPTIONS__TIMEOUT_SECONDS": "60",
+        "MEMSVC_RANKING__RETRIEVER_SECONDS": "60",
         # Whether Qdrant is there is looked for as often as the tests ask.
         "MEMSVC_INDEXING__UPKEEP_SECONDS": "0.5",
     }
@@ -185,13 +187,14 @@ def test_qdrant_away_is_unavailable_and_nothing_is_lost(
     kept = create(one, scope, HARBOUR)
     cluster.proxy.refuse()
     try:
-        for mode in (HYBRID, SEMANTIC):
-            with pytest.raises(grpc.RpcError) as caught:
-                search(one, scope, "harbour", mode=mode)
-            assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
-        words = search(one, scope, "harbour", mode=KEYWORD)
-        assert [hit.memory.id for hit in words.hits] == [kept.id]
-        assert [one.reason for one in words.degraded] == [search_pb.DEGRADATION_REASON_UNAVAILABLE]
+        with pytest.raises(grpc.RpcError) as caught:
+            search(one, scope, "harbour", mode=SEMANTIC)
+        assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        for mode, missing in ((HYBRID, {search_pb.RETRIEVER_DENSE, BM25}), (KEYWORD, {BM25})):
+            words = search(one, scope, "harbour", mode=mode)
+            assert [hit.memory.id for hit in words.hits] == [kept.id]
+            assert {lost.retriever for lost in words.degraded} == missing
+            assert {lost.reason for lost in words.degraded} == {search_pb.DEGRADATION_REASON_UNAVAILABLE}
         later = write(one, scope, TEA, wait_for=STORED).memory
         assert not one.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
         until(lambda: not cluster.servers[0].is_serving(SEARCHES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 import uuid
@@ -47,6 +48,26 @@ def server() -> Any:
             connection.execute(f"ALTER SYSTEM SET {setting}")
         connection.execute("SELECT pg_reload_conf()")
     return made
+
+
+@contextmanager
+def stopped() -> Iterator[None]:
+    """Stop every process of the server, as a machine that hangs does, and let them continue in the end."""
+    pids = _pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _pids() -> list[int]:
+    """Return the processes of the server, the one that would replace others first."""
+    parent = int((Path(server().pgdata) / "postmaster.pid").read_text().splitlines()[0])
+    tasks = Path(f"/proc/{parent}/task").glob("*/children")
+    return [parent, *(int(pid) for task in tasks for pid in task.read_text().split())]
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import numpy as np
 import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc_backends.openai.client import NAME, open_client, ping, refuse_when_closed
 from memsvc_backends.openai.embedding_requests import (
@@ -38,11 +39,17 @@ FILE = "dimensions.json"
 class OpenAiEmbedder:
     """A model at an endpoint. Passages go in batches, several at a time; a query goes at once and on its own."""
 
-    def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: WaitableClock) -> None:
+    def __init__(
+        self,
+        client: openai.OpenAI,
+        settings: OpenAiEmbedderSettings,
+        clock: WaitableClock,
+        faults: FaultLog | None = None,
+    ) -> None:
         """Use *client*, which the caller closes; `learn` must come before anything is embedded."""
         self._client = client
         self._settings = settings
-        self._asking = EmbeddingRequester(client, settings, clock, Random())  # noqa: S311 - spreads retries, no secret
+        self._asking = EmbeddingRequester(client, settings, clock, Random(), faults)  # noqa: S311 - spreads retries, no secret
         self._passages = Purpose(settings.passage_input_type, settings.patience_seconds, is_query=False)
         self._queries = Purpose(settings.query_input_type, settings.query_patience_seconds, is_query=True)
         self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix=NAME)
@@ -161,16 +168,19 @@ def _vectors(settings: OpenAiEmbedderSettings) -> str:
 
 @contextmanager
 def open_embedder(
-    settings: OpenAiEmbedderSettings, directory: Path, clock: WaitableClock | None = None
+    settings: OpenAiEmbedderSettings,
+    directory: Path,
+    clock: WaitableClock | None = None,
+    faults: FaultLog | None = None,
 ) -> Iterator[Embedder]:
-    """Open an embedder that remembers in *directory* what it learned of its model.
+    """Open an embedder that remembers in *directory* what it learned of its model, and reports to *faults*.
 
     Raises:
         BackendUnavailableError: How long the vectors are is neither set nor remembered, and the endpoint does not tell.
     """
     own = WaitableMonotonicClock()
     with open_client(settings, retries=0) as client:
-        embedder = OpenAiEmbedder(client, settings, clock or own)
+        embedder = OpenAiEmbedder(client, settings, clock or own, faults)
         try:
             embedder.learn(directory)
             yield embedder

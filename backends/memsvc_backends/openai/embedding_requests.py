@@ -18,6 +18,7 @@ import numpy as np
 import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.ports.faults import BreakerState, FaultLog
 from memsvc.ports.models import Vector, Vectors
 from memsvc.text.chunking import count_tokens
 from memsvc_backends.openai.client import NAME, problem_of, refuse_when_closed
@@ -60,13 +61,18 @@ class EmbeddingRequester:
     """Client of the embeddings endpoint. Thread-safe."""
 
     def __init__(
-        self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: WaitableClock, random: Random
+        self,
+        client: openai.OpenAI,
+        settings: OpenAiEmbedderSettings,
+        clock: WaitableClock,
+        random: Random,
+        faults: FaultLog | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._clock = clock
         self._random = random
-        self._pause = Backoff(clock)
+        self._pause = Backoff(clock, FaultLog() if faults is None else faults)
         self._pacing = RateLimiter(settings.requests_per_minute, settings.tokens_per_minute, clock)
 
     def vectors(self, texts: Sequence[str], purpose: Purpose, *, dimension: int) -> Vectors:
@@ -252,10 +258,12 @@ class RateLimiter:
 class Backoff:
     """Circuit breaker: during a pause calls fail at once instead of waiting for a failure."""
 
-    def __init__(self, clock: WaitableClock) -> None:
+    def __init__(self, clock: WaitableClock, faults: FaultLog) -> None:
         self._clock = clock
+        self._faults = faults
         self._lock = threading.Lock()
         self._until = 0.0
+        faults.note_breaker(NAME, BreakerState.CLOSED)
         self._next = FIRST_PAUSE
         self._problem = ""
 
@@ -266,6 +274,8 @@ class Backoff:
             problem = self._problem
         if left > 0:
             raise BackendUnavailableError(NAME, retry_seconds=left, problem=problem)
+        if problem and self._until:
+            self._faults.note_breaker(NAME, BreakerState.HALF_OPEN)
 
     def begin(self, problem: str, seconds: float | None) -> float:
         """Leave the endpoint alone for so long, or for as long as is usual; return how long."""
@@ -274,11 +284,14 @@ class Backoff:
                 seconds, self._next = self._next, min(self._next * 2, LONGEST_PAUSE)
             self._until = max(self._until, self._clock.time() + seconds)
             self._problem = problem
+            self._faults.note_breaker(NAME, BreakerState.OPEN)
             return seconds
 
     def end(self) -> None:
         """Note that the endpoint answers."""
         with self._lock:
+            if self._until:
+                self._faults.note_breaker(NAME, BreakerState.CLOSED)
             self._until, self._next = 0.0, FIRST_PAUSE
 
 

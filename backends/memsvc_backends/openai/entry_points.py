@@ -24,13 +24,13 @@ def _needing_the_package() -> Iterator[None]:
 
 
 @contextmanager
-def _open_language_model(settings: OpenAiLanguageModelSettings, _: BackendContext) -> Iterator[LanguageModel]:
+def _open_language_model(settings: OpenAiLanguageModelSettings, context: BackendContext) -> Iterator[LanguageModel]:
     """Make the client; nothing is asked yet, so a service starts although the endpoint is down."""
     with _needing_the_package():
         from memsvc_backends.openai.client import open_client  # noqa: PLC0415 - an extra, and a second to import
         from memsvc_backends.openai.language_model import OpenAiLanguageModel  # noqa: PLC0415
     with open_client(settings, retries=settings.retries) as client:
-        yield OpenAiLanguageModel(client, settings)
+        yield OpenAiLanguageModel(client, settings, context.faults)
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def _open_embedder(settings: OpenAiEmbedderSettings, context: BackendContext) ->
     """Make the client; the endpoint is asked only when the length of its vectors is neither set nor known."""
     with _needing_the_package():
         from memsvc_backends.openai.embedder import open_embedder  # noqa: PLC0415 - an extra, and a second to import
-    with open_embedder(settings, context.directory) as embedder:
+    with open_embedder(settings, context.directory, faults=context.faults) as embedder:
         yield embedder
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import openai
@@ -10,17 +12,30 @@ import openai
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json
+from memsvc.ports.faults import CircuitBreaker, FaultLog
 from memsvc.ports.models import Prompt, Schema, UnusableAnswerError
 from memsvc_backends.openai.client import NAME, ping, refuse_when_closed, translate
 from memsvc_backends.openai.settings import JsonOutput, OpenAiLanguageModelSettings
 
+BREAKER = "openai-chat"
+"""Name of the circuit breaker in the metrics; the embedder of the same package has another one."""
+LEAST_SECONDS = 1.0
+"""A call that times out with less time left does not count as a failure of the endpoint."""
+SERVER_FAULTS = 500
+
 
 class OpenAiLanguageModel:
-    """A model at an endpoint. The client keeps connections, tries again, and may be used by several threads."""
+    """A model at an endpoint. The client keeps connections, tries again, and may be used by several threads.
 
-    def __init__(self, client: openai.OpenAI, settings: OpenAiLanguageModelSettings) -> None:
-        """Use *client*, which the caller closes."""
+    While the endpoint does not answer, a circuit breaker fails calls at once, so that they fall back to rules.
+    """
+
+    def __init__(
+        self, client: openai.OpenAI, settings: OpenAiLanguageModelSettings, faults: FaultLog | None = None
+    ) -> None:
+        """Use *client*, which the caller closes, and report the state of the breaker to *faults*."""
         self._client = client
+        self._breaker = CircuitBreaker(BREAKER, FaultLog() if faults is None else faults)
         self._settings = settings
 
     @property
@@ -61,9 +76,10 @@ class OpenAiLanguageModel:
         remaining = deadline.remaining_seconds()
         if remaining is not None and remaining <= 0:
             raise BackendUnavailableError(NAME)
+        self._breaker.check()
         if prompt.most_tokens:
             more = more | {"max_completion_tokens": prompt.most_tokens}
-        with translate():
+        with translate(), self._noted(deadline):
             completion = self._within(deadline).chat.completions.create(
                 model=self._settings.model,
                 messages=[
@@ -74,6 +90,26 @@ class OpenAiLanguageModel:
                 **more,
             )
         return _content(completion)
+
+    @contextmanager
+    def _noted(self, deadline: Deadline) -> Iterator[None]:
+        """Report the outcome to the breaker. A caller with little time says nothing about the endpoint."""
+        remaining = deadline.remaining_seconds()
+        try:
+            yield
+        except openai.OpenAIError as error:
+            is_hurried = remaining is not None and remaining < LEAST_SECONDS
+            if not (isinstance(error, openai.APITimeoutError) and is_hurried):
+                self._note(error)
+            raise
+        self._breaker.note_success()
+
+    def _note(self, error: openai.OpenAIError) -> None:
+        is_away = isinstance(error, openai.APIConnectionError)
+        if is_away or (isinstance(error, openai.APIStatusError) and error.status_code >= SERVER_FAULTS):
+            self._breaker.note_failure()
+        else:
+            self._breaker.note_success()
 
     def _within(self, deadline: Deadline) -> openai.OpenAI:
         """Return the client with no more patience, over all tries, than the deadline has time left."""

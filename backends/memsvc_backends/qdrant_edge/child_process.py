@@ -11,13 +11,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
+from memsvc.ports.faults import FaultLog
 from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
+from memsvc_backends.qdrant_edge.watchdog import Pulse, Watchdog
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
@@ -103,7 +106,8 @@ class Child:
     """
 
     def __init__(self, *, connections: int, niceness: int = 0) -> None:
-        pairs = [PipeConnection.pair() for _ in range(connections)]
+        # One more than for requests: pings have a connection of their own.
+        pairs = [PipeConnection.pair() for _ in range(connections + 1)]
         reading_end, self._lifeline = os.pipe()
         try:
             self._process = _start(niceness, [reading_end, *(far.fileno() for _, far in pairs)])
@@ -116,7 +120,8 @@ class Child:
             os.close(reading_end)
             for _, far in pairs:
                 far.close()
-        self._free = deque(near for near, _ in pairs)
+        self._free = deque(near for near, _ in pairs[1:])
+        self.pulse = Pulse(pairs[0][0])
         self._in_flight: dict[Exchange, None] = {}
         self._lock = threading.Lock()
         self._is_dead = False
@@ -182,6 +187,7 @@ class Child:
             self._free.clear()
         self._process.kill()
         self._process.wait()
+        self.pulse.close()
         for connection in idle:
             connection.close()
         # A reply that came in time is kept for who comes for it; the others are known not to come.
@@ -215,16 +221,37 @@ def _start(niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ChildLimits:
+    """Time limits of a child.
+
+    Attributes:
+        hang_seconds: A child that answers no ping for so long is killed.
+        open_seconds: A child that does not open its shard in so long is killed.
+        faults: Counts the children that were replaced.
+    """
+
+    hang_seconds: float
+    open_seconds: float
+    faults: FaultLog
+
+
 # Keeps one child process running for a generation, with its shard open, whatever becomes of it.
 
 
 class Supervisor:
-    """Calls the child of one shard, and starts another when it has died. Safe to call from several threads."""
+    """Calls the child of one shard, and replaces it when it has died or hangs. Safe to call from several threads.
 
-    def __init__(self, path: Path, *, dimension: int, connections: int) -> None:
+    A hung child is killed by a watchdog. Requests that wait for it are sent to the next child, as far as their
+    deadlines allow, so that none is lost: all operations can be repeated.
+    """
+
+    def __init__(self, path: Path, *, dimension: int, connections: int, limits: ChildLimits) -> None:
         self._path = path
         self._dimension = dimension
         self._connections = connections
+        self._limits = limits
+        self._watchdog = Watchdog(limits.hang_seconds, self._find_pulse, self._replace_hung)
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._refusal: Callable[[], Exception] | None = None
@@ -240,6 +267,7 @@ class Supervisor:
     def open(self) -> None:
         """Start a child and open the shard in it; raises as `call` does."""
         self._ensure_child(None, NO_HURRY)
+        self._watchdog.start()
 
     def begin(self, message: Message, blob: bytes = b"", *, deadline: Deadline = NO_HURRY) -> Exchange | None:
         """Send a request whose reply `call` is asked for later, or return None: then it has to be sent there."""
@@ -295,6 +323,7 @@ class Supervisor:
         with self._lock:
             self._refusal = refusal
             child, self._child = self._child, None
+        self._watchdog.stop()
         if child is not None:
             child.stop()
 
@@ -317,22 +346,40 @@ class Supervisor:
 
     def _replace(self, dead: Child | None) -> Child:
         if dead is not None:
-            _log.warning("edge process died, pid %s", dead.pid)
+            _log.warning("edge process died or was killed, pid %s", dead.pid)
             self._child = None
+            self._limits.faults.note_replaced(NAME)
             dead.kill()
         if time.monotonic() < self._not_before:
             raise ChildDiedError
         child = Child(connections=self._connections)
         try:
-            child.call(("open", str(self._path), self._dimension))
-        except (ChildDiedError, EdgeFaultError) as error:
+            child.call(("open", str(self._path), self._dimension), deadline=Deadline.after(self._limits.open_seconds))
+        except (ChildDiedError, EdgeFaultError, DeadlineExceededError) as error:
             _log.warning("edge process %s did not open %s: %s", child.pid, self._path.name, error)
             child.kill()
             self._note_failure()
+            if isinstance(error, DeadlineExceededError):
+                raise ChildDiedError from error
             raise
         self._failures = 0
         _log.info("edge process started, pid %s", child.pid)
         return child
+
+    def _find_pulse(self) -> Pulse | None:
+        child = self._child
+        return None if child is None else child.pulse
+
+    def _replace_hung(self) -> None:
+        """Kill the child and open the shard in another one."""
+        child = self._child
+        if child is None:
+            return
+        _log.warning("edge process hangs and is killed, pid %s", child.pid)
+        try:
+            self._ensure_child(child, NO_HURRY)
+        except (ChildDiedError, EdgeFaultError, RetiredError, BackendClosedError) as error:
+            _log.warning("edge process was not replaced, the next call tries again: %s", error)
 
     def _note_failure(self) -> None:
         self._failures += 1

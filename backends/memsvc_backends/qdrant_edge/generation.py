@@ -14,6 +14,7 @@ from pathlib import Path
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import VectorManifest
+from memsvc.ports.faults import FaultLog
 from memsvc_backends.qdrant_common.points import Changes, Slice, slices_of
 from memsvc_backends.qdrant_edge.child_process import Child, Supervisor, translate
 from memsvc_backends.qdrant_edge.manifest import generation_name
@@ -34,10 +35,17 @@ class _Phase(Enum):
 class EdgeGeneration:
     """A generation under construction. For one thread at a time."""
 
-    def __init__(self, manifest: VectorManifest, directory: Path, settings: QdrantEdgeSettings) -> None:
+    def __init__(
+        self, manifest: VectorManifest, directory: Path, settings: QdrantEdgeSettings, faults: FaultLog
+    ) -> None:
         self.manifest = manifest
         self._path = directory / generation_name(manifest.generation)
-        self.shard = Supervisor(self._path, dimension=manifest.dimension, connections=settings.connections)
+        self.shard = Supervisor(
+            self._path,
+            dimension=manifest.dimension,
+            connections=settings.connections,
+            limits=settings.limits(faults),
+        )
         self._settings = settings
         self._phase = _Phase.BUILDING
         shutil.rmtree(self._path, ignore_errors=True)

@@ -70,6 +70,7 @@ class QdrantEdgeIndex:
     def __init__(self, settings: QdrantEdgeSettings, context: BackendContext) -> None:
         self._settings = settings
         self._directory = context.directory
+        self._faults = context.faults
         self._unfinished: list[EdgeGeneration] = []
         self._is_closed = False
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -124,7 +125,7 @@ class QdrantEdgeIndex:
         if live is not None and manifest.generation <= live.generation:
             message = f"The generation {manifest.generation} is not newer than {live.generation}."
             raise ValueError(message)
-        generation = EdgeGeneration(manifest, self._directory, self._settings)
+        generation = EdgeGeneration(manifest, self._directory, self._settings, self._faults)
         self._unfinished = [*(each for each in self._unfinished if each.is_unfinished), generation]
         return generation
 
@@ -206,7 +207,12 @@ class QdrantEdgeIndex:
             if manifest is None:
                 return None
             path = self._directory / generation_name(manifest.generation)
-            shard = Supervisor(path, dimension=manifest.dimension, connections=self._settings.connections)
+            shard = Supervisor(
+                path,
+                dimension=manifest.dimension,
+                connections=self._settings.connections,
+                limits=self._settings.limits(self._faults),
+            )
             shard.open()
         except (ManifestError, EdgeFaultError, ChildDiedError) as error:
             _log.warning("vector index given up, it has to be built again: %s", error)

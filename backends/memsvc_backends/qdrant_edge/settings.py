@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.plugin import BackendSettings
+from memsvc_backends.qdrant_edge.child_process import ChildLimits
 
 
 class QdrantEdgeSettings(BackendSettings):
@@ -22,5 +24,13 @@ class QdrantEdgeSettings(BackendSettings):
     """Candidates kept while a graph is built (ef_construct)."""
     graph_search_width: int = Field(default=128, ge=4, le=4096)
     """Candidates kept while a graph is searched (ef); larger misses fewer and takes longer."""
-    ping_seconds: float = Field(default=2.0, gt=0)
-    """How long a ping waits for the child process."""
+    ping_seconds: float = Field(default=1.0, gt=0)
+    """How long a health check waits for the child process."""
+    hang_seconds: float = Field(default=2.0, gt=0)
+    """After so long without an answer the child process is taken to hang: it is killed and replaced."""
+    open_seconds: float = Field(default=60.0, gt=0)
+    """How long a child process may take to open its generation before it is killed."""
+
+    def limits(self, faults: FaultLog) -> ChildLimits:
+        """Return the limits of a child whose replacements *faults* counts."""
+        return ChildLimits(self.hang_seconds, self.open_seconds, faults)

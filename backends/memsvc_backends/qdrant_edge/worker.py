@@ -26,6 +26,7 @@ from typing import Any
 
 from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 from memsvc_backends.qdrant_edge.shard import Shard
+from memsvc_backends.qdrant_edge.watchdog import PING
 
 ANSWER, FAULT = "answer", "fault"
 """The first word of a reply: then comes the value, or the engine's text."""
@@ -39,6 +40,7 @@ class EdgeProcess:
     def __init__(self) -> None:
         self._opened: Shard | None = None
         self.operations: dict[str, Callable[..., Any]] = {
+            PING: lambda _blob: None,
             "create": self._create,
             "open": self._open,
             "close": self._close,

@@ -21,6 +21,7 @@ from qdrant_client.http.exceptions import ApiException
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
+from memsvc.ports.faults import CircuitBreaker, FaultLog
 from memsvc_backends.qdrant_server.settings import GRPC_PORT, QdrantServerSettings
 
 _log = logging.getLogger(__name__)
@@ -48,9 +49,17 @@ class AbsentError(Exception):
 class ServerConnection:
     """Calls methods of a client by name, so that each has the same limits. Safe to use from several threads."""
 
-    def __init__(self, reader: QdrantClient, writer: QdrantClient, settings: QdrantServerSettings, name: str) -> None:
-        """Take two clients, since what a write may take at most is a matter of the client, not of the call."""
+    def __init__(
+        self,
+        reader: QdrantClient,
+        writer: QdrantClient,
+        settings: QdrantServerSettings,
+        name: str,
+        faults: FaultLog | None = None,
+    ) -> None:
+        """Take two clients, since the time limit of a write belongs to the client, not to the call."""
         self.name = name
+        self._breaker = CircuitBreaker(name, FaultLog() if faults is None else faults)
         self._reader = reader
         self._writer = writer
         self._settings = settings
@@ -96,17 +105,29 @@ class ServerConnection:
             self.require_open()
             if deadline.has_passed():
                 raise DeadlineExceededError(self.name)
+            self._breaker.check()
             timing = {} if limit is None else {"timeout": _whole_seconds(limit, deadline)}
             try:
-                return called(**arguments, **timing)
+                answer = called(**arguments, **timing)
             except VENDOR_ERRORS as error:
+                self._note(error)
                 self._judge(error, deadline)
                 if not left or not is_passing(error):
                     raise BackendUnavailableError(self.name) from error
                 _log.debug("qdrant did not answer, %s attempts left: %s", left, type(error).__name__)
+            else:
+                self._breaker.note_success()
+                return answer
             time.sleep(min(wait, deadline.remaining_seconds() or wait))
             wait *= 2
         raise BackendUnavailableError(self.name)
+
+    def _note(self, error: Exception) -> None:
+        """Report to the breaker; every call has at least a second, so one that is late counts as a failure."""
+        if is_passing(error) or is_late(error):
+            self._breaker.note_failure()
+        else:
+            self._breaker.note_success()
 
     def _judge(self, error: Exception, deadline: Deadline) -> None:
         """Raise what the error means, unless it means that the server cannot be reached."""
@@ -118,10 +139,10 @@ class ServerConnection:
             raise DeadlineExceededError(self.name) from error
 
 
-def open_connection(settings: QdrantServerSettings, name: str) -> ServerConnection:
-    """Return a connection to the server that the settings name. Nothing is sent yet."""
+def open_connection(settings: QdrantServerSettings, name: str, faults: FaultLog | None = None) -> ServerConnection:
+    """Return a connection to the server that the settings name, with a circuit breaker. Nothing is sent yet."""
     reader, writer = (_client(settings, limit) for limit in (settings.timeout_seconds, settings.write_timeout_seconds))
-    return ServerConnection(reader, writer, settings, name)
+    return ServerConnection(reader, writer, settings, name, faults)
 
 
 def _client(settings: QdrantServerSettings, limit: float) -> QdrantClient:

@@ -181,7 +181,7 @@ def _round_score(score: float) -> float:
 
 
 def _open(settings: QdrantSparseSettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
-    return closing(QdrantSparseIndex(open_connection(settings, NAME), settings, context))
+    return closing(QdrantSparseIndex(open_connection(settings, NAME, context.faults), settings, context))
 
 
 SPARSE: BackendSpec[LexicalIndex] = BackendSpec(settings=QdrantSparseSettings, open=_open)

@@ -151,7 +151,7 @@ def _quantization(chosen: Quantization) -> models.QuantizationConfig | None:
 
 
 def _open(settings: QdrantServerSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
-    return closing(QdrantServerIndex(open_connection(settings, NAME), settings, context))
+    return closing(QdrantServerIndex(open_connection(settings, NAME, context.faults), settings, context))
 
 
 SERVER: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantServerSettings, open=_open)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,28 +28,19 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
 
-@dataclass(frozen=True, slots=True)
-class Pingable:
-    """A backend that can be pinged: the port it serves, its name, and the ping function."""
-
-    port: str
-    name: str
-    ping: Callable[[], None]
-
-
 class DiagnoseService:
     """Read-only diagnosis: pings backends, counts entries, and on request compares every entry with the store."""
 
     def __init__(
         self,
-        backends: tuple[Pingable, ...],
+        pings: BackendPings,
         feed: IndexFeed,
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, ReindexService, TokenBackfill],
         measured: tuple[LatencyStats, LastErrors],
         probing: SearchProbe,
     ) -> None:
-        self._backends = backends
+        self._pings = pings
         self._feed = feed
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex, self._token_backfill = upkeep
@@ -62,8 +54,8 @@ class DiagnoseService:
         self._others.append(notices)
 
     def health(self) -> tuple[BackendHealth, ...]:
-        """Ping every backend, without further checks."""
-        return tuple(_health(backend) for backend in self._backends)
+        """Ping every backend, without further checks; one that does not answer in time is unhealthy."""
+        return self._pings.health()
 
     def run(self, *, verify: bool) -> Diagnosis:
         """Return the state of the service; an unhealthy backend is part of the result, not an error."""
@@ -203,19 +195,6 @@ class DiagnoseService:
         )
 
 
-def _health(backend: Pingable) -> BackendHealth:
-    started = time.perf_counter()
-    try:
-        backend.ping()
-    except MemsvcError as error:
-        trouble = error.message
-    else:
-        trouble = ""
-    return BackendHealth(
-        backend.port, backend.name, healthy=not trouble, message=trouble, ping_seconds=time.perf_counter() - started
-    )
-
-
 def _index_warnings(report: IndexReport) -> list[HealthWarning]:
     found = []
     if not report.generation:
@@ -233,3 +212,85 @@ def _index_warnings(report: IndexReport) -> list[HealthWarning]:
             )
         )
     return found
+
+
+# Pings of the backends, in parallel and within a bounded time.
+
+
+PING_SECONDS = 3.0
+"""A backend that does not answer a ping within this time is unhealthy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pingable:
+    """A backend that can be pinged: the port it serves, its name, and the ping function."""
+
+    port: str
+    name: str
+    ping: Callable[[], None]
+
+
+class BackendPings:
+    """Pings every backend in a thread of its own. Thread-safe.
+
+    A ping that hangs keeps one thread, and no second ping of that backend begins until it ends.
+    """
+
+    def __init__(self, backends: Sequence[Pingable], seconds: float = PING_SECONDS) -> None:
+        """Wait *seconds* for an answer."""
+        self._backends = backends
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._running: dict[str, _Probe] = {}
+
+    def health(self) -> tuple[BackendHealth, ...]:
+        """Return the health of every backend, in at most the time for one ping."""
+        with self._lock:
+            for backend in self._backends:
+                running = self._running.get(backend.port)
+                if running is None or running.is_done:
+                    self._running[backend.port] = _Probe(backend)
+            pings = [self._running[backend.port] for backend in self._backends]
+        until = time.monotonic() + self._seconds
+        return tuple(ping.health(until) for ping in pings)
+
+
+class _Probe:
+    """One ping under way, in a daemon thread: a hung backend must not keep the process from ending."""
+
+    def __init__(self, backend: Pingable) -> None:
+        self._backend = backend
+        self._started = time.monotonic()
+        self._seconds = 0.0
+        self._trouble = f"The ping of {backend.name!r} failed unexpectedly."
+        self._thread = threading.Thread(target=self._run, name=f"ping-{backend.port}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def health(self, until: float) -> BackendHealth:
+        self._thread.join(max(0.0, until - time.monotonic()))
+        if not self.is_done:
+            seconds = time.monotonic() - self._started
+            trouble = f"The backend {self._backend.name!r} has not answered for {seconds:.1f} s."
+            return BackendHealth(
+                self._backend.port, self._backend.name, healthy=False, message=trouble, ping_seconds=seconds
+            )
+        return BackendHealth(
+            self._backend.port,
+            self._backend.name,
+            healthy=not self._trouble,
+            message=self._trouble,
+            ping_seconds=self._seconds,
+        )
+
+    def _run(self) -> None:
+        try:
+            self._backend.ping()
+        except MemsvcError as error:
+            self._trouble = error.message
+        else:
+            self._trouble = ""
+        self._seconds = time.monotonic() - self._started

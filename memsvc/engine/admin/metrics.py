@@ -13,6 +13,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.maintenance.runner import StepCount, StepCounts
+from memsvc.ports.faults import FaultCounts, FaultLog
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 
@@ -26,6 +27,7 @@ class MetricsSnapshot:
     waiting_writes: int
     steps: Sequence[StepCount]
     building: ReindexProgress | None
+    faults: FaultCounts
     memories: int | None = None
     pending: int | None = None
     position: int | None = None
@@ -44,12 +46,14 @@ class ServiceMetrics:
         upkeep: tuple[Indexer, ReindexService],
         diagnose: DiagnoseService,
         work: tuple[GroupCommitter, StepCounts],
+        faults: FaultLog,
     ) -> None:
         self._store = store
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
         self._diagnose = diagnose
         self._committer, self._steps = work
+        self._faults = faults
 
     def read(self) -> MetricsSnapshot:
         """Return the current metrics."""
@@ -61,6 +65,7 @@ class ServiceMetrics:
             waiting_writes=self._committer.queue_length,
             steps=self._steps.report(),
             building=self._reindex.progress,
+            faults=self._faults.read(),
             memories=_or_none(feed.indexable),
             pending=_or_none(feed.pending_count),
             position=_or_none(feed.head_position),

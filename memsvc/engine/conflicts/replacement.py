@@ -30,7 +30,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatementReading:
-    """What the layers read in an embedding.
+    """Reading of an embedding by the layers.
 
     Attributes:
         vector: The embedding less the mean of its language, of length 1.

@@ -35,7 +35,7 @@ A writer who returns sooner does not wait for the settling.
 MOVED_SECONDS = 1.0
 """Interval of checks whether a moved store is back."""
 _NAME = "indexer"
-BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0)
 
 log = logging.getLogger(__name__)
 COSTLY = 32
@@ -60,6 +60,7 @@ class Indexer:
         self._caught_up = threading.Event()
         self._applied = feed.applied_position()
         self._urgent_steps = 0
+        self._is_postponed = False
         self._replay_to = feed.head_position()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
@@ -77,6 +78,11 @@ class Indexer:
     def pending_count(self) -> int:
         """Return the number of pending changes."""
         return self._feed.pending_count()
+
+    @property
+    def is_postponed(self) -> bool:
+        """Return whether changes are pending because an index or the embedder is unavailable."""
+        return self._is_postponed
 
     def start(self) -> None:
         """Start the thread."""
@@ -151,6 +157,7 @@ class Indexer:
             if failures:
                 log.info("indexing resumed")
             failures = 0
+            self._is_postponed = False
 
     def _idle(self) -> None:
         """Wait for a notification; if none comes soon, let the store settle applied marks."""
@@ -162,6 +169,7 @@ class Indexer:
 
     def _apply_lexical_only(self, error: BackendUnavailableError, failures: int) -> None:
         """Keep the lexical index up to date until the next attempt."""
+        self._is_postponed = True
         level = logging.DEBUG if failures else logging.WARNING
         log.log(level, "indexing was postponed, the lexical index is updated alone: %s", error.message)
         until = time.monotonic() + _backoff(failures)

@@ -335,6 +335,9 @@ def _fuse(query: SearchQuery, rankings: RankedLists, found: RetrievalResult, con
         return weighted_sum(rankings, weights=_list_weights(query, rankings, constants))
     answered = found.asked - {lost.retriever for lost in found.degraded}
     weights = {one.value: _weight(fusion, one) for one in found.asked}
+    if Retriever.BM25 not in answered and weights.get(TABLE) == 0.0:
+        # The table was asked in place of BM25.
+        weights[TABLE] = _weight(fusion, Retriever.BM25)
     weights |= dict.fromkeys(rankings.keys() - weights.keys(), 0.0)
     whole = sum(weights[one.value] for one in answered)
     factor = fusion.single_retriever_factor if len(answered) > 1 else 1.0
@@ -365,7 +368,8 @@ def _weight(fusion: Fusion, retriever: Retriever) -> float:
 def _list_weights(query: SearchQuery, rankings: RankedLists, constants: BoostConstants) -> dict[str, float]:
     has_extra_views = DENSE[View.WINDOW] in rankings
     dense = constants.dense * (EXTRA_VIEWS / len(DENSE) if has_extra_views else 1.0)
-    table = GIVEN_KEYWORDS if query.keywords else KEYWORD_MODE if query.mode is Mode.KEYWORD else 0.0
+    # In a HYBRID search without given keywords the table is asked in place of a BM25 that failed.
+    table = GIVEN_KEYWORDS if query.keywords else KEYWORD_MODE
     unit = (constants.dense + constants.lexical) / (4.0 if has_extra_views else 2.0)
     return {**dict.fromkeys(DENSE.values(), dense), BM25: constants.lexical, TABLE: table * unit}
 

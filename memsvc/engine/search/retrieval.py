@@ -25,7 +25,9 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans
+from memsvc.engine.runtime.latency_stats import TimeBudget
 from memsvc.ports.candidates import Candidates, Rows
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.models import QueryTokens, Vector
@@ -47,39 +49,57 @@ DEGRADED_REASONS: tuple[tuple[type[MemsvcError], str], ...] = (
 log = logging.getLogger(__name__)
 BEING_BUILT = "vectors (the index is being built)"
 EMBEDDING = "the vector of the query"
-EMBEDDING_SHARE = 0.75
-"""Share of the remaining time for embedding the query; the rest is left for an answer by words."""
+RETRIEVER_SECONDS = 1.0
+"""Default patience with a retriever beyond its usual duration."""
+RETRIEVERS = "the retrievers"
+WORDS_BEING_BUILT = "lexical (the index is being built)"
 
 
 class HybridRetriever:
     """Runs the retrievers that the mode and the weights of a search call for."""
 
     def __init__(
-        self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, spaces: EmbeddingSpaces, threads: int
+        self,
+        reads: MemoryReads,
+        indexes: tuple[VectorIndex, LexicalIndex],
+        spaces: EmbeddingSpaces,
+        threads: int,
+        *,
+        patience: float = RETRIEVER_SECONDS,
+        faults: FaultLog | None = None,
     ) -> None:
+        """Give a retriever *patience* seconds beyond its usual duration; count failures in *faults*."""
         self._reads = reads
-        self._lexical = lexical
+        vectors, self._lexical = indexes
         self._dense = DenseRetriever(vectors, spaces, threads)
+        self._faults = FaultLog() if faults is None else faults
+        self._budgets = {Retriever.DENSE: TimeBudget(patience), Retriever.BM25: TimeBudget(patience)}
 
     def close(self) -> None:
         """Shut down the threads."""
         self._dense.close()
 
     def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:
-        """Return the hits; a retriever that fails is listed in *degraded*.
+        """Return the hits; a retriever that fails or exceeds its time budget is listed in *degraded*.
 
-        If the search also runs the dense retriever, *early* receives the lexical hits as soon as there are any.
+        If BM25 fails in a HYBRID search, the keyword table takes its place. If the search also runs the dense
+        retriever, *early* receives the lexical hits as soon as there are any.
 
         Raises:
+            DeadlineExceededError: The deadline has passed already.
             MemsvcError: Every selected retriever failed; the error of the first one.
         """
+        if asked.deadline.has_passed():
+            raise DeadlineExceededError(RETRIEVERS)
         query = asked.query
         found = RetrievalResult(select_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
         inner = _resolve_store_tests(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
         failures: list[MemsvcError] = []
-        dense = self._dense.begin(asked, inner) if Retriever.DENSE in found.asked else None
+        dense = self._begin_dense(asked, inner, found) if Retriever.DENSE in found.asked else None
         if Retriever.BM25 in found.asked:
             self._collect_failures(Retriever.BM25, lambda: self._bm25(asked, inner, found), found, failures)
+            if failures and query.mode is Mode.HYBRID and table_terms(query):
+                found.asked |= {Retriever.KEYWORD_TABLE}
         if Retriever.KEYWORD_TABLE in found.asked:
             self._collect_failures(Retriever.KEYWORD_TABLE, lambda: self._table(asked, found), found, failures)
         if dense is not None and early is not None and (found.bm25 or found.keyword_table):
@@ -90,11 +110,25 @@ class HybridRetriever:
             raise failures[0]
         return found
 
+    def _begin_dense(
+        self, asked: RetrievalRequest, where: Filter | None, found: RetrievalResult
+    ) -> Callable[[], DenseResult]:
+        limited = replace(asked, deadline=self._limit(Retriever.DENSE, asked, found))
+        return self._dense.begin(limited, where, self._budgets[Retriever.DENSE])
+
+    def _limit(self, retriever: Retriever, asked: RetrievalRequest, found: RetrievalResult) -> Deadline:
+        return self._budgets[retriever].limit(asked.deadline, has_others=len(found.asked) > 1)
+
     def _bm25(self, asked: RetrievalRequest, where: Filter | None, found: RetrievalResult) -> None:
-        if found.terms:
-            found.bm25 = self._lexical.search(
-                found.terms, reach=asked.reach, where=where, limit=asked.depth, deadline=asked.deadline
-            )
+        if not found.terms:
+            return
+        if self._lexical.manifest is None:
+            raise BackendUnavailableError(WORDS_BEING_BUILT)
+        started, deadline = time.perf_counter(), self._limit(Retriever.BM25, asked, found)
+        found.bm25 = self._lexical.search(
+            found.terms, reach=asked.reach, where=where, limit=asked.depth, deadline=deadline
+        )
+        self._budgets[Retriever.BM25].note(time.perf_counter() - started)
 
     def _table(self, asked: RetrievalRequest, found: RetrievalResult) -> None:
         if terms := table_terms(asked.query):
@@ -102,9 +136,8 @@ class HybridRetriever:
                 terms, reach=asked.reach, where=asked.where, limit=asked.depth
             )
 
-    @staticmethod
     def _collect_failures(
-        name: Retriever, ask: Callable[[], None], found: RetrievalResult, failures: list[MemsvcError]
+        self, name: Retriever, ask: Callable[[], None], found: RetrievalResult, failures: list[MemsvcError]
     ) -> None:
         started = time.perf_counter()
         try:
@@ -116,6 +149,7 @@ class HybridRetriever:
             failures.append(error)
             reason = next(reason for kind, reason in DEGRADED_REASONS if isinstance(error, kind))
             found.degraded.append(FailedRetriever(name, reason, error.message))
+            self._faults.note_degraded(name.value, reason)
             return
         if name is not Retriever.DENSE:
             found.timings.append((name.value.lower(), started, time.perf_counter() - started))
@@ -251,14 +285,21 @@ class DenseRetriever:
         """Shut down the threads."""
         self._executor.shutdown()
 
-    def begin(self, asked: RetrievalRequest, where: Filter | None) -> Callable[[], DenseResult]:
-        """Start the search; return a function that returns its result or raises a MemsvcError."""
+    def begin(
+        self, asked: RetrievalRequest, where: Filter | None, budget: TimeBudget | None = None
+    ) -> Callable[[], DenseResult]:
+        """Start the search; return a function that returns its result or raises a MemsvcError.
+
+        *budget* learns how long it takes, even if it takes longer than the deadline of the request.
+        """
         started = time.perf_counter()
         try:
             space = self._space(asked.query)
             query_vector = _known_vector(asked.query, space)
             if query_vector is None:
                 embedding = self._executor.submit(_embed_query, asked.query.text, space)
+                if budget is not None:
+                    embedding.add_done_callback(lambda done: _note_duration(done, budget, started))
                 return lambda: self._search_when_embedded(embedding, asked, where, started)
             embedded = time.perf_counter()
             begun = self._begin(query_vector, asked, where)
@@ -286,7 +327,7 @@ class DenseRetriever:
     ) -> DenseResult:
         remaining = asked.deadline.remaining_seconds()
         try:
-            query_vector, embedded = embedding.result(None if remaining is None else remaining * EMBEDDING_SHARE)
+            query_vector, embedded = embedding.result(remaining)
         except TimeoutError as error:
             embedding.cancel()
             raise DeadlineExceededError(EMBEDDING) from error
@@ -355,6 +396,11 @@ def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | N
 def _embed_query(text: str, space: EmbeddingSpace) -> tuple[_QueryVector, float]:
     found = space.embedding.query(text)
     return _QueryVector(found.vector, space, found.tokens), time.perf_counter()
+
+
+def _note_duration(embedding: Future[tuple[_QueryVector, float]], budget: TimeBudget, started: float) -> None:
+    if not embedding.cancelled() and embedding.exception() is None:
+        budget.note(embedding.result()[1] - started)
 
 
 def _raise_later(error: MemsvcError) -> Callable[[], DenseResult]:

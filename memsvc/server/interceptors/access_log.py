@@ -59,6 +59,8 @@ class AccessLog:
 
 
 HEADER = "x-request-id"
+NOTICE = "x-memsvc-notice"
+"""Trailing metadata of a write that is durable and that searches do not find yet."""
 _ACCEPTED = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -71,7 +73,12 @@ class RequestId:
         call_context.request_id.set(call.request_id)
         structlog.contextvars.bind_contextvars(request_id=call.request_id, method=call.method)
         call.context.set_trailing_metadata(((HEADER, call.request_id),))
-        return await call_next(call)
+        notices: list[str] = []
+        call_context.notices.set(notices)
+        response = await call_next(call)
+        if notices:
+            call.context.set_trailing_metadata(((HEADER, call.request_id), (NOTICE, notices[0])))
+        return response
 
 
 def _given(context: Context) -> str | None:

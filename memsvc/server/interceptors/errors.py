@@ -61,10 +61,14 @@ def _release_frames(error: BaseException) -> None:
 
 
 THE_SERVICE = "the service"
+STREAMED_SEARCHES = frozenset({"StreamSearch", "BuildContext"})
 
 
 class DeadlineLimit:
-    """Deadline of calls: the client's, or the server's default for unary calls. Streams have no default deadline."""
+    """Deadline of calls: the client's, or the server's default for unary calls and for searches that stream.
+
+    Other streams have no default deadline. In a search that streams, the default limits the work, not the reading.
+    """
 
     def __init__(self, default_seconds: float) -> None:
         self._default_seconds = default_seconds
@@ -75,9 +79,11 @@ class DeadlineLimit:
         if remaining is not None:
             call_context.deadline.set(Deadline.after(remaining))
             return await call_next(call)
-        if call.streams:
+        if call.streams and call.method not in STREAMED_SEARCHES:
             return await call_next(call)
         call_context.deadline.set(Deadline.after(self._default_seconds))
+        if call.streams:
+            return await call_next(call)
         try:
             async with asyncio.timeout(self._default_seconds) as clock:
                 return await call_next(call)

@@ -16,6 +16,8 @@ from memsvc.server.server_context import ServerContext
 LIVENESS = "liveness"
 READINESS = "readiness"
 OVERALL = ""
+BACKEND = "backend."
+"""The prefix of the names of single backends, such as "backend.vectors"; they say what is degraded."""
 MEMORY_SERVICE = "memsvc.v1.MemoryService"
 SEARCH_SERVICE = "memsvc.v1.SearchService"
 LIFECYCLE_SERVICE = "memsvc.v1.LifecycleService"
@@ -43,7 +45,7 @@ NEEDS: Mapping[str, frozenset[str]] = {
 """The ports that a name needs to serve. Searches work without an index or the model: they are then degraded."""
 AWAIT_REPLAY = frozenset({SEARCH_SERVICE, READINESS})
 INDEXES = frozenset({"vectors", "lexical"})
-"""Without both of them searches find nothing, as when their server is unavailable; writes are still accepted."""
+"""Without both of them, as when their server is unavailable, searches find by the keyword table alone."""
 
 
 class Health:
@@ -53,6 +55,7 @@ class Health:
         self.servicer = aio.HealthServicer()
         self._server = server
         self._broken: frozenset[str] = frozenset()
+        self._ports: tuple[str, ...] = ()
         self._is_leaving = False
         self._is_published_replaying = False
         self.is_ready = False
@@ -99,7 +102,9 @@ class Health:
         self._broken = broken
 
     def _unhealthy_ports(self) -> frozenset[str]:
-        return frozenset(backend.port for backend in self._server.application.diagnosis.health() if not backend.healthy)
+        found = self._server.application.diagnosis.health()
+        self._ports = tuple(backend.port for backend in found)
+        return frozenset(backend.port for backend in found if not backend.healthy)
 
     async def _publish(self) -> None:
         replaying = self._is_published_replaying = self._server.application.indexer.is_replaying
@@ -110,6 +115,10 @@ class Health:
             await self.servicer.set(name, status)
             if name == READINESS:
                 self.is_ready = serves and not self._is_leaving
+        for port in self._ports:
+            is_up = port not in self._broken
+            status = health_pb2.HealthCheckResponse.SERVING if is_up else health_pb2.HealthCheckResponse.NOT_SERVING
+            await self.servicer.set(f"{BACKEND}{port}", status)
 
 
 MARK = "health://"

@@ -17,11 +17,14 @@ from memsvc.domain.diagnostics import OperationPerformance, Percentiles
 from memsvc.engine.admin.metrics import MetricsSnapshot
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
+from memsvc.ports.faults import BreakerState, FaultCounts
 from memsvc.server.addresses import AddressError
 from memsvc.server.executors import Executors
 from memsvc.server.interceptors.chain import Call, CallNext
 
 READY, NOT_READY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
+NOT_DEGRADED = {("DENSE", "DEADLINE_EXCEEDED"): 0, ("BM25", "DEADLINE_EXCEEDED"): 0}
+"""Counters that exist from the start, so that their first increase is seen as one."""
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -77,6 +80,7 @@ class ServiceCollector(Collector):
         reading = self._application.metrics.read()
         yield from _sizes(reading)
         yield from _followers(reading)
+        yield from _faults(reading.faults, [backend.name for backend in reading.backends])
         yield from _maintenance(reading.steps)
         yield from _performance(self._application.performance.report())
 
@@ -130,6 +134,26 @@ def _followers(reading: MetricsSnapshot) -> Iterator[Metric]:
     if step is not None:
         done[step.index.value.lower()] = step.done / step.total if step.total else 0.0
     yield _gauge("memsvc_index_build_progress", "Share of a rebuild that is done; 1 when there is none.", done, "index")
+
+
+def _faults(faults: FaultCounts, names: Iterable[str]) -> Iterator[Metric]:
+    replaced = CounterMetricFamily(
+        "memsvc_backend_replacements", "Processes that died or hung and were replaced.", labels=("backend",)
+    )
+    for backend, count in {**dict.fromkeys(names, 0), **faults.replaced}.items():
+        replaced.add_metric((backend,), count)
+    breakers = GaugeMetricFamily(
+        "memsvc_circuit_breaker", "1 for the state of a circuit breaker.", labels=("backend", "state")
+    )
+    for backend, state in faults.breakers.items():
+        for each in BreakerState:
+            breakers.add_metric((backend, each.value), state is each)
+    degraded = CounterMetricFamily(
+        "memsvc_degraded_searches", "Failures of a retriever in a search.", labels=("retriever", "reason")
+    )
+    for labels, count in {**NOT_DEGRADED, **faults.degraded}.items():
+        degraded.add_metric(labels, count)
+    yield from (replaced, breakers, degraded)
 
 
 def _maintenance(steps: Iterable[StepCount]) -> Iterator[Metric]:

@@ -137,7 +137,7 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
                 group.create_task(self._prepare_each(ready))
                 group.create_task(self._commit_each(run, ready))
             if wait_for is WaitFor.INDEXED and self._progress.position:
-                await self._server.waits.stored(self._progress.position)
+                await self._server.waits.indexed(self._progress.position)
         except ExceptionGroup as failures:
             # Either task ends the other.
             raise failures.exceptions[0] from failures.exceptions[0].__cause__

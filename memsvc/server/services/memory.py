@@ -47,8 +47,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Store one memory."""
         new = requests.create_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(self._app.memory_creator.create, new.scope, new.draft, new.options)
-        await self._waits.written(written, new.options.wait_for)
-        return responses.create_memory_response(written)
+        notice = await self._waits.written(written, new.options.wait_for)
+        return responses.create_memory_response(written, notice)
 
     async def BatchCreateMemories(
         self, request: memory_pb.BatchCreateMemoriesRequest, context: Context
@@ -63,7 +63,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             return written, responses.batch_create_memories_response(written)
 
         written, response = await self._write.run(create)
-        await self._waits.batch_written(written, batch.options.wait_for)
+        response.notice = await self._waits.batch_written(written, batch.options.wait_for)
         return response
 
     async def ImportMemories(
@@ -151,8 +151,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             expected_revision=change.expected_revision,
             options=change.options,
         )
-        await self._waits.written(written, change.options.wait_for)
-        return responses.update_memory_response(written)
+        notice = await self._waits.written(written, change.options.wait_for)
+        return responses.update_memory_response(written, notice)
 
     async def DeleteMemory(
         self, request: memory_pb.DeleteMemoryRequest, context: Context

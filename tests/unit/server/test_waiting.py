@@ -11,7 +11,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.write_requests import BatchWriteResult, Outcome, RejectedItem, WaitFor, WriteResult
 from memsvc.server import call_context
-from memsvc.server.server_context import IndexWait
+from memsvc.server.server_context import NOT_INDEXED, IndexWait
 from memsvc.testing.factories import memory
 
 
@@ -20,6 +20,7 @@ class IndexerStub:
 
     def __init__(self, *, reaches: bool) -> None:
         self.asked: list[tuple[str, int, int]] = []
+        self.is_postponed = False
         self._reaches = reaches
 
     def when_applied(self, position: int, count: int = 1) -> Future[None]:
@@ -74,12 +75,35 @@ def test_a_batch_waits_for_what_it_changed() -> None:
     assert indexer.asked == [("written", 5, 1)]
 
 
-def test_over_the_deadline_the_write_is_said_to_be_durable() -> None:
-    """The caller must not think that nothing happened."""
+def test_before_the_deadline_the_write_is_said_to_be_stored() -> None:
+    """The caller must not think that nothing happened, so the reply comes while there is time."""
+
+    async def late() -> tuple[str, bool, list[str] | None]:
+        call_context.deadline.set(Deadline.after(1.0))
+        call_context.notices.set([])
+        notice = await waits(IndexerStub(reaches=False)).written(WRITTEN, WaitFor.INDEXED)
+        return notice, call_context.deadline.get().has_passed(), call_context.notices.get()
+
+    assert (NOT_INDEXED, False, [NOT_INDEXED]) == asyncio.run(late())
+
+
+def test_a_write_does_not_wait_for_an_index_that_is_unavailable() -> None:
+    """Not until the deadline, which is far away here."""
+
+    async def postponed() -> str:
+        indexer = IndexerStub(reaches=False)
+        indexer.is_postponed = True
+        return await waits(indexer).written(WRITTEN, WaitFor.INDEXED)
+
+    assert NOT_INDEXED == asyncio.run(postponed())
+
+
+def test_an_import_reports_what_is_indexed_and_nothing_else() -> None:
+    """Over the deadline it fails."""
 
     async def late() -> None:
         call_context.deadline.set(Deadline.after(0.01))
-        await waits(IndexerStub(reaches=False)).written(WRITTEN, WaitFor.INDEXED)
+        await waits(IndexerStub(reaches=False)).indexed(5)
 
     with pytest.raises(DeadlineExceededError, match="durable"):
         asyncio.run(late())

@@ -1,0 +1,200 @@
+"""Dependencies that hang: the rest answers within a bounded time, what was acknowledged stays, and they recover."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
+from tests.support import openai_embeddings_stub, postgres_server
+from tests.support.child_processes import edge_pids
+from tests.support.postgres_server import schema
+from tests.support.qdrant_fake import Keeper, served
+from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create, create_all, found, refused, search, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.tcp_proxy import proxy
+from tests.support.until import until
+
+pytestmark = pytest.mark.xdist_group("hangs")
+DENSE, BM25 = search_pb.RETRIEVER_DENSE, search_pb.RETRIEVER_BM25
+SCOPE = types_pb.Scope(user_id="u")
+ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
+CHINESE = "海象在冰上吃鱼。"
+SEARCH_SECONDS = 15.0
+"""A bound of every search, far above what it takes and far below the default deadline."""
+
+
+class Load:
+    """Searchers and a writer that run until the context ends; a call that fails fails the test."""
+
+    def __init__(
+        self, server: ServerProcess, modes: tuple[search_pb.SearchMode, ...] = (HYBRID, HYBRID, KEYWORD)
+    ) -> None:
+        self._server = server
+        self._modes = modes
+        self._done = threading.Event()
+        self._pool = ThreadPoolExecutor()
+        self.degraded: list[search_pb.DegradedRetriever] = []
+        self.contents: list[str] = []
+        self.searches = 0
+        self.token = ""
+
+    def __enter__(self) -> Load:
+        self._work = [self._pool.submit(self._search, mode) for mode in self._modes]
+        self._work.append(self._pool.submit(self._write))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        for one in self._work:
+            one.result(TIMEOUT)
+        self._pool.shutdown()
+
+    def check(self) -> None:
+        """Raise what a call raised."""
+        for one in self._work:
+            if one.done():
+                one.result()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for a condition while every call succeeds."""
+
+        def holds() -> object:
+            self.check()
+            return condition()
+
+        until(holds)
+
+    def _search(self, mode: search_pb.SearchMode) -> None:
+        with self._server.stubs() as stubs:
+            while not self._done.is_set():
+                for query, content in (("Which walrus eats?", "The walrus eats."), ("海象吃什么", CHINESE)):
+                    # Queries that were never asked: the vectors of earlier ones are cached.
+                    text = f"{query} xq{self.searches}"
+                    request = search_pb.SearchRequest(scope=SCOPE, query=text, mode=mode)
+                    reply = stubs.search.Search(request, timeout=SEARCH_SECONDS)
+                    assert content in {hit.memory.content for hit in reply.hits}
+                    self.degraded.extend(reply.degraded)
+                    self.searches += 1
+
+    def _write(self) -> None:
+        with self._server.stubs() as stubs:
+            while not self._done.is_set():
+                content = f"Note {len(self.contents)} about zebras."
+                self.token = write(stubs, SCOPE, content).consistency_token
+                self.contents.append(content)
+
+
+@contextmanager
+def stocked(directory: Path, **environment: str) -> Iterator[ServerProcess]:
+    """Run a server with a few memories."""
+    with ServerProcess(directory / "data", environment={**FAST, **environment}) as running:
+        with running.stubs() as stubs:
+            create_all(stubs, SCOPE, [*(f"The {animal} eats." for animal in ANIMALS), CHINESE])
+        yield running
+
+
+def check_indexes(stubs: Stubs, stored: int) -> None:
+    """Assert that both indexes hold exactly what is stored."""
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    assert diagnosis.healthy
+    assert [(stored, stored, 0, 0, 0)] * 2 == [
+        (one.expected_count, one.present_count, one.missing_count, one.stale_count, one.orphaned_count)
+        for one in diagnosis.indexes
+    ]
+
+
+def search_after(stubs: Stubs, token: str) -> None:
+    """Wait until the indexes have followed a write."""
+    stubs.search.Search(search_pb.SearchRequest(scope=SCOPE, query="walrus", consistency_token=token), timeout=TIMEOUT)
+
+
+def test_a_stopped_vector_process_is_replaced_and_the_others_answer(tmp_path: Path) -> None:
+    """Stopped under load: searches are degraded and never fail, writes are all there, it is replaced and counted."""
+    with stocked(tmp_path) as server, server.stubs() as stubs:
+        with Load(server) as load:
+            before = set(edge_pids(server))
+            for pid in before:
+                os.kill(pid, signal.SIGSTOP)
+            load.until(lambda: load.degraded)
+            load.until(lambda: set(edge_pids(server)) - before)
+            load.until(lambda: not search(stubs, SCOPE, "walrus").degraded)
+            load.until(lambda: server.is_serving("backend.vectors"))
+            done = len(load.contents)
+            load.until(lambda: len(load.contents) > done)
+            assert {DENSE} == {one.retriever for one in load.degraded}
+        search_after(stubs, load.token)
+        check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+
+
+def test_a_qdrant_server_that_swallows_every_packet_leaves_the_keyword_table(tmp_path: Path) -> None:
+    """Both its indexes hang at once: searches are degraded and never fail, writes are indexed later."""
+    with schema() as postgres, served(Keeper()) as port, proxy(port) as between:
+        settings = {
+            "MEMSVC_PROFILE": "cluster",
+            "MEMSVC_METADATA__OPTIONS__URL": postgres,
+            "MEMSVC_VECTORS__OPTIONS__URL": f"http://127.0.0.1:{between.port}",
+            "MEMSVC_VECTORS__OPTIONS__WRITE_TIMEOUT_SECONDS": "3",
+            "MEMSVC_LEXICAL__OPTIONS__WRITE_TIMEOUT_SECONDS": "3",
+        }
+        with stocked(tmp_path, **settings) as server, server.stubs() as stubs:
+            between.hold()
+            with Load(server) as load:
+                load.until(lambda: {one.retriever for one in load.degraded} >= {DENSE, BM25})
+                load.until(lambda: load.contents)
+                load.until(lambda: not server.is_serving("backend.vectors"))
+                between.release()
+                load.until(lambda: not search(stubs, SCOPE, "walrus").degraded)
+            until(lambda: stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy)
+            search_after(stubs, load.token)
+            check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+
+
+def test_an_embedder_that_hangs_leaves_the_words(tmp_path: Path) -> None:
+    """Its endpoint takes requests and answers none: writes are found by words, and by meaning later."""
+    with openai_embeddings_stub.serving() as endpoint:
+        options = {"base_url": endpoint.url, "model": "m", "timeout_seconds": "1", "retries": "0"}
+        named = {f"MEMSVC_EMBEDDER__OPTIONS__{name.upper()}": value for name, value in options.items()}
+        with (
+            stocked(tmp_path, MEMSVC_EMBEDDER__BACKEND="openai", **named) as server,
+            server.stubs() as stubs,
+        ):
+            endpoint.held.clear()
+            with Load(server) as load:
+                load.until(lambda: {one.retriever for one in load.degraded} == {DENSE})
+                load.until(lambda: load.contents)
+                assert load.contents[0] in found(stubs, SCOPE, load.contents[0], mode=KEYWORD, limit=20)
+                endpoint.held.set()
+                load.until(lambda: not search(stubs, SCOPE, f"walrus xq{load.searches}").degraded)
+            search_after(stubs, load.token)
+            until(lambda: server.is_serving("backend.embedder"))
+            check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+
+
+def test_a_store_that_hangs_ends_calls_and_loses_nothing(tmp_path: Path) -> None:
+    """PostgreSQL is stopped: calls end by their deadlines, health reports it, and all goes on when it continues."""
+    with schema() as postgres, stocked(tmp_path, MEMSVC_METADATA__OPTIONS__URL=postgres) as server:
+        with server.stubs() as stubs:
+            kept = [write(stubs, SCOPE, f"Note {number} about zebras.") for number in range(5)]
+            with postgres_server.stopped():
+                request = search_pb.SearchRequest(scope=SCOPE, query="walrus")
+                refusal = refused(stubs.search.Search, request, timeout=2.0)
+                assert refusal.code in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
+                until(lambda: not server.is_serving("backend.metadata"))
+                assert not server.is_serving("memsvc.v1.SearchService")
+                assert server.is_serving("liveness")
+            until(lambda: server.is_serving("memsvc.v1.SearchService"))
+            until(lambda: server.is_serving("backend.metadata"))
+            assert not search(stubs, SCOPE, "walrus").degraded
+            create(stubs, SCOPE, "The store is back.")
+            check_indexes(stubs, len(kept) + len(ANIMALS) + 2)
