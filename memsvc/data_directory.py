@@ -1,4 +1,4 @@
-"""Ownership of the data directory: one process at a time, and whether the last one shut down cleanly."""
+"""The data directory: one process at a time owns it, and files are on the disk before a write is acknowledged."""
 
 from __future__ import annotations
 
@@ -60,3 +60,14 @@ def owned(path: Path, *, visits: bool = False) -> Iterator[DataDirectory]:
         yield DataDirectory(path, was_closed_cleanly=clean or fresh)
         if clean or fresh or not visits:
             mark.touch()
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk when this returns; folders only where the system can."""
+    if os.name != "posix" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

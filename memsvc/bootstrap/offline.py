@@ -13,14 +13,13 @@ from typing import cast
 
 from memsvc.bootstrap.backends import Assembly, open_store
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.data_directory import owned
+from memsvc.data_directory import owned, sync
 from memsvc.domain.clock import utc_now
 from memsvc.engine.admin.api_keys import ApiKeyAccess, ApiKeyAuthenticator, ApiKeyService
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.runtime.search_priority import SearchPriority
-from memsvc.fsync import sync
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import Settings
 

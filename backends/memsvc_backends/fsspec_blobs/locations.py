@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from memsvc.data_directory import sync
 from memsvc.domain.errors import BackendUnavailableError, LimitExceededError
-from memsvc.fsync import sync
 from memsvc.ports.blobs import Blob, BlobReader
 
 NAME_DIGITS = 64

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from memsvc.data_directory import sync
 from memsvc.domain.index_entries import VectorManifest, content_of, manifest_of
-from memsvc.fsync import sync
 
 _FILE = "manifest.json"
 _FORMAT = 2

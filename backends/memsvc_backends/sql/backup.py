@@ -14,8 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memsvc.data_directory import sync
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
-from memsvc.fsync import sync
 from memsvc.ports.operations import CopyProgress
 from memsvc_backends.sql.database import BACKEND, Database
 from memsvc_backends.sql.dialect import execute

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from memsvc.data_directory import sync
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.fsync import sync
 from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import Generation, LexicalIndex, ListedEntry
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec

@@ -5,7 +5,6 @@ Its weights descend from the token table of Llama 2, so Meta's Llama 2 Community
 the package is an extra: `pip install memsvc[wordllama]`. Nothing is downloaded; the weights are in the package.
 """
 
-from memsvc_backends.wordllama.embedder import WORDLLAMA
-from memsvc_backends.wordllama.settings import WordllamaSettings
+from memsvc_backends.wordllama.embedder import WORDLLAMA, WordllamaSettings
 
 __all__ = ["WORDLLAMA", "WordllamaSettings"]

@@ -13,11 +13,14 @@ import numpy as np
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.models import Embedder, Vector, Vectors
-from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.wordllama.settings import WordllamaSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
 NAME = "wordllama"
 MODEL = "wordllama/l2-supercat-256"
+
+
+class WordllamaSettings(BackendSettings):
+    """No options: the package has one table, of 256 dimensions."""
 
 
 class _TokenIds(Protocol):

@@ -16,8 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from memsvc.data_directory import sync
 from memsvc.domain.errors import BackendUnavailableError, BackupExistsError, BackupRunningError
-from memsvc.fsync import sync
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 

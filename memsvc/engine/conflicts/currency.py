@@ -137,7 +137,7 @@ class CurrencyJudge:
         taken = {mark.newer_id for mark in marks.values()}
         is_taken = np.array([memory.id in taken for memory in memories])
         doubts = np.where(days[:, np.newaxis] < days, self._model.probabilities(texts), 0.0)
-        found = sorted(replaced(texts, doubts, is_taken), key=lambda pair: float(doubts[pair]))
+        found = sorted(find_replaced(texts, doubts, is_taken), key=lambda pair: float(doubts[pair]))
         pairs = ((memories[row].id, memories[column].id) for row, column in found)
         return {
             older: CurrencyMark(Currency.POSSIBLY_OUTDATED, newer)
@@ -178,7 +178,7 @@ def _contradict(said: Sequence[Fact], then: Sequence[Fact]) -> bool:
     return any(two.topic in topics and contradicts(topics[two.topic], two) for two in then)
 
 
-def replaced(
+def find_replaced(
     texts: Sequence[ComparedText], doubts: Floats, is_taken: npt.NDArray[np.bool_], least: Sequence[float] = DOUBTS
 ) -> list[tuple[int, int]]:
     """Return the pairs (older, newer) of which the older one is probably outdated.

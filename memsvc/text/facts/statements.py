@@ -991,7 +991,7 @@ _THING_MOVED = re.compile(
     r"|^(?![我咱俺他她上下这今昨前去刚终总已现又])[^，,。]{1,8}?(?:搬|挪|移|改)到",
     re.IGNORECASE,
 )
-"""An appointment or an object is moved: nobody's home changes."""
+"""An appointment or an object is moved, and no home changes."""
 _DWELLING = re.compile(r"\b(?:i|we|they|he|she) (?:still )?(?:live|rent)s? |住|挤|室一厅")
 _HAN_PLACE = re.compile(
     r"(?:住|租住|搬|定居|安家|换)(?:在|到|进|去"

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from memsvc.engine.conflicts.currency import COMPARED, DOUBTS, replaced
+from memsvc.engine.conflicts.currency import COMPARED, DOUBTS, find_replaced
 from memsvc.engine.conflicts.replacement import (
     CONSTANTS,
     FEATURES,
@@ -336,7 +336,7 @@ def report(judged: Sequence[tuple[Question, Column]]) -> None:
 
 def _marked(question: Question, doubts: Column, threshold: Sequence[float]) -> set[int]:
     none = np.zeros(len(question.hits), dtype=np.bool_)
-    return {row for row, _ in replaced(question.texts, np.where(question.is_pair, doubts, 0.0), none, threshold)}
+    return {row for row, _ in find_replaced(question.texts, np.where(question.is_pair, doubts, 0.0), none, threshold)}
 
 
 def _doubts(question: Question, weights: Column) -> Column:
