@@ -194,18 +194,18 @@ def test_what_is_said_of_the_same_attribute_in_other_words_is_doubted(
 
 
 @pytest.mark.parametrize(
-    ("older", "newer", "query"),
+    ("older", "newer", "query", "kind"),
     [
-        ("My favorite editor is Vim.", "My favorite editor is now Helix.", "Which editor do I use?"),
-        ("我喜欢喝咖啡。", "我不喜欢喝咖啡了。", "我爱喝什么？"),
+        ("I live in Leeds.", "I moved to York.", "Where do I live?", NOTE),
+        ("我喜欢喝咖啡。", "我不喜欢喝咖啡了。", "我爱喝什么？", types_pb.MEMORY_KIND_PREFERENCE),
     ],
 )
-def test_a_revoked_preference_leaves_the_core(stubs: Stubs, user: str, older: str, newer: str, query: str) -> None:
+def test_a_revoked_preference_leaves_the_core(
+    stubs: Stubs, user: str, older: str, newer: str, query: str, kind: types_pb.MemoryKind.ValueType
+) -> None:
     """It is not among what is always shown, and the summary says why."""
     scope, core = types_pb.Scope(user_id=user), types_pb.MEMORY_TIER_CORE
-    old, new = (
-        create(stubs, scope, text, kind=types_pb.MEMORY_KIND_PREFERENCE, tier=core).id for text in (older, newer)
-    )
+    old, new = (create(stubs, scope, text, kind=kind, tier=core).id for text in (older, newer))
 
     core_only = search_pb.ContextOptions(sections=[search_pb.CONTEXT_SECTION_GLOBAL_CORE])
     reply = render(stubs, scope, query=query, options=core_only)

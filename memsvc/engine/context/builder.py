@@ -41,14 +41,13 @@ from memsvc.domain.search import SearchHit, SearchReply
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.core_memories import LIST
 from memsvc.engine.context.rendering import LineRenderer, RenderedLine
-from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelector
+from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelector, TokenBudget, own_shares
 from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
     ContextSourceReader,
     section_of,
 )
-from memsvc.engine.context.token_budget import TokenBudget, own_shares
 from memsvc.ports.models import Tokenizer
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.context_phrases import (

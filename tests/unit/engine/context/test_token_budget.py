@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.context import Section, SectionShares
-from memsvc.engine.context.token_budget import TokenBudget, own_shares
+from memsvc.engine.context.selection import TokenBudget, own_shares
 
 
 @given(
