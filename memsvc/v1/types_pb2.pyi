@@ -173,8 +173,8 @@ class _CurrencyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Currency.Val
     CURRENCY_CONFLICTED: _Currency.ValueType  # 3
     """CURRENCY_CONFLICTED: an open conflict with another memory. On the older side newer_memory_id names the newer one."""
     CURRENCY_POSSIBLY_OUTDATED: _Currency.ValueType  # 4
-    """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
-    change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
+    """CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it probably states the same attribute of the same person anew, by
+    its embedding and signs of a change. A guess: it misses some of the outdated memories, and marks few current ones.
     """
 
 class Currency(_Currency, metaclass=_CurrencyEnumTypeWrapper):
@@ -189,8 +189,8 @@ CURRENCY_OUTDATED: Currency.ValueType  # 2
 CURRENCY_CONFLICTED: Currency.ValueType  # 3
 """CURRENCY_CONFLICTED: an open conflict with another memory. On the older side newer_memory_id names the newer one."""
 CURRENCY_POSSIBLY_OUTDATED: Currency.ValueType  # 4
-"""CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it is probably about the same thing, by similarity and signs of a
-change. A guess: about half of the outdated memories that no rule recognises are marked, and few current ones.
+"""CURRENCY_POSSIBLY_OUTDATED: a newer memory beside it probably states the same attribute of the same person anew, by
+its embedding and signs of a change. A guess: it misses some of the outdated memories, and marks few current ones.
 """
 Global___Currency: _TypeAlias = Currency  # noqa: Y015
 

@@ -988,7 +988,7 @@ def _home(clauses: Sequence[_Clause], whole: str, owners: Sequence[str]) -> Iter
 
 _THING_MOVED = re.compile(
     r"^(?:(?:the|our|my|this|that)\s+)(?:[\w'-]+\s+){1,4}?(?:(?:was|is|got|has been|have been)\s+)?mov(?:ed|es|ing)\b"
-    r"|^(?![我咱俺他她上下这今昨前去刚终总已现又])[^，,。]{1,8}?(?:搬|挪|移|改)到",
+    r"|^(?![我咱俺他她上下这今昨前去刚终总已现又])[^，,。!！我咱俺他她]{1,8}?(?:搬|挪|移|改)到",
     re.IGNORECASE,
 )
 """An appointment or an object is moved, and no home changes."""

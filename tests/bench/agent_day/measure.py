@@ -30,6 +30,8 @@ _KINDS = {
 }
 _MARKED = re.compile(r"outdated|superseded|conflict|no longer|已过时|可能过时|冲突|已被取代", re.IGNORECASE)
 """What marks a line as not current."""
+_OUTDATED = re.compile(r"outdated|superseded|已过时|可能过时|已被取代", re.IGNORECASE)
+"""What marks a line as outdated; both sides of an open conflict are marked, too."""
 _ITEM = re.compile(r"^- ", re.MULTILINE)
 _PIECE = 10
 """Characters of a memory from which on it tells the message that it comes from."""
@@ -247,7 +249,7 @@ async def _ask(
             current = [one for one in user.facts.values() if one.id not in outdated and one.is_in(line)]
             if current and not any(user.facts[one].is_in(line) for one in outdated):
                 tally.current_lines += 1
-                is_marked = bool(_MARKED.search(line))
+                is_marked = bool(_OUTDATED.search(line))
                 tally.current_marked += is_marked
                 if is_marked:
                     tally.misses.append(f"marked {user.name}: {line.strip()}")
