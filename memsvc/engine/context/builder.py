@@ -298,16 +298,19 @@ class ContextBuilder:
             with suppress(CancelledError, FutureTimeoutError, MemsvcError):
                 found = self._pending.result(max(0.0, patience))
                 hits, messages = found.memories.hits, found.evidence.hits if found.evidence else ()
-        self._judge(hits, messages)
+        recent = self._read(Section.SHORT_TERM) if self._is_possible(Section.SHORT_TERM) else []
+        self._judge(hits, messages, recent)
 
     def _judge(
-        self, hits: Sequence[SearchHit], messages: Sequence[SearchHit], recent: Sequence[Memory] = ()
+        self, hits: Sequence[SearchHit], messages: Sequence[SearchHit], recent: Sequence[Memory]
     ) -> Mapping[str, str]:
         """Mark what is not current; return the messages of which a memory repeats most, each with that memory."""
         repeated_by = _repeated_by(messages, hits)
         if self._inputs.currency is not None:
             found = {hit.memory.id: hit.memory for hit in (*hits, *messages)}
             others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in found}
+            if self._judged.keys() == {*found, *others}:
+                return repeated_by
             marks = self._inputs.currency.marks([*hits, *messages], [*others.values()])
             self.lines.marks = _naming_shown(marks, repeated_by)
             self._judged = {**others, **found}
