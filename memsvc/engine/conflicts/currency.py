@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import combinations
@@ -104,14 +105,14 @@ class CurrencyJudge:
     def _compare_statements(
         self, memories: Sequence[Memory], marks: dict[str, CurrencyMark], kept: AbstractSet[tuple[str, str]]
     ) -> None:
-        known = [(memory, self._read(memory)) for memory in memories]
+        ordered = sorted(memories, key=_moment)
+        known = [self._read(memory) for memory in ordered]
         for currency, is_loose in ((Currency.POSSIBLY_OUTDATED, True), (Currency.OUTDATED, False)):
-            read = [(memory, loose if is_loose else sure) for memory, (sure, loose, _) in known]
-            stated = sorted((pair for pair in read if pair[1]), key=lambda pair: _moment(pair[0]))
-            for (older, said), (newer, then) in combinations(stated, 2):
-                is_kept = (older.id, newer.id) in kept
-                if _moment(older) < _moment(newer) and not is_kept and _contradict(said, then):
-                    # The last one is the newest, and a sure contradiction counts more than a doubtful one.
+            stated = [loose if is_loose else sure for sure, loose, _ in known]
+            # The newest one is named, and a sure contradiction counts more than a doubtful one.
+            for at, later in sorted(_contradictions(stated)):
+                older, newer = ordered[at], ordered[later]
+                if _moment(older) < _moment(newer) and (older.id, newer.id) not in kept:
                     marks[older.id] = CurrencyMark(currency, newer.id)
 
     def _guesses(
@@ -173,9 +174,16 @@ class CurrencyJudge:
         return known
 
 
-def _contradict(said: Sequence[Fact], then: Sequence[Fact]) -> bool:
-    topics = {one.topic: one for one in said}
-    return any(two.topic in topics and contradicts(topics[two.topic], two) for two in then)
+def _contradictions(stated: Sequence[Sequence[Fact]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of those whose facts a later one contradicts, each with the place of the later one."""
+    by_topic: dict[str, list[tuple[int, Fact]]] = defaultdict(list)
+    for at, facts in enumerate(stated):
+        for fact in facts:
+            by_topic[fact.topic].append((at, fact))
+    for known in by_topic.values():
+        for (at, older), (later, newer) in combinations(known, 2):
+            if at < later and contradicts(older, newer):
+                yield at, later
 
 
 def find_replaced(
@@ -190,7 +198,7 @@ def find_replaced(
     is_same = vectors @ vectors.T >= SAME
     of_rank = np.array(least)[np.searchsorted(RANKS, [text.place for text in texts], side="right")]
     found = []
-    for column in range(len(texts)):
+    for column in map(int, np.flatnonzero(doubts.max(axis=0, initial=0.0) > min(least))):
         of_older = doubts[:, column]
         is_chosen = of_older >= SURE
         if not is_taken[column]:
