@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 from typing import TypeAlias
@@ -25,7 +28,7 @@ from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
 from memsvc.engine.conflicts.replacement import ComparedText, Floats, ReplacementModel, StatementReading
-from memsvc.engine.conflicts.resolution import ConflictMarkReader
+from memsvc.engine.conflicts.resolution import ConflictMarkReader, ConflictMarks
 from memsvc.text.analysis import is_han
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts import facts_in, loose_facts_in
@@ -44,6 +47,10 @@ What answers a question does more harm if it is outdated than what only is near 
 """
 RANKS = (3, 12)
 """Ranks from which on the second and the third of `DOUBTS` hold."""
+MARKED_LISTS = 256
+"""Lists of memories whose marks are kept, apart from hits of queries."""
+UNREAD_SECONDS = 1.0
+"""As long they are kept if a memory has no embedding yet."""
 SURE = 0.95
 """From this probability on a newer text may outdate several older ones."""
 SAME = 0.85
@@ -55,6 +62,14 @@ log = logging.getLogger(__name__)
 _Read: TypeAlias = tuple[tuple[Fact, ...], tuple[Fact, ...], ChangeCues]
 VectorReader: TypeAlias = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
 """Returns stored embeddings (little-endian float32) by the SHA-256 digests of their passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptMarks:
+    """The marks of a list of memories, and the `time.monotonic` until which they hold."""
+
+    marks: dict[str, CurrencyMark]
+    until: float
 
 
 class CurrencyJudge:
@@ -77,11 +92,13 @@ class CurrencyJudge:
         self._model = ReplacementModel.load()
         self._known = LruCache[str, _Read](kept)
         self._readings = LruCache[bytes, StatementReading](kept)
+        self._marks = LruCache[Hashable, _KeptMarks](MARKED_LISTS)
 
     def forget(self) -> None:
         """Drop what is kept of texts."""
         self._known.clear()
         self._readings.clear()
+        self._marks.clear()
 
     def marks(self, hits: Sequence[SearchHit], others: Sequence[Memory] = ()) -> dict[str, CurrencyMark]:
         """Return the marks of the memories that are not current, by id; *others* were not retrieved by the query.
@@ -90,11 +107,27 @@ class CurrencyJudge:
         embeddings cannot be read, statements alone count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
+        known = self._conflicts.read(memories)
+        if hits:
+            return self._judge(hits, others, known)
+        # What is loaded at each start is the same for long.
+        key = tuple((one.id, one.revision) for one in others), tuple(known.open_sides.items()), known.kept
+        kept = self._marks.get(key)
+        if kept is not None and time.monotonic() < kept.until:
+            return kept.marks
+        marks = self._judge(hits, others, known)
+        is_complete = all(self._readings.get(_digest(one)) is not None for one in others if _may_change(one))
+        self._marks.put(key, _KeptMarks(marks, math.inf if is_complete else time.monotonic() + UNREAD_SECONDS))
+        return marks
+
+    def _judge(
+        self, hits: Sequence[SearchHit], others: Sequence[Memory], known: ConflictMarks
+    ) -> dict[str, CurrencyMark]:
+        memories = [*(hit.memory for hit in hits), *others]
         marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory)) is not CURRENT}
         superseded = {one for one, mark in marks.items() if mark.currency is Currency.OUTDATED}
         said = sorted((hit for hit in hits if _may_change(hit.memory)), key=lambda hit: -_relevance(hit))
         stated = [hit.memory for hit in said[:STATED]] + [one for one in others if _may_change(one)][:STATED]
-        known = self._conflicts.read(memories)
         self._compare_statements(stated, marks, known.kept)
         marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
         relevant = [hit.memory for hit in said if hit.relevance is not None][:COMPARED]

@@ -8,6 +8,7 @@ words they share and signs of a change; a logistic regression weighs it. The con
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,7 @@ def pair_features(texts: Sequence[ComparedText]) -> Floats:
 
 def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
     """Return whether a text (column) can replace another (row): it does not only add, and is not about others."""
-    are_others = _differ(_incidence([text.cues.persons for text in texts])) > 0.0
+    are_others = _differ([text.cues.persons for text in texts]) > 0.0
     are_additions = np.array([text.cues.is_addition for text in texts], dtype=np.bool_)
     found: npt.NDArray[np.bool_] = ~(are_others | are_additions)
     return found
@@ -148,16 +149,14 @@ def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
     """Return the features of pairs, [older, newer] each, and of each text: [texts, features]."""
     cues, readings = [text.cues for text in texts], [text.reading for text in texts]
     attributes, vectors = np.array([one.attributes for one in readings]), np.array([one.vector for one in readings])
-    numbers, persons, terms = (
-        _incidence([getattr(one, name) for one in cues]) for name in ("numbers", "persons", "terms")
-    )
+    terms = _incidence([one.terms for one in cues])
     rarities = np.log(len(texts) / np.maximum(terms.sum(axis=0), 1.0))
-    has_person = persons.sum(axis=1) > 0.0
+    has_person = np.array([bool(one.persons) for one in cues])
     of_pair = [
         np.log(np.maximum(attributes @ attributes.T, _LEAST_SHARE)),
         vectors @ vectors.T,
         np.minimum((terms * rarities) @ terms.T, _MOST_SHARED),
-        _differ(numbers),
+        _differ([one.numbers for one in cues]),
         (has_person[:, np.newaxis] != has_person).astype(np.float64),
     ]
     of_text = np.array(
@@ -176,17 +175,20 @@ def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
     return of_pair, of_text
 
 
-def _differ(incidence: Floats) -> Floats:
+def _differ(sets: Sequence[frozenset[str]]) -> Floats:
     """Return which pairs hold something both, and nothing in common."""
-    holds = incidence.sum(axis=1) > 0.0
-    found: Floats = (np.outer(holds, holds) & (incidence @ incidence.T == 0.0)).astype(np.float64)
+    holds = np.array([bool(held) for held in sets])
+    shared = _incidence(sets)
+    found: Floats = (np.outer(holds, holds) & (shared @ shared.T == 0.0)).astype(np.float64)
+    np.fill_diagonal(found, 0.0)
     return found
 
 
 def _incidence(sets: Sequence[frozenset[str]]) -> Floats:
-    """Return which set (row) holds which of all members (columns, at least one)."""
-    columns = {member: at for at, member in enumerate(sorted(frozenset().union(*sets)))}
-    found = np.zeros((len(sets), max(1, len(columns))))
+    """Return which set (row) holds which of the members that several hold (columns)."""
+    counts = Counter(one for held in sets for one in held)
+    columns = {member: at for at, member in enumerate(sorted(one for one, count in counts.items() if count > 1))}
+    found = np.zeros((len(sets), len(columns)))
     for row, held in enumerate(sets):
-        found[row, [columns[one] for one in held]] = 1.0
+        found[row, [columns[one] for one in held if one in columns]] = 1.0
     return found
