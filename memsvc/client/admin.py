@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
 from datetime import date as calendar_date
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, TypedDict, Unpack
@@ -88,15 +89,9 @@ class AdminMethods(ScopedMethods):
             indexes=[to_proto.enum_to_proto("indexes", admin_pb.IndexKind, "INDEX_KIND_", name) for name in indexes],
             mode=to_proto.enum_to_proto("mode", admin_pb.ReindexMode, "REINDEX_MODE_", mode),
         )
-        await self._remote.reach()
-        call = self._remote.admin.Reindex(request)
-        try:
-            async for progress in call:
+        async with aclosing(self._remote.stream(self._remote.admin.Reindex, request)) as responses:
+            async for progress in responses:
                 yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     async def check_integrity(
         self, *, all_users: bool = False, repair: bool = False, **fields: Unpack[IntegrityFields]
@@ -117,15 +112,9 @@ class AdminMethods(ScopedMethods):
         )
         if "orphan_grace" in fields:
             request.orphan_grace.FromTimedelta(fields["orphan_grace"])
-        await self._remote.reach()
-        call = self._remote.admin.CheckIntegrity(request)
-        try:
-            async for event in call:
+        async with aclosing(self._remote.stream(self._remote.admin.CheckIntegrity, request)) as responses:
+            async for event in responses:
                 yield event
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     async def maintain(
         self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, all_users: bool = False
@@ -139,17 +128,10 @@ class AdminMethods(ScopedMethods):
         numbers = [
             to_proto.enum_to_proto("steps", lifecycle_pb.MaintenanceStep, "MAINTENANCE_STEP_", name) for name in steps
         ]
-        await self._remote.reach()
-        call = self._remote.lifecycle.RunMaintenance(
-            lifecycle_pb.RunMaintenanceRequest(scope=scope, all=all_users, steps=numbers, dry_run=dry_run)
-        )
-        try:
-            async for progress in call:
+        request = lifecycle_pb.RunMaintenanceRequest(scope=scope, all=all_users, steps=numbers, dry_run=dry_run)
+        async with aclosing(self._remote.stream(self._remote.lifecycle.RunMaintenance, request)) as responses:
+            async for progress in responses:
                 yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     async def detect_conflicts(
         self,
@@ -174,15 +156,9 @@ class AdminMethods(ScopedMethods):
         )
         if since is not None:
             request.since.FromDatetime(since)
-        await self._remote.reach()
-        call = self._remote.lifecycle.DetectConflicts(request)
-        try:
-            async for progress in call:
+        async with aclosing(self._remote.stream(self._remote.lifecycle.DetectConflicts, request)) as responses:
+            async for progress in responses:
                 yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     async def archive(
         self,
@@ -342,15 +318,9 @@ class AdminMethods(ScopedMethods):
     ) -> AsyncGenerator[lifecycle_pb.ExportUserResponse, None]:
         """Yield the pieces of a file of everything of the user: JSON Lines. Leaving the loop early ends the export."""
         request = lifecycle_pb.ExportUserRequest(scope=self._user, include_vectors=include_vectors)
-        await self._remote.reach()
-        call = self._remote.lifecycle.ExportUser(request)
-        try:
-            async for piece in call:
+        async with aclosing(self._remote.stream(self._remote.lifecycle.ExportUser, request)) as responses:
+            async for piece in responses:
                 yield piece
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     async def import_user(
         self, pieces: Pieces, *, wait_for: WaitFor | None = None
@@ -395,15 +365,10 @@ class AdminMethods(ScopedMethods):
 
         Leaving the loop early ends the backup, and nothing is left of it.
         """
-        await self._remote.reach()
-        call = self._remote.admin.CreateBackup(admin_pb.CreateBackupRequest(name=name))
-        try:
-            async for progress in call:
+        request = admin_pb.CreateBackupRequest(name=name)
+        async with aclosing(self._remote.stream(self._remote.admin.CreateBackup, request)) as responses:
+            async for progress in responses:
                 yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     @property
     def _user(self) -> types_pb.Scope:
@@ -485,15 +450,9 @@ class AdminMethods(ScopedMethods):
             action=to_proto.enum_to_proto("action", admin_pb.MigrationAction, "MIGRATION_ACTION_", action),
             discard_changes=discard_changes,
         )
-        await self._remote.reach()
-        call = self._remote.admin.MigrateBackend(request)
-        try:
-            async for progress in call:
+        async with aclosing(self._remote.stream(self._remote.admin.MigrateBackend, request)) as responses:
+            async for progress in responses:
                 yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
     async def sync_vault(
         self, *, all_users: bool = False, rewrite_all: bool = False, dry_run: bool = False
@@ -504,17 +463,10 @@ class AdminMethods(ScopedMethods):
         all files are written again, including missing ones. Leaving the loop early stops it; what was done stays done.
         """
         scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id)
-        await self._remote.reach()
-        call = self._remote.admin.SyncVault(
-            admin_pb.SyncVaultRequest(scope=scope, all=all_users, rewrite_all=rewrite_all, dry_run=dry_run)
-        )
-        try:
-            async for event in call:
+        request = admin_pb.SyncVaultRequest(scope=scope, all=all_users, rewrite_all=rewrite_all, dry_run=dry_run)
+        async with aclosing(self._remote.stream(self._remote.admin.SyncVault, request)) as responses:
+            async for event in responses:
                 yield event
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
 
 
 KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]

@@ -226,6 +226,22 @@ class Connection:
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
 
+    async def stream(self, method: grpc.aio.UnaryStreamMultiCallable[Q, R], request: Q) -> AsyncGenerator[R, None]:
+        """Yield the responses of a streaming call; closing the generator cancels it.
+
+        Raises:
+            MemsvcCallError: It failed.
+        """
+        await self.reach()
+        call = method(request)
+        try:
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
     async def pages(
         self,
         method: grpc.aio.UnaryUnaryMultiCallable[Asks, Page],

@@ -140,7 +140,7 @@ def same_day(one: Memory, other: Memory) -> bool:
 
 def same_day_of_writing(one: Memory, other: Memory) -> bool:
     """Return whether "today" means the same day in both."""
-    return (one.event_time or one.create_time).date() == (other.event_time or other.create_time).date()
+    return one.moment.date() == other.moment.date()
 
 
 def newest_first(memories: Iterable[Memory]) -> tuple[Memory, ...]:

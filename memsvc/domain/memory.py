@@ -193,6 +193,11 @@ class Memory:
     review: Review = Review.NONE
     reminder: Reminder | None = None
 
+    @property
+    def moment(self) -> datetime:
+        """Return the time of what it tells: when that happened, or else when it was stored."""
+        return self.event_time or self.create_time
+
 
 def content_hash(content: str) -> str:
     """Return the lower-case hex SHA-256 of the UTF-8 bytes of *content*."""

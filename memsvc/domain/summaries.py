@@ -92,11 +92,6 @@ def material_of(period: Period) -> tuple[Filter, Filter]:
     )
 
 
-def when(memory: Memory) -> datetime:
-    """Return the moment that puts a memory into a period."""
-    return memory.event_time or memory.create_time
-
-
 def day_before(now: datetime, days: float) -> str:
     """Return the key of the first daily log that is not yet *days* old: logs with a smaller key are."""
     return f"{DAILY}{(now - timedelta(days=days)).date().isoformat()}"

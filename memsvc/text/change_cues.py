@@ -38,6 +38,11 @@ _QUESTION = re.compile(
 )
 
 
+def count_changes(text: str) -> int:
+    """Return the number of signs of a change in *text*."""
+    return len(_CHANGE.findall(text))
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeCues:
     """Signs in a text.
@@ -62,7 +67,7 @@ class ChangeCues:
     def of(cls, text: str) -> ChangeCues:
         """Return the signs in *text*."""
         return cls(
-            len(_CHANGE.findall(text)),
+            count_changes(text),
             _ADDITION.search(text) is not None,
             _QUESTION.search(text) is not None,
             frozenset(_NUMBER.findall(text)),

@@ -1884,8 +1884,8 @@ Global___PlannedSection: _TypeAlias = PlannedSection  # noqa: Y015
 
 @_typing.final
 class ContextItems(_message.Message):
-    """ContextItems are memories of a context that became available together: those that need no search at once, the rest
-    when the search is done.
+    """ContextItems are memories of a context that became available together: core memories when the search is done, but no
+    later than after 0.1 s, because what it finds may outdate them; then the session; the rest when the search is done.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

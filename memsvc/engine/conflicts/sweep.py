@@ -284,16 +284,12 @@ class SweepCursor:
         return cls(project_id, tuple(place))
 
 
-def _moment(memory: Memory) -> datetime:
-    return memory.event_time or memory.create_time
-
-
 def _pair_of(earlier: Memory, later: Memory, statements: Sequence[tuple[Fact, Fact]]) -> FoundPair | None:
     """Return the pair, the older memory first, by the time when it was said, if the newer one contradicts it.
 
     A global memory is the older one, and only what is personal contradicts it, as at a write.
     """
-    is_turned = not differs_in_project(earlier, later) and _moment(earlier) > _moment(later)
+    is_turned = not differs_in_project(earlier, later) and earlier.moment > later.moment
     older, newer = (later, earlier) if is_turned else (earlier, later)
     facts = [(two, one) if is_turned else (one, two) for one, two in statements]
     if differs_in_project(earlier, later):

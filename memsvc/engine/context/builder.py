@@ -49,7 +49,7 @@ from memsvc.engine.context.sources import (
     section_of,
 )
 from memsvc.ports.models import Tokenizer
-from memsvc.text.change_cues import ChangeCues
+from memsvc.text.change_cues import count_changes
 from memsvc.text.context_phrases import (
     CLOSING,
     HEADINGS,
@@ -153,7 +153,10 @@ class ContextBuilder:
             self._pending.cancel()
 
     def batches(self) -> Iterator[list[Event]]:
-        """Yield the events: sections that need no search at once, the others with the summary when the search is done.
+        """Yield the events: the plan, the core sections, the session, and the others with the summary.
+
+        The plan comes at once. Core memories wait for the search, but no longer than `CORE_PATIENCE_SECONDS`, because
+        what it finds may outdate them. The session waits for nothing else, the other sections for the whole search.
 
         A batch is empty if the context was abandoned while it waited.
 
@@ -288,11 +291,11 @@ class ContextBuilder:
     def _judge_core(self, core: Sequence[Memory]) -> None:
         """Mark what is outdated of the core memories; the search, which finds what is new, is awaited for a moment."""
         self._core_memories = core
-        if self._inputs.currency is None:
+        if self._inputs.currency is None or not core:
             return
         hits: Sequence[SearchHit] = ()
         messages: Sequence[SearchHit] = ()
-        if self._pending is not None and core:
+        if self._pending is not None:
             remaining = self.deadline.remaining_seconds()
             patience = CORE_PATIENCE_SECONDS if remaining is None else min(CORE_PATIENCE_SECONDS, remaining / 2)
             with suppress(CancelledError, FutureTimeoutError, MemsvcError):
@@ -320,7 +323,7 @@ class ContextBuilder:
         """Return whether a newer memory contradicts this one, or is in conflict with it and tells of a change."""
         mark = self.lines.marks.get(memory.id, CURRENT)
         newer = self._judged.get(mark.newer_id) if mark.currency is Currency.CONFLICTED else None
-        is_changed = newer is not None and ChangeCues.of(newer.content).changes > 0
+        is_changed = newer is not None and count_changes(newer.content) > 0
         return is_changed or mark.currency is Currency.OUTDATED
 
     def _session(self) -> list[Event]:

@@ -201,7 +201,7 @@ class LineRenderer:
         return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
 
     def _front(self, section: Section, memory: Memory) -> str:
-        moment = local(memory.event_time or memory.create_time, self._zone)
+        moment = local(memory.moment, self._zone)
         day = day_text(moment)
         when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
         # In what was said in other sessions it matters who said it: the category of a message is its role.

@@ -134,7 +134,7 @@ def section_of(memory: Memory, scope: Scope) -> Section:
 
 def event_order(memory: Memory) -> tuple[datetime, int]:
     """Return the sort key by event time, or else by time of writing."""
-    return memory.event_time or memory.create_time, memory.row
+    return memory.moment, memory.row
 
 
 class AsOfContextSources:

@@ -111,7 +111,7 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
                 speaker=memory.speaker,
                 title=memory.title,
                 heading_path=chunk.heading_path,
-                moment=memory.event_time or memory.create_time,
+                moment=memory.moment,
                 previous=previous_line(before.speaker, before.content) if before and not chunk.ordinal else "",
             ),
             document.attributes,

@@ -261,5 +261,4 @@ def _first_messages(page: Sequence[Message]) -> Sequence[Message]:
 def _as_chat(message: Message) -> ChatMessage:
     memory, record = message.memory, message.record
     content = memory.content if record.has_content else ""
-    moment = memory.event_time or memory.create_time
-    return ChatMessage(record.role, content, memory.speaker, moment, tool_calls=record.tool_calls)
+    return ChatMessage(record.role, content, memory.speaker, memory.moment, tool_calls=record.tool_calls)

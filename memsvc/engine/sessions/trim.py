@@ -167,7 +167,7 @@ class SessionTrimmer:
             kind=Kind.SUMMARY,
             title=session.title[:TITLE],
             source=SOURCE,
-            event_time=newest.event_time or newest.create_time,
+            event_time=newest.moment,
             related_ids=tuple(message.memory.id for message in dropped_messages[-RELATED_IDS:]),
             metadata={
                 "session_id": session.scope.session_id,

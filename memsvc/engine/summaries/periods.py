@@ -24,7 +24,7 @@ from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceS
 from memsvc.domain.memory import Json, Kind, Layer, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
-from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, normal_topic, summary_key, when
+from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, normal_topic, summary_key
 from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import (
     IdempotentExecutor,
@@ -109,7 +109,7 @@ class PeriodSummarizer:
         if not texts:
             raise NothingToSummarizeError(period_request.period.name, period_request.topic)
         if self._summarizer.asks_a_model:
-            texts = [f"{day_text(when(memory))}: {memory.content}" for memory in sources]
+            texts = [f"{day_text(memory.moment)}: {memory.content}" for memory in sources]
         about = f" about {period_request.topic!r}" if period_request.topic else ""
         what = f"notes{about} of the time {period_request.period.name}, the oldest first"
         summary = self._summarizer.summarize(
@@ -168,7 +168,7 @@ def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summary: Su
         kind=Kind.SUMMARY,
         category=CATEGORY,
         title=title[:TITLE],
-        event_time=max(when(memory) for memory in sources),
+        event_time=max(memory.moment for memory in sources),
         source=PERIOD,
         metadata={"source_count": len(sources)},
         trust=min(memory.trust for memory in sources),
@@ -181,8 +181,8 @@ def _most_relevant(sources: Sequence[Memory], summary: str) -> list[Memory]:
     lines = summary.splitlines()
     flat = {memory.id: " ".join(memory.content.split()) for memory in sources}
     quoted = {name for name, text in flat.items() if any(line.rstrip("…") in text for line in lines if line.strip())}
-    ordered = sorted(sources, key=lambda one: (one.id in quoted, one.importance, when(one)), reverse=True)
-    return sorted(ordered[:DERIVED_FROM], key=lambda one: (when(one), one.row))
+    ordered = sorted(sources, key=lambda one: (one.id in quoted, one.importance, one.moment), reverse=True)
+    return sorted(ordered[:DERIVED_FROM], key=lambda one: (one.moment, one.row))
 
 
 def _result_of(answer: IdempotentResult) -> PeriodSummary:
@@ -222,7 +222,7 @@ class SummarySources:
             found = self._page(reach, happened, OrderField.EVENT_TIME, None, MOST)
             found += self._page(reach, written, OrderField.CREATE_TIME, None, MOST)
         distinct = {memory.id: memory for memory in found if not memory.superseded_by_id}
-        return sorted(distinct.values(), key=lambda memory: (when(memory), memory.row))[-MOST:]
+        return sorted(distinct.values(), key=lambda memory: (memory.moment, memory.row))[-MOST:]
 
     def _about(self, topic: str, reach: Reach, periods: Iterable[Filter], deadline: Deadline) -> list[Memory]:
         wanted, label = query_terms(topic), _label(topic)
@@ -245,7 +245,7 @@ class SummarySources:
             if deadline.has_passed():
                 raise DeadlineExceededError(_LABELS)
             self._search_priority.yield_to_searches()
-            after = PageCursor(to_micros(when(page[-1])), page[-1].row)
+            after = PageCursor(to_micros(page[-1].moment), page[-1].row)
 
     def _page(
         self, reach: Reach, where: Filter, order: OrderField, after: PageCursor | None, limit: int
@@ -342,7 +342,7 @@ class SummarizeStep:
         settled = [memory for memory in found if memory.update_time < now]
         if len(settled) < self._rules.least:
             return None
-        return DueChange.of(self.kind, MaintenanceReason.MONTH_ENDED, max(settled, key=when))
+        return DueChange.of(self.kind, MaintenanceReason.MONTH_ENDED, max(settled, key=lambda one: one.moment))
 
     def _missing(self, scope: Scope, month: Period) -> list[str]:
         """Return the topics without a summary, "" for the whole month."""

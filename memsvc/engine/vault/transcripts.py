@@ -124,6 +124,6 @@ def _render_transcript(said: Transcript, messages: list[Memory]) -> bytes:
     }
     parts = [READ_ONLY]
     for message in messages:
-        moment = (message.event_time or message.create_time).strftime("%Y-%m-%d %H:%M:%S")
+        moment = message.moment.strftime("%Y-%m-%d %H:%M:%S")
         parts.append(f"## {moment} {message.speaker or 'unknown'}\n\n{message.content}")
     return file_bytes(front, "\n\n".join(parts))

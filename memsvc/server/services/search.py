@@ -122,7 +122,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
     async def BuildContext(
         self, request: search_pb.BuildContextRequest, context: Context
     ) -> AsyncGenerator[search_pb.BuildContextResponse, None]:
-        """Stream what an agent should know; the sections that need no search come first.
+        """Stream what an agent should know; core memories and the session come first.
 
         When the client cancels, the work ends after the step under way; the context can be resumed.
         """

@@ -200,7 +200,7 @@ def conflict_question(contradiction: Contradiction) -> str:
         if in_chinese:
             return f"{conflict.topic}：现在是“{conflict.newer_value}”，还是“{conflict.older_value}”？"
         return f"About {conflict.topic}: is it now “{conflict.newer_value}” or “{conflict.older_value}”?"
-    days = _days(_moment(older), _moment(newer), in_chinese=in_chinese)
+    days = _days(older.moment, newer.moment, in_chinese=in_chinese)
     is_home = conflict.rule is Rule.LOCATION and conflict.topic in _HOMES
     if is_home and is_han(older.content) == in_chinese and not (older.speaker or newer.speaker):
         places = _as_written(conflict.older_value, older), _as_written(conflict.newer_value, newer)
@@ -251,7 +251,3 @@ def _day(moment: datetime, *, in_chinese: bool, has_year: bool) -> str:
     if in_chinese:
         return f"（{f'{moment.year}年' if has_year else ''}{moment.month}月{moment.day}日）"
     return f" ({moment.day} {_MONTHS[moment.month - 1]}{f' {moment.year}' if has_year else ''})"
-
-
-def _moment(memory: Memory) -> datetime:
-    return memory.event_time or memory.create_time

@@ -12,11 +12,13 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import Keyed
 from tests.support.rpc import TIMEOUT, Refusal, create, get, refused
+from tests.support.server_process import Stubs
 from tests.support.until import until
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
@@ -248,3 +250,27 @@ def _lines_with(file: Path, memory_id: str, method: str) -> list[dict[str, Any]]
 
     until(are_there)
     return lines
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"), [("I live in Lisbon.", "I live in Porto."), ("我住在杭州。", "我住在深圳。")]
+)
+def test_conflicts_are_found_within_a_tenant_only(asking: Keyed, older: str, newer: str) -> None:
+    """The same user and project in two tenants; each has one half of a contradiction, and one has both."""
+    scope = types_pb.Scope(user_id=str(uuid.uuid4()), project_id="p")
+    request = lifecycle_pb.DetectConflictsRequest(scope=scope)
+
+    def found(stubs: Stubs) -> list[lifecycle_pb.DetectConflictsResponse]:
+        return list(stubs.lifecycle.DetectConflicts(request, timeout=TIMEOUT))
+
+    with asking.stubs("writer") as here, asking.stubs("other tenant") as there:
+        create(here, scope, older)
+        create(there, scope, newer)
+        assert [reply.conflict_count for reply in (found(here)[-1], found(there)[-1])] == [0, 0]
+        batch = memory_pb.ImportBatch(memories=[memory_pb.BatchMemory(memory=types_pb.Memory(content=newer))])
+        messages = [memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=scope))]
+        list(here.memory.ImportMemories(iter([*messages, memory_pb.ImportMemoriesRequest(batch=batch)])))
+        assert [reply.conflict_count for reply in (found(here)[-1], found(there)[-1])] == [1, 0]
+        listed = memory_pb.ListConflictsRequest(scope=scope)
+        assert len(here.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts) == 1
+        assert not there.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts
