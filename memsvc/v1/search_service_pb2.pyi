@@ -445,7 +445,9 @@ class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Omissi
     session, 500 of the last days.
     """
     OMISSION_REASON_OUTDATED: _OmissionReason.ValueType  # 7
-    """OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one. See Currency."""
+    """OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one, or is in an open conflict with it and
+    tells of a change. See Currency.
+    """
 
 class OmissionReason(_OmissionReason, metaclass=_OmissionReasonEnumTypeWrapper):
     """OmissionReason is the reason for which a section left memories out. More reasons may be added."""
@@ -470,7 +472,9 @@ OMISSION_REASON_LIMIT: OmissionReason.ValueType  # 6
 session, 500 of the last days.
 """
 OMISSION_REASON_OUTDATED: OmissionReason.ValueType  # 7
-"""OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one. See Currency."""
+"""OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one, or is in an open conflict with it and
+tells of a change. See Currency.
+"""
 Global___OmissionReason: _TypeAlias = OmissionReason  # noqa: Y015
 
 @_typing.final
