@@ -6,10 +6,13 @@ import json
 import logging
 import queue
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, WatchedFileHandler
+from typing import Any, Protocol
 
 import structlog
 
@@ -29,7 +32,7 @@ class _Lines(structlog.WriteLogger):
 
 def configure(settings: LogSettings) -> None:
     """Send everything at or above the level to stderr, as JSON lines or for a terminal."""
-    console = settings.format is LogFormat.CONSOLE or (settings.format is LogFormat.AUTO and sys.stderr.isatty())
+    console = _is_console(settings)
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -57,6 +60,81 @@ def configure(settings: LogSettings) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level)),
         cache_logger_on_first_use=False,
     )
+
+
+def _is_console(settings: LogSettings) -> bool:
+    return settings.format is LogFormat.CONSOLE or (settings.format is LogFormat.AUTO and sys.stderr.isatty())
+
+
+# Access log: a thread renders and writes the lines, several at a time, so that calls do not wait for them.
+
+ACCESS = "memsvc.access"
+ENDED = "call ended"
+BATCH_SECONDS = 0.05
+"""Seconds for which lines are collected before they are written together; a kill loses those."""
+
+
+class AccessLine(Protocol):
+    """A call that ended, as `memsvc.server.interceptors.rules.EndedCall`."""
+
+    @property
+    def ended(self) -> float: ...  # noqa: D102
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class AccessLog:
+    """Access log on stderr."""
+
+    def __init__(self, settings: LogSettings) -> None:
+        """Write lines in the form of the other ones, or none above the level INFO."""
+        self._lines: queue.SimpleQueue[AccessLine | None] = queue.SimpleQueue()
+        self._write = self._write_fields if _is_console(settings) else self._write_json
+        self._is_on = logging.getLevelName(settings.level) <= logging.INFO
+        self._thread = threading.Thread(target=self._run, name="access-log", daemon=True)
+        self._thread.start()
+
+    def note(self, line: AccessLine) -> None:
+        """Take a line; it is written soon after."""
+        if self._is_on:
+            self._lines.put(line)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._lines.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
+            lines = [self._lines.get()]
+            if lines[0] is not None:
+                time.sleep(BATCH_SECONDS)
+            while not self._lines.empty():
+                lines.append(self._lines.get())
+            is_open = None not in lines
+            with suppress(OSError, ValueError):  # stderr was closed: there is nobody to tell
+                self._write([line for line in lines if line is not None])
+
+    def _write_json(self, lines: Sequence[AccessLine]) -> None:
+        sys.stderr.write("".join(f"{json.dumps(_fields(line) | _NAMED, ensure_ascii=False)}\n" for line in lines))
+        sys.stderr.flush()
+
+    def _write_fields(self, lines: Sequence[AccessLine]) -> None:
+        logger = structlog.get_logger(ACCESS).bind()
+        for line in lines:
+            fields = _fields(line)
+            logger.info(fields.pop("event"), **fields)
+
+
+_NAMED = {"logger": ACCESS, "level": "info"}
+
+
+def _fields(line: AccessLine) -> dict[str, Any]:
+    fields = line._asdict()
+    ended = datetime.fromtimestamp(fields.pop("ended"), UTC)
+    fields["seconds"] = round(fields["seconds"], 6)
+    return {"event": ENDED, **fields, "timestamp": ended.isoformat().replace("+00:00", "Z")}
 
 
 # Audit log: a file of its own, or the log of the service; a thread writes it.

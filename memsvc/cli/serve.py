@@ -100,6 +100,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
 def _server(settings: Settings, application: Services, addresses: tuple[str, ...], stack: ExitStack) -> Server:
     """Return the server, with tracing and an audit log where they are set; *stack* sends and writes what is left."""
     from memsvc import tracing  # noqa: PLC0415 - a quick start
+    from memsvc.logging_config import AccessLog  # noqa: PLC0415
     from memsvc.server.server import build, utc_now  # noqa: PLC0415
 
     options = _options(settings, addresses)
@@ -110,11 +111,13 @@ def _server(settings: Settings, application: Services, addresses: tuple[str, ...
         application.performance.listen(found.told)
         layers.append(found.layer)
     if settings.access.audit_file:
-        from memsvc.logging_config import audit_log  # noqa: PLC0415
+        from memsvc.logging_config import audit_log  # noqa: PLC0415 - a quick start
         from memsvc.server.interceptors.audit import Audit  # noqa: PLC0415
 
         layers.append(Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now))))
-    return build(application, options, layers=layers)
+    access = AccessLog(settings.log)
+    stack.callback(access.close)
+    return build(application, options, layers=layers, log_call=access.note)
 
 
 def _loop_factory(chosen: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:

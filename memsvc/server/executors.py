@@ -4,22 +4,264 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
+from memsvc.ports import waiting
 from memsvc.server import call_context
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 PROGRESS_SECONDS = 1.0
 """Seconds between two reports of progress, at the most."""
+
+
+_WORKER = "_memsvc_worker"
+
+
+def runs_in(name: str) -> Callable[[F], F]:
+    """Mark a method of a servicer as a function that runs in a thread of the executor *name* as a whole.
+
+    It is called with the decoded request, and returns the response, or a `Pending` if it has to wait.
+    """
+
+    def mark(method: F) -> F:
+        setattr(method, _WORKER, name)
+        return method
+
+    return mark
+
+
+def worker_of(method: object) -> str | None:
+    """Return the executor in which a method runs as a whole; None for a coroutine on the event loop."""
+    return getattr(method, _WORKER, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Awaitable[T]):
+    """Rest of a call that waits for something without holding a thread.
+
+    Attributes:
+        wait: The coroutine function to await.
+        respond: Converts its result into the response.
+        executor: The threads that run *respond*; None: the event loop.
+    """
+
+    wait: Callable[[], Awaitable[Any]]
+    respond: Callable[[Any], T]
+    executor: NamedExecutor | None = None
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait, and return the response."""
+        return self._finish().__await__()
+
+    async def _finish(self) -> T:
+        found = await self.wait()
+        return self.respond(found) if self.executor is None else await self.executor.proceed(self.respond, found)
+
+
+Answer: TypeAlias = T | Pending[T]
+"""The response of a call, or the rest of a call that has to wait."""
+
+
+class _Job:
+    """A blocking call, and the future of the coroutine that awaits it."""
+
+    __slots__ = ("context", "future", "has_begun", "loop", "work")
+
+    def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.work = work
+        self.context = copy_context()
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.has_begun = False
+
+    def run(self) -> None:
+        """Run the call and hand over its outcome."""
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            result = self.context.run(self.work)
+        except BaseException as error:  # noqa: BLE001 - the coroutine raises it
+            failure = error
+        with suppress(RuntimeError):  # the loop was closed: the coroutine is gone
+            self.loop.call_soon_threadsafe(self._settle, result, failure)
+
+    def _settle(self, result: Any, failure: BaseException | None) -> None:
+        if self.future.done():
+            return
+        if failure is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(failure)
+
+
+class _Worker:
+    """Thread of a pool, and its state.
+
+    Attributes:
+        since: The time at which its job began, by `time.monotonic`; 0 without one.
+        is_counted: True while it counts among the active threads: it works, neither waiting nor for long.
+    """
+
+    __slots__ = ("is_counted", "pool", "since", "thread", "wake")
+
+    def __init__(self, pool: _WorkerPool, name: str) -> None:
+        self.pool = pool
+        self.since = 0.0
+        self.is_counted = True
+        self.wake = threading.Lock()
+        self.wake.acquire()
+        self.thread = threading.Thread(target=pool.serve, args=(self,), name=name, daemon=True)
+
+    def begin_wait(self) -> None:
+        """Let another thread work."""
+        self.pool.uncount(self)
+
+    def end_wait(self) -> None:
+        """Work again, even if as many threads as should work do."""
+        self.pool.count(self)
+
+
+class _WorkerPool:
+    """Threads of which few are active at a time.
+
+    The interpreter runs one thread at a time, and switching between threads that are ready costs more than it gains: so
+    *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.waiting`) or takes long.
+    """
+
+    def __init__(self, name: str, *, threads: int, active: int) -> None:
+        self._name = name
+        self._threads = threads
+        self._limit = active
+        self._lock = threading.Lock()
+        self._jobs: deque[_Job] = deque()
+        self._workers: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        self._active = 0
+        self._is_closed = False
+
+    def submit(self, job: _Job) -> bool:
+        """Queue a job and return whether it has to wait.
+
+        Raises:
+            RuntimeError: The pool is closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                message = f"The pool {self._name!r} is closed."
+                raise RuntimeError(message)
+            self._jobs.append(job)
+            return not self._wake_next()
+
+    def drop(self, job: _Job) -> bool:
+        """Remove a job that has not begun; return whether it had not."""
+        with self._lock:
+            if job.has_begun:
+                return False
+            with suppress(ValueError):
+                self._jobs.remove(job)
+            return True
+
+    def relieve(self, seconds: float) -> bool:
+        """Let further threads work beside those whose job has taken longer than *seconds*; return whether jobs wait."""
+        limit = time.monotonic() - seconds
+        with self._lock:
+            for worker in self._workers:
+                if worker.is_counted and 0.0 < worker.since < limit:
+                    self._uncount(worker)
+            return bool(self._jobs)
+
+    def close(self) -> None:
+        """Drop the jobs that wait, and return when the others have ended."""
+        with self._lock:
+            self._is_closed = True
+            dropped, workers = list(self._jobs), list(self._workers)
+            self._jobs.clear()
+            for worker in self._idle:
+                worker.wake.release()
+            self._idle.clear()
+        for job in dropped:
+            with suppress(RuntimeError):
+                job.loop.call_soon_threadsafe(job.future.cancel)
+        for worker in workers:
+            worker.thread.join()
+
+    def count(self, worker: _Worker) -> None:
+        """Count a thread as active."""
+        with self._lock:
+            self._active += not worker.is_counted
+            worker.is_counted = True
+
+    def uncount(self, worker: _Worker) -> None:
+        """Count a thread as not active, so that another one may work."""
+        with self._lock:
+            self._uncount(worker)
+
+    def serve(self, worker: _Worker) -> None:
+        """Run jobs in the calling thread until the pool is closed."""
+        waiting.listen(worker)
+        while (job := self._next(worker)) is not None or not self._is_closed:
+            if job is None:
+                worker.wake.acquire()
+            else:
+                job.run()
+
+    def _next(self, worker: _Worker) -> _Job | None:
+        """Return the next job of a thread, None when it has to rest."""
+        with self._lock:
+            self._active += not worker.is_counted
+            worker.is_counted, worker.since = True, 0.0
+            if self._jobs and self._active <= self._limit and not self._is_closed:
+                job = self._jobs.popleft()
+                job.has_begun, worker.since = True, time.monotonic()
+                return job
+            self._active -= 1
+            worker.is_counted = False
+            if not self._is_closed:
+                self._idle.append(worker)
+            return None
+
+    def _uncount(self, worker: _Worker) -> None:
+        self._active -= worker.is_counted
+        worker.is_counted = False
+        self._wake_next()
+
+    def _wake_next(self) -> bool:
+        """Make one more thread active if a job waits and there is room, and return whether one was.
+
+        The thread counts from now on.
+        """
+        if not self._jobs or self._active >= self._limit:
+            return False
+        if self._idle:
+            worker = self._idle.pop()
+            worker.is_counted = True
+            self._active += 1
+            worker.wake.release()
+        elif len(self._workers) < self._threads:
+            worker = _Worker(self, f"{self._name}_{len(self._workers)}")
+            self._workers.append(worker)
+            self._active += 1
+            worker.thread.start()
+        else:
+            return False
+        return True
+
+
+RELIEF_SECONDS = 0.02
+"""A job that takes longer no longer keeps others from being begun."""
 
 
 class NamedExecutor:
@@ -29,11 +271,13 @@ class NamedExecutor:
     has begun, the call never runs; a running call is not interrupted.
     """
 
-    def __init__(self, name: str, *, threads: int, queue_factor: int) -> None:
+    def __init__(self, name: str, *, threads: int, queue_factor: int, active: int = 0) -> None:
+        """Create a pool in which *active* threads work at a time, 0 being all of them."""
         self.name = name
         self.threads = threads
         self._capacity = threads * (1 + queue_factor)
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        self._pool = _WorkerPool(name, threads=threads, active=active or threads)
+        self._relieved_by: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._admitted = 0
 
@@ -61,22 +305,43 @@ class NamedExecutor:
 
     async def proceed(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the next part of a call that was admitted before: as `run`, but never refused for the queue's length."""
+        loop = asyncio.get_running_loop()
+        job = _Job(partial(self._run, call, *args, **kwargs), loop)
         with self._lock:
             self._admitted += 1
         try:
-            work = partial(_run_before_deadline, call, *args, **kwargs)
-            future: Future[T] = self._pool.submit(copy_context().run, work)
+            has_to_wait = self._pool.submit(job)
         except RuntimeError:
-            self._leave(None)
+            self._leave()
             raise
-        future.add_done_callback(self._leave)
-        return await asyncio.wrap_future(future)
+        if has_to_wait and self._relieved_by is not loop:
+            self._relieved_by = loop
+            loop.call_later(RELIEF_SECONDS, self._relieve, loop)
+        try:
+            result: T = await job.future
+        except asyncio.CancelledError:
+            if self._pool.drop(job):
+                self._leave()
+            raise
+        return result
 
     def close(self) -> None:
         """Drop waiting calls, and return when the running ones have ended."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.close()
 
-    def _leave(self, _: Future[T] | None) -> None:
+    def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return _run_before_deadline(call, *args, **kwargs)
+        finally:
+            self._leave()
+
+    def _relieve(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._pool.relieve(RELIEF_SECONDS):
+            loop.call_later(RELIEF_SECONDS, self._relieve, loop)
+        else:
+            self._relieved_by = None
+
+    def _leave(self) -> None:
         with self._lock:
             self._admitted -= 1
 

@@ -37,6 +37,8 @@ class ServerOptions:
         grace_seconds: The time that calls under way have to end after the server was asked to stop.
         max_message_bytes: The largest message that is received or sent.
         search_threads: The number of searches that run at once; likewise writes, and all other calls (meta).
+        active_threads: The number of threads of each of these pools that work at a time while the others wait for
+            something; 0: all. A thread that works for longer than 20 ms does not count.
         language_threads: The number of calls that wait for a language model at once.
         queue_factor: The number of calls that may wait for each thread before further ones are refused.
         default_deadline_seconds: The time given to a unary call whose client set no deadline.
@@ -62,6 +64,7 @@ class ServerOptions:
     search_threads: int = 8
     write_threads: int = 32
     meta_threads: int = 8
+    active_threads: int = 1
     language_threads: int = 4
     queue_factor: int = 4
     default_deadline_seconds: float = 30.0

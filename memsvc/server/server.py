@@ -20,10 +20,9 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from memsvc.engine.services import Services
 from memsvc.server.addresses import is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.interceptors.access_log import AccessLog, RequestId
 from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
-from memsvc.server.interceptors.chain import CallStart, Interceptor, InterceptorChain
-from memsvc.server.interceptors.errors import DeadlineLimit, ErrorStatus
+from memsvc.server.interceptors.chain import CallChain, Interceptor
+from memsvc.server.interceptors.rules import EndedCall, ServerRules, log_now
 from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
 from memsvc.server.monitoring.metrics import CallMetrics, MetricsServer, ServiceCollector
 from memsvc.server.options import ServerOptions
@@ -62,30 +61,39 @@ def build(
     *,
     now: Callable[[], datetime] = utc_now,
     layers: Sequence[Interceptor] = (),
+    log_call: Callable[[EndedCall], None] = log_now,
 ) -> Server:
     """Return a server for a running engine. Nothing listens yet, and no event loop is needed yet.
 
-    *layers* are interceptors outside of the error status: they see the code that a call ends with.
+    *layers* are interceptors outside of the error status: they see the code that a call ends with. *log_call* gets
+    every call at its end; it must return at once and must not raise.
     """
-    factor = options.queue_factor
+    factor, active = options.queue_factor, options.active_threads
     executors = Executors(
-        search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor),
-        write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor),
-        meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor),
+        search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor, active=active),
+        write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor, active=active),
+        meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor, active=active),
         language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
     watches = Watches(application.watch, executors.watch, max_streams=options.watch_streams)
-    return Server(ServerContext(application, executors, IndexWait(application.indexer), options, now, watches), layers)
+    context = ServerContext(application, executors, IndexWait(application.indexer), options, now, watches)
+    return Server(context, layers, log_call)
 
 
 class Server:
     """A gRPC server that is started once and stopped once, in one event loop."""
 
-    def __init__(self, context: ServerContext, layers: Sequence[Interceptor] = ()) -> None:
+    def __init__(
+        self,
+        context: ServerContext,
+        layers: Sequence[Interceptor] = (),
+        log_call: Callable[[EndedCall], None] = log_now,
+    ) -> None:
         self._context = context
         self._layers = list(layers)
+        self._log_call = log_call
         self._metrics: MetricsServer | None = None
         self._health_port: HealthPort | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -128,22 +136,7 @@ class Server:
         """
         health = self._health = Health(self._context)
         self._add_metrics(health)
-        server = self._grpc = grpc.aio.server(
-            interceptors=[
-                InterceptorChain(
-                    [
-                        RequestId(),
-                        *self._layers,
-                        CallStart(self._context.now),
-                        AccessLog(self._context.application.performance),
-                        ErrorStatus(),
-                        DeadlineLimit(self._context.options.default_deadline_seconds),
-                        self._authentication(),
-                    ]
-                )
-            ],
-            options=_channel_options(self._context.options),
-        )
+        server = self._grpc = grpc.aio.server(options=_channel_options(self._context.options))
         self._add_services(server, health)
         tls = self._context.options.tls
         credentials = None if tls is None else (await asyncio.to_thread(Certificates, tls)).credentials()
@@ -210,12 +203,23 @@ class Server:
                 path.unlink(missing_ok=True)
 
     def _add_services(self, server: grpc.aio.Server, health: Health) -> None:
-        memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._context), server)
-        search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._context), server)
-        lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._context), server)
-        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(self._context), server)
-        session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._context), server)
-        file_service_pb2_grpc.add_FileServiceServicer_to_server(FileServicer(self._context), server)
+        context = self._context
+        rules = ServerRules(
+            context.application.performance,
+            now=context.now,
+            default_seconds=context.options.default_deadline_seconds,
+            authentication=self._authentication(),
+            log_call=self._log_call,
+        )
+        executors = {one.name: one for one in context.executors.each()}
+        chain = CallChain(rules, self._layers, executors)
+        chain.add(memory_service_pb2_grpc.add_MemoryServiceServicer_to_server, MemoryServicer(context))
+        chain.add(search_service_pb2_grpc.add_SearchServiceServicer_to_server, SearchServicer(context))
+        chain.add(lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server, LifecycleServicer(context))
+        chain.add(admin_service_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(context))
+        chain.add(session_service_pb2_grpc.add_SessionServiceServicer_to_server, SessionServicer(context))
+        chain.add(file_service_pb2_grpc.add_FileServiceServicer_to_server, FileServicer(context))
+        server.add_generic_rpc_handlers((chain.generic_handler(),))
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
         if self._context.options.reflection:
             add_reflection(server, (*SERVICES, HEALTH_SERVICE))

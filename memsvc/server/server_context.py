@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from google.protobuf.message import Message
+
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
@@ -18,11 +20,12 @@ from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.memories.lookup import MemoryName
 from memsvc.engine.services import Services
 from memsvc.server import call_context
-from memsvc.server.executors import Executors
+from memsvc.server.executors import Answer, Executors, Pending
 from memsvc.server.options import ServerOptions
 from memsvc.server.watches import Watches
 
 W = TypeVar("W")
+M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,24 @@ class IndexWait:
             return await self._follow(self._indexer.when_applied(written.position, written.changes))
         return ""
 
+    def after(self, response: M, written: WriteResult, wait_for: WaitFor) -> Answer[M]:
+        """Return the response of a write, or the rest of a call that waits until searches find the memory."""
+        if wait_for is not WaitFor.INDEXED:
+            return response
+        return Pending(lambda: self.written(written, wait_for), lambda notice: _with_notice(response, notice))
+
+    def after_batch(self, response: M, written: BatchWriteResult, wait_for: WaitFor) -> Answer[M]:
+        """Return the response of a batch as `after` does."""
+        if wait_for is not WaitFor.INDEXED:
+            return response
+        return Pending(lambda: self.batch_written(written, wait_for), lambda notice: _with_notice(response, notice))
+
+    def after_stored(self, response: M, position: int, wait_for: WaitFor) -> Answer[M]:
+        """Return the response of a write up to *position* as `after` does."""
+        if wait_for is not WaitFor.INDEXED:
+            return response
+        return Pending(lambda: self.stored(position), lambda notice: _with_notice(response, notice))
+
     async def batch_written(self, written: BatchWriteResult, wait_for: WaitFor) -> str:
         """Return when searches find all of a batch, or at once; the result is that of `written`."""
         if wait_for is WaitFor.INDEXED:
@@ -150,6 +171,13 @@ class IndexWait:
             waiting.cancel()
         call_context.note(NOT_INDEXED)
         return NOT_INDEXED
+
+
+def _with_notice(response: M, notice: str) -> M:
+    """Add the notice to a response that has a field for it; it is in the trailing metadata in any case."""
+    if notice and "notice" in response.DESCRIPTOR.fields_by_name:
+        response.notice = notice  # type: ignore[attr-defined]  # just checked
+    return response
 
 
 async def _until(future: Future[None], waiting_for: str) -> None:

@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         f"ablation, and PATH may be {RANKING}",
     )
     parser.add_argument("--json", type=Path, help="where to write the results (default: bench-results/TIME.json)")
+    parser.add_argument("--beside", type=Path, help="another checkout to compare the rates of calls with")
     parser.add_argument("--quick", action="store_true", help="an overview in four minutes, with few memories")
     return parser
 
@@ -81,6 +82,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         searches=100 if given.quick else 500,
         embedded=384 if given.quick else 1_280,
         is_quick=given.quick,
+        beside=given.beside and given.beside.resolve(strict=True),
     )
 
 

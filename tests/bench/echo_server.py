@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import grpc
 import uvloop
 from grpc import aio
 from grpc_health.v1 import health, health_pb2_grpc
@@ -47,17 +48,45 @@ class Bare(pb_grpc.FileServiceServicer):
             yield file_pb.DownloadFileResponse(data=piece)
 
 
+ECHO = "/bare.Echo/Echo"
+"""The method that returns its bytes."""
+
+
+class _Echo(grpc.GenericRpcHandler):
+    """Handler of `ECHO`: an empty call."""
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """Return the handler for its method."""
+        return grpc.unary_unary_rpc_method_handler(_echo) if details.method == ECHO else None
+
+
+async def _echo(request: bytes, _: Context) -> bytes:
+    return request
+
+
+@asynccontextmanager
+async def echo_server(folder: Path) -> AsyncIterator[tuple[str, int]]:
+    """Run the server in a process of its own, and give its address and process id."""
+    async with _started(folder) as (address, process):
+        yield address, process.pid
+
+
 @asynccontextmanager
 async def bare_server(folder: Path) -> AsyncIterator[aio.Channel]:
     """Run the server in a process of its own, as ours is, and give a channel to it; *folder* is for its address."""
+    options = (("grpc.max_receive_message_length", -1),)
+    async with _started(folder) as (address, _), aio.insecure_channel(address, options=options) as channel:
+        yield channel
+
+
+@asynccontextmanager
+async def _started(folder: Path) -> AsyncIterator[tuple[str, subprocess.Popen[bytes]]]:
     ready = folder / "bare.ready"
     process = subprocess.Popen([sys.executable, "-m", "tests.bench.echo_server", str(ready)], cwd=ROOT)  # noqa: ASYNC220 - quick
     try:
         while not ready.exists():  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(0.02)
-        options = (("grpc.max_receive_message_length", -1),)
-        async with aio.insecure_channel(ready.read_text(encoding="utf-8"), options=options) as channel:
-            yield channel
+        yield ready.read_text(encoding="utf-8"), process
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)
@@ -66,6 +95,7 @@ async def bare_server(folder: Path) -> AsyncIterator[aio.Channel]:
 async def serve(ready: Path) -> None:
     """Serve at a free port of loopback."""
     server = aio.server(options=_UNLIMITED)
+    server.add_generic_rpc_handlers((_Echo(),))
     pb_grpc.add_FileServiceServicer_to_server(Bare(), server)  # type: ignore[abstract]  # the two streams alone
     health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import (
+    call_costs,
     concurrency,
     contexts,
     embedding,
@@ -29,6 +30,7 @@ from tests.bench import (
     vault,
 )
 from tests.bench import requests as asking
+from tests.bench.call_costs import measure_call_costs
 from tests.bench.concurrency import measure_concurrency
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -52,7 +54,7 @@ from tests.bench.transfer import measure_transfer
 from tests.bench.vault import measure_editing, measure_vault
 
 ORDER = (
-    latency.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
+    latency.PART, call_costs.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
     postgres.PART, replicas.PART,
 )  # fmt: skip
@@ -80,6 +82,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         screen = _Screen(progress)
         for size in _sizes(plan):
             await _measure_size(size, plan, report, screen)
+        if "calls" in plan.parts:
+            report.add(*await measure_call_costs(plan, screen.stage))
         if "concurrency" in plan.parts:
             report.add(*await measure_concurrency(plan, screen.stage))
         if "embedding" in plan.parts:

@@ -79,24 +79,25 @@ class Server:
 
 
 @asynccontextmanager
-async def running_server(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
+async def running_server(directory: Path, settings: Mapping[str, str], *, root: Path = ROOT) -> AsyncIterator[Server]:
     """Start a server on the data directory, wait until searches are served, stop it by SIGTERM on leaving.
 
     Args:
         directory: The data directory; its log lies beside it.
         settings: Settings by their path, such as "ranking.tier".
+        root: The checkout whose code is run.
     """
-    async with started_server(directory, settings) as server:
+    async with started_server(directory, settings, root=root) as server:
         await server.serving()
         yield server
 
 
 @asynccontextmanager
-async def started_server(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
+async def started_server(directory: Path, settings: Mapping[str, str], *, root: Path = ROOT) -> AsyncIterator[Server]:
     """Start a server and wait until it listens; searches may not be served yet."""
     log = directory.with_suffix(".log")
     started = time.perf_counter()
-    process = _launch(directory, settings, log)
+    process = _launch(directory, settings, log, root)
     try:
         address = await _address(process, directory.with_suffix(".ready"), log, started)
         async with aio.insecure_channel(address, options=_UNLIMITED) as channel:
@@ -116,15 +117,15 @@ async def started_server(directory: Path, settings: Mapping[str, str]) -> AsyncI
         await _stop(process)
 
 
-def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server: ours, without what it has of memsvc's settings."""
+def environment(settings: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
+    """Return the environment of a server of a checkout: ours, without what it has of memsvc's settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
-    paths = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
+    paths = [str(root), str(root / "backends"), *filter(None, [inherited.get("PYTHONPATH")])]
     named = {f"MEMSVC_{path.upper().replace('.', '__')}": value for path, value in settings.items()}
     return {**inherited, **named, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _launch(directory: Path, settings: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def _launch(directory: Path, settings: Mapping[str, str], log: Path, root: Path) -> subprocess.Popen[bytes]:
     ready = directory.with_suffix(".ready")
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "memsvc", "serve", "--address", "127.0.0.1:0"]
@@ -132,7 +133,7 @@ def _launch(directory: Path, settings: Mapping[str, str], log: Path) -> subproce
     with log.open("ab") as output:
         # Away from the project's folder, so that no memsvc.toml has a say.
         return subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env=environment(settings), cwd=directory.parent
+            command, stdout=output, stderr=subprocess.STDOUT, env=environment(settings, root), cwd=directory.parent
         )
 
 

@@ -10,7 +10,7 @@ PARTS = (
     "latency", "concurrency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
-ASKED_FOR = ("embedding", "postgres", "replicas")
+ASKED_FOR = ("calls", "embedding", "postgres", "replicas")
 """Parts that are measured only when they are named."""
 
 RANKING = "ranking"
@@ -30,6 +30,7 @@ class Plan:
         ablations: The settings of each ablation by its name, in addition to those of the servers.
         searches: How many searches a sample is made of.
         embedded: How many texts are embedded to measure the import with the embedder.
+        beside: Another checkout, whose servers are called in turn with ours in the part "calls".
         is_quick: Whether only a look is wanted: the first conversation of a file, and no graph.
     """
 
@@ -42,6 +43,7 @@ class Plan:
     searches: int = 500
     embedded: int = 1_280
     is_quick: bool = False
+    beside: Path | None = None
 
     @property
     def embedder(self) -> str:

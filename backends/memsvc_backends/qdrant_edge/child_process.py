@@ -19,6 +19,7 @@ from typing import IO, Any
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.ports.faults import FaultLog
+from memsvc.ports.waiting import Waiting
 from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 from memsvc_backends.qdrant_edge.watchdog import Pulse, Watchdog
 
@@ -82,7 +83,9 @@ class Exchange:
             raise DeadlineExceededError(NAME)
         try:
             if self._reply is None:
-                self._finish(self._connection.receive(deadline.at)[0])
+                with Waiting():
+                    reply = self._connection.receive(deadline.at)[0]
+                self._finish(reply)
         except TimeoutError as error:
             raise DeadlineExceededError(NAME) from error
         except OSError:

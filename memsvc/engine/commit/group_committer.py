@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceError
+from memsvc.ports.waiting import Waiting
 
 T = TypeVar("T")
 CALL_START: ContextVar[int] = ContextVar("call_start", default=0)
@@ -60,7 +61,9 @@ class GroupCommitter:
             BackendUnavailableError: The store cannot be reached, or the work lost too many races.
             BackendClosedError: The committer or the store is closed.
         """
-        return self.queue(work).result()
+        queued = self.queue(work)
+        with Waiting():
+            return queued.result()
 
     def queue(self, work: Callable[[Transaction], T]) -> Future[CommitResult[T]]:
         """Queue *work* behind earlier work; return a future with the result or error of `submit`.
@@ -288,7 +291,8 @@ def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction
 
 def _result_of(link: _Link[T]) -> CommitResult[T]:
     try:
-        return link.future.result()
+        with Waiting():
+            return link.future.result()
     finally:
         # Unlink the predecessor, so that a long pipeline does not keep every link alive.
         link.before = None

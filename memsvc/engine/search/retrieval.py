@@ -31,6 +31,7 @@ from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.models import QueryTokens, Vector
+from memsvc.ports.waiting import Waiting
 from memsvc.text.analysis import query_terms
 from memsvc.text.passages import extract_keywords
 
@@ -327,7 +328,8 @@ class DenseRetriever:
     ) -> DenseResult:
         remaining = asked.deadline.remaining_seconds()
         try:
-            query_vector, embedded = embedding.result(remaining)
+            with Waiting():
+                query_vector, embedded = embedding.result(remaining)
         except TimeoutError as error:
             embedding.cancel()
             raise DeadlineExceededError(EMBEDDING) from error

@@ -28,7 +28,7 @@ class Sink(Protocol):
 
 
 class Audit:
-    """Audit log of calls. It must be outside of `ErrorStatus`, which sets the code of a call."""
+    """Audit log of calls. It must be outside of the rules, which set the code of a call."""
 
     def __init__(self, sink: Sink) -> None:
         """Write to *sink*."""
@@ -38,17 +38,15 @@ class Audit:
         """Write a line for a call that could change something, or was refused for its key."""
         named = call_context.AuditScope()
         call_context.audit_scope.set(named)
-        response: Any = None
         try:
-            response = await call_next(call)
-            return response
+            return await call_next(call)
         finally:
             if is_audited(call.method) or call.code in REFUSED:
-                self._write(call, named, response)
+                self._write(call, named)
 
-    def _write(self, call: Call, named: call_context.AuditScope, response: Any) -> None:
+    def _write(self, call: Call, named: call_context.AuditScope) -> None:
         caller = call_context.principal.get()
-        ids = list(dict.fromkeys((*ids_of(call.request), *ids_of(response))))
+        ids = list(dict.fromkeys((*ids_of(call.request), *ids_of(call.response))))
         self._sink.note(
             method=call.method,
             code=call.code.name,

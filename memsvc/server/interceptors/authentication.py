@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import Message
@@ -40,8 +41,12 @@ class Authentication:
         self._executor = executor
         self._recheck_seconds = recheck_seconds
 
-    async def intercept(self, call: Call, call_next: CallNext) -> Any:
-        """Authenticate and authorise the call before anything is done for it."""
+    async def admit(self, call: Call) -> Callable[[], None] | None:
+        """Authenticate and authorise the call before anything is done for it.
+
+        The result has to be called at the end of the call; None without authentication. A role that depends on the
+        request is checked as soon as the request is decoded.
+        """
         is_required = self._keyring.is_key_required()
         if is_required is None:
             is_required = await self._executor.proceed(self._keyring.check_for_keys)
@@ -49,19 +54,27 @@ class Authentication:
             if call.method in KEY_METHODS and not is_local_peer(call.context.peer()):
                 message = "Without authentication, API keys can be managed from the machine of the service only."
                 raise PermissionDeniedError(message, needed="ADMIN")
-            return await call_next(call)
-        text = key_text(call.context)
-        key = await self._known(text)
+            return None
+        key = await self._known(key_text(call.context))
         call_context.principal.set(principal_of(key))
-        needed = role_for(call.method, call.request)
-        if not key.role.covers(needed):
-            message = f"{call.method} needs a key of role {needed}; the key {key.id!r} is {key.role}."
-            raise PermissionDeniedError(message, key_id=key.id, needed=needed)
-        with self._limits.acquired(key):
-            if not call.streams:
-                return await call_next(call)
+        check = partial(_require_role, key, call.method)
+        if isinstance(call.request, bytes) and call.method in PREVIEWS.keys() | WITHOUT_SCOPE:
+            call.authorize = check
+        else:
+            check(call.request)
+        use = ExitStack()
+        use.enter_context(self._limits.acquired(key))
+        return use.close
+
+    def watched(self, call: Call, body: CallNext) -> CallNext:
+        """Return the body of a stream that ends when its key is no longer valid."""
+        text = key_text(call.context)
+
+        async def run(call: Call) -> Any:
             async with self._rechecked(text):
-                return await call_next(call)
+                return await body(call)
+
+        return run
 
     async def _known(self, text: str) -> ApiKey:
         known = self._keyring.find_cached(text)
@@ -95,6 +108,13 @@ class Authentication:
             if refusals:
                 raise refusals[0] from error
             raise
+
+
+def _require_role(key: ApiKey, method: str, request: Any) -> None:
+    needed = role_for(method, request)
+    if not key.role.covers(needed):
+        message = f"{method} needs a key of role {needed}; the key {key.id!r} is {key.role}."
+        raise PermissionDeniedError(message, key_id=key.id, needed=needed)
 
 
 def key_text(context: Context) -> str:

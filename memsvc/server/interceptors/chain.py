@@ -1,21 +1,20 @@
-"""Chain of interceptors around the handlers of all four kinds, each a coroutine around the rest of the call."""
+"""Chain around the handlers of all four kinds: one coroutine for each call, and one hop to a thread for most calls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.engine.commit.group_committer import CALL_START
+from memsvc.server.executors import NamedExecutor, Pending, worker_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -23,8 +22,6 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 END_SECONDS = 0.02
 """The delay after the last message until a stream counts as whole: gRPC ends the messages of a cancelled call as if all
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
-OUR_PACKAGE = "/memsvc."
-"""Health checks and reflection are not intercepted: they are frequent, and must not depend on anything."""
 
 
 @dataclass(slots=True)
@@ -33,11 +30,14 @@ class Call:
 
     Attributes:
         method: The name of the method, without package and service.
+        request: The bytes of the message until the handler has decoded them, then the message; or the iterator of
+            messages.
         service: The full name of the service, such as "memsvc.v1.SearchService".
-        request: The message, or the iterator of messages.
         streams: True when the client, the server or both send more than one message.
         code: The status code that the call ends with.
         request_id: The id in the log lines of the call.
+        response: The response of a method with a single one, when there is one.
+        authorize: The check of the caller's role that needs the decoded request; None if there is none.
     """
 
     method: str
@@ -47,10 +47,12 @@ class Call:
     code: grpc.StatusCode = field(default=grpc.StatusCode.OK)
     request_id: str = ""
     service: str = ""
+    response: Any = None
+    authorize: Callable[[Any], None] | None = None
 
 
 CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]
-"""The rest of a call; it returns the response of a unary method, and None for a streaming one."""
+"""The rest of a call; it returns the encoded response of a method with a single one, and None for the others."""
 
 
 class Interceptor(Protocol):
@@ -61,49 +63,159 @@ class Interceptor(Protocol):
         ...
 
 
-class InterceptorChain(grpc.aio.ServerInterceptor):
-    """Interceptors around the handlers of our services, the first outermost."""
+class CallRules(Protocol):
+    """Rules that hold for every call, in the order of the methods."""
 
-    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
-        self._interceptors = tuple(interceptors)
-        self._wrapped: dict[str, Handler] = {}
+    def begin(self, call: Call) -> None:
+        """Start the call: its request id."""
+        ...
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        """Return the handler with the interceptors around it, which are wrapped once for each method."""
-        method = handler_call_details.method
-        if wrapped := self._wrapped.get(method):
-            return wrapped
-        handler = await continuation(handler_call_details)
-        if handler is not None and method.startswith(OUR_PACKAGE):
-            handler = self._wrapped[method] = self._wrap(handler, method)
-        return handler
+    def limit(self, call: Call) -> float | None:
+        """Set the deadline of the call and return the seconds after which it is ended, None if gRPC does that."""
+        ...
 
-    def _wrap(self, handler: Handler, path: str) -> Handler:
+    async def admit(self, call: Call) -> Callable[[], None] | None:
+        """Authenticate the call and return what has to be called at its end, or raise a MemsvcError."""
+        ...
+
+    def expired(self) -> Exception:
+        """Return the error of a call that was ended by its limit."""
+        ...
+
+    def watched(self, call: Call, body: CallNext) -> CallNext:
+        """Return the body of a stream that ends when its key is no longer valid."""
+        ...
+
+    async def fail(self, call: Call, error: Exception) -> None:
+        """End the call with the status of *error*."""
+        ...
+
+    def end(self, call: Call, started: float) -> None:
+        """Note the end of a call that began at *started* by `time.perf_counter`."""
+        ...
+
+
+class CallChain:
+    """The handlers of our services with the rules around them. Other services are not intercepted."""
+
+    def __init__(self, rules: CallRules, layers: Sequence[Interceptor], executors: Mapping[str, NamedExecutor]) -> None:
+        """Wrap handlers in *rules*; *layers* are between the request id and the others, the first outermost.
+
+        A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor.
+        """
+        self._rules = rules
+        self._layers = tuple(layers)
+        self._executors = executors
+        self._handlers: dict[str, Handler] = {}
+
+    def add(self, add_servicer: Callable[[Any, Any], None], servicer: object) -> None:
+        """Wrap every method of a servicer; *add_servicer* is the generated function that adds it to a server."""
+        add_servicer(servicer, _Registry(self))
+
+    def generic_handler(self) -> grpc.GenericRpcHandler:
+        """Return one handler for all methods."""
+        return _Dispatcher(self._handlers)
+
+    def wrap(self, handler: Handler, path: str) -> Handler:
+        """Return the handler of the method at *path* with the chain around it."""
         service, _, method = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
-        innermost = _streaming if handler.response_streaming else _unary
-        call_next: CallNext = partial(_read, partial(innermost, getattr(handler, kind)))
-        for interceptor in reversed(self._interceptors):
-            call_next = partial(interceptor.intercept, call_next=call_next)
         streams = bool(handler.request_streaming or handler.response_streaming)
+        # A single request stays bytes until its key is known.
+        deserializer = _deserializer(handler.request_deserializer) if handler.request_streaming else None
+        whole = partial(self._run, self._body(handler, kind))
+        for layer in reversed(self._layers):
+            whole = partial(layer.intercept, call_next=whole)
+        begin = self._rules.begin
 
         # A coroutine also for streams, not a generator: so a cancellation by the client always arrives in here, and
         # the servicer's generator is closed at once and in the task of the call.
         async def handle(request: Any, context: Context) -> Any:
             call, request = Call(method, request, context, streams, service=service), None
+            begin(call)
             try:
-                return await call_next(call)
+                return await whole(call)
             finally:
                 # An aborted call is kept alive by the error that gRPC keeps; its request must not be.
                 call.request = None
 
-        make = getattr(grpc, f"{kind}_rpc_method_handler")
-        wrapped: Handler = make(handle, _deserializer(handler.request_deserializer), handler.response_serializer)
+        wrapped: Handler = getattr(grpc, f"{kind}_rpc_method_handler")(
+            handle, deserializer, handler.response_serializer if handler.response_streaming else None
+        )
         return wrapped
+
+    async def _run(self, body: CallNext, call: Call) -> Any:
+        """Run the body of a call by the rules."""
+        started = time.perf_counter()
+        rules = self._rules
+        try:
+            seconds = rules.limit(call)
+            if seconds is None:
+                return await self._admitted(body, call)
+            try:
+                async with asyncio.timeout(seconds) as clock:
+                    return await self._admitted(body, call)
+            except TimeoutError as error:
+                if not clock.expired():
+                    raise
+                raise rules.expired() from error
+        except grpc.aio.AbortError:
+            raise
+        except asyncio.CancelledError:
+            is_late = call.context.time_remaining() == 0
+            call.code = grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.CANCELLED
+            raise
+        except Exception as error:  # noqa: BLE001 - no exception may pass
+            await rules.fail(call, error)
+        finally:
+            rules.end(call, started)
+
+    async def _admitted(self, body: CallNext, call: Call) -> Any:
+        release = await self._rules.admit(call)
+        if release is None:
+            return await body(call)
+        try:
+            return await (self._rules.watched(call, body) if call.streams else body)(call)
+        finally:
+            release()
+
+    def _body(self, handler: Handler, kind: str) -> CallNext:
+        behaviour = getattr(handler, kind)
+        decode = _readable if handler.request_streaming else partial(_decoded, handler.request_deserializer)
+        if handler.response_streaming:
+            return partial(_streaming, behaviour, decode)
+        encode = partial(_encoded, handler.response_serializer)
+        name = worker_of(behaviour)
+        if name is None:
+            return partial(_unary, behaviour, decode, encode)
+        return partial(_threaded, self._executors[name], partial(_work, behaviour, decode, encode), encode)
+
+
+class _Registry:
+    """The part of a server that the generated functions use."""
+
+    def __init__(self, chain: CallChain) -> None:
+        self._chain = chain
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[object]) -> None:
+        """Leave out what `add_registered_method_handlers` adds."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Handler]) -> None:
+        """Wrap the handlers of a service."""
+        for method, handler in handlers.items():
+            path = f"/{service}/{method}"
+            self._chain._handlers[path] = self._chain.wrap(handler, path)  # noqa: SLF001 - its own helper
+
+
+class _Dispatcher(grpc.GenericRpcHandler):
+    """Handlers by the path of the method."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
+        """Return the handler of a method, None for an unknown one."""
+        return self._handlers.get(handler_call_details.method)
 
 
 class _Unreadable:
@@ -123,16 +235,25 @@ def _deserializer(deserialize: Any) -> Callable[[bytes], Any]:
     return request_from
 
 
-async def _read(call_next: CallNext, call: Call) -> Any:
-    if call.request is _UNREADABLE:
-        raise _no_request()
-    if isinstance(call.request, AsyncIterator):
-        call.request = _readable(call.request)
-    return await call_next(call)
+def _decoded(deserialize: Callable[[bytes], Any] | None, call: Call) -> Any:
+    """Decode the request of a call, and check the role that depends on it."""
+    try:
+        request = call.request if deserialize is None else deserialize(call.request)
+    except DecodeError:
+        raise _no_request() from None
+    call.request = request
+    if call.authorize is not None:
+        call.authorize(request)
+    return request
 
 
-async def _readable(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
-    async for request in requests:
+def _encoded(serialize: Callable[[Any], bytes] | None, call: Call, response: Any) -> Any:
+    call.response = response
+    return response if serialize is None else serialize(response)
+
+
+async def _readable(call: Call) -> AsyncGenerator[Any, None]:
+    async for request in call.request:
         if request is _UNREADABLE:
             raise _no_request()
         yield request
@@ -143,14 +264,33 @@ def _no_request() -> InvalidRequestError:
     return InvalidRequestError([Violation("request", "must be the bytes of a message that this method takes")])
 
 
-async def _unary(behaviour: Callable[[Any, Context], Awaitable[Any]], call: Call) -> Any:
-    return await behaviour(call.request, call.context)
+_Decode: TypeAlias = Callable[[Call], Any]
+_Encode: TypeAlias = Callable[[Call, Any], Any]
 
 
-async def _streaming(behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], call: Call) -> None:
-    async with aclosing(behaviour(call.request, call.context)) as responses:
+async def _unary(
+    behaviour: Callable[[Any, Context], Awaitable[Any]], decode: _Decode, encode: _Encode, call: Call
+) -> Any:
+    return encode(call, await behaviour(decode(call), call.context))
+
+
+async def _streaming(
+    behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], decode: _Decode, call: Call
+) -> None:
+    async with aclosing(behaviour(decode(call), call.context)) as responses:
         async for response in responses:
             await call.context.write(response)
+
+
+async def _threaded(executor: NamedExecutor, work: Callable[[Call], Any], encode: _Encode, call: Call) -> Any:
+    """Run a call in a thread of the executor; what waits for something goes on when that has come."""
+    result = await executor.run(work, call)
+    return encode(call, await result) if isinstance(result, Pending) else result
+
+
+def _work(behaviour: Callable[[Any, Context], Any], decode: _Decode, encode: _Encode, call: Call) -> Any:
+    result = behaviour(decode(call), call.context)
+    return result if isinstance(result, Pending) else encode(call, result)
 
 
 _KINDS = {
@@ -159,16 +299,3 @@ _KINDS = {
     (True, False): "stream_unary",
     (True, True): "stream_stream",
 }
-
-
-class CallStart:
-    """Sets the start of the call in a context variable, which is copied into every thread that works on the call."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        """Read the time from *now*."""
-        self._now = now
-
-    async def intercept(self, call: Call, call_next: CallNext) -> Any:
-        """Set the start of the call."""
-        CALL_START.set(to_micros(self._now()))
-        return await call_next(call)

@@ -24,7 +24,7 @@ SERVER_FAULTS = frozenset(
 
 
 class Spans:
-    """Spans of calls. It must be outside of `ErrorStatus`, which sets the code of a call.
+    """Spans of calls. It must be outside of the rules, which set the code of a call.
 
     The interceptor of opentelemetry-instrumentation-grpc does not fit: it expects a streaming handler to be a
     generator, which ours is not, and between our chain and the servicer it sees neither codes nor cancellations.

@@ -29,7 +29,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class CallMetrics:
-    """Metrics of calls, by method. It must be outside of `ErrorStatus`, which sets the code of a call."""
+    """Metrics of calls, by method. It must be outside of the rules, which set the code of a call."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         names = ("grpc_service", "grpc_method")

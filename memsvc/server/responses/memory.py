@@ -31,25 +31,23 @@ _MICROS = 1_000_000
 _NANOS_OF_MICRO = 1_000
 
 
-def create_memory_response(written: WriteResult, notice: str = "") -> memory_pb.CreateMemoryResponse:
+def create_memory_response(written: WriteResult) -> memory_pb.CreateMemoryResponse:
     """Return the memory that was created, updated or found."""
     response = memory_pb.CreateMemoryResponse(
         outcome=OUTCOME.to_proto[written.outcome],
         consistency_token=consistency_token(written.position),
         redactions=redactions_to_proto(written.redactions),
-        notice=notice,
     )
     fill_memory(response.memory, written.memory)
     fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
-def update_memory_response(written: WriteResult, notice: str = "") -> memory_pb.UpdateMemoryResponse:
+def update_memory_response(written: WriteResult) -> memory_pb.UpdateMemoryResponse:
     """Return the memory after an update."""
     response = memory_pb.UpdateMemoryResponse(
         consistency_token=consistency_token(written.position),
         redactions=redactions_to_proto(written.redactions),
-        notice=notice,
     )
     fill_memory(response.memory, written.memory)
     fill_conflicts(response.conflicts, written.conflicts)

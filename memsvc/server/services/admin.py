@@ -15,7 +15,7 @@ from memsvc.domain.vault import VaultProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
 from memsvc.engine.vault.sync import SyncEvent as VaultEvent
 from memsvc.server import tokens
-from memsvc.server.executors import stream_progress
+from memsvc.server.executors import runs_in, stream_progress
 from memsvc.server.requests import admin as requests
 from memsvc.server.responses import admin as responses
 from memsvc.server.server_context import ServerContext
@@ -36,14 +36,16 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         self._write = server.executors.write
         self._meta = server.executors.meta
 
-    async def GetStats(self, request: admin_pb.GetStatsRequest, context: Context) -> admin_pb.GetStatsResponse:
+    @runs_in("meta")
+    def GetStats(self, request: admin_pb.GetStatsRequest, context: Context) -> admin_pb.GetStatsResponse:
         """Count the memories of a scope."""
         scope = requests.get_stats_request(request)
-        return responses.get_stats_response(await self._meta.run(self._app.statistics.of, scope))
+        return responses.get_stats_response(self._app.statistics.of(scope))
 
-    async def Diagnose(self, request: admin_pb.DiagnoseRequest, context: Context) -> admin_pb.DiagnoseResponse:
+    @runs_in("meta")
+    def Diagnose(self, request: admin_pb.DiagnoseRequest, context: Context) -> admin_pb.DiagnoseResponse:
         """Inspect every backend and index, and return what is wrong."""
-        diagnosis = await self._meta.run(self._app.diagnosis.run, verify=request.verify)
+        diagnosis = self._app.diagnosis.run(verify=request.verify)
         return responses.diagnose_response(diagnosis, version=self._server.options.version)
 
     async def Reindex(
@@ -55,12 +57,13 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             async for progress in pump:
                 yield responses.reindex_response(progress)
 
-    async def GetPerformance(
+    @runs_in("meta")
+    def GetPerformance(
         self, request: admin_pb.GetPerformanceRequest, context: Context
     ) -> admin_pb.GetPerformanceResponse:
         """Return the latencies of operations since the process started."""
         operation = requests.get_performance_request(request)
-        operations = await self._meta.run(self._app.performance.report, operation)
+        operations = self._app.performance.report(operation)
         return responses.get_performance_response(operations, since=self._app.performance.since)
 
     async def CheckIntegrity(
@@ -95,33 +98,30 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             async for step in pump:
                 yield responses.migrate_backend_response(step)
 
-    async def CreateApiKey(
-        self, request: admin_pb.CreateApiKeyRequest, context: Context
-    ) -> admin_pb.CreateApiKeyResponse:
+    @runs_in("write")
+    def CreateApiKey(self, request: admin_pb.CreateApiKeyRequest, context: Context) -> admin_pb.CreateApiKeyResponse:
         """Create an API key."""
         new, request_id = requests.create_api_key_request(request)
-        made = await self._write.run(self._app.api_keys.keys.create, new, request_id=request_id)
+        made = self._app.api_keys.keys.create(new, request_id=request_id)
         key = responses.api_key_to_proto(made.key, self._server.now())
         return admin_pb.CreateApiKeyResponse(api_key=key, secret=made.text)
 
-    async def ListApiKeys(self, request: admin_pb.ListApiKeysRequest, context: Context) -> admin_pb.ListApiKeysResponse:
+    @runs_in("meta")
+    def ListApiKeys(self, request: admin_pb.ListApiKeysRequest, context: Context) -> admin_pb.ListApiKeysResponse:
         """Return a page of API keys."""
         after, limit = requests.list_api_keys_request(request)
-        found = await self._meta.run(
-            self._app.api_keys.keys.page, after=after, limit=limit + 1, include_ended=request.include_ended
-        )
+        found = self._app.api_keys.keys.page(after=after, limit=limit + 1, include_ended=request.include_ended)
         now, token = self._server.now(), ""
         if len(found) > limit:
             token = tokens.keys_token(found[limit - 1].id, tokens.digest(request))
         keys = [responses.api_key_to_proto(key, now) for key in found[:limit]]
         return admin_pb.ListApiKeysResponse(api_keys=keys, next_page_token=token)
 
-    async def RevokeApiKey(
-        self, request: admin_pb.RevokeApiKeyRequest, context: Context
-    ) -> admin_pb.RevokeApiKeyResponse:
+    @runs_in("write")
+    def RevokeApiKey(self, request: admin_pb.RevokeApiKeyRequest, context: Context) -> admin_pb.RevokeApiKeyResponse:
         """Revoke an API key."""
         key_id, request_id = requests.revoke_api_key_request(request)
-        key = await self._write.run(self._app.api_keys.keys.revoke, key_id, request_id=request_id)
+        key = self._app.api_keys.keys.revoke(key_id, request_id=request_id)
         return admin_pb.RevokeApiKeyResponse(api_key=responses.api_key_to_proto(key, self._server.now()))
 
     async def SyncVault(

@@ -16,7 +16,7 @@ from memsvc.domain.search import PageCursor
 from memsvc.engine.files.service import OpenFile
 from memsvc.engine.files.upload import FileUpload
 from memsvc.server import tokens
-from memsvc.server.executors import NamedExecutor
+from memsvc.server.executors import NamedExecutor, runs_in
 from memsvc.server.requests import file as requests
 from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.responses.file import file_to_proto, fill_resolved
@@ -71,47 +71,45 @@ class FileServicer(pb_grpc.FileServiceServicer):
                     async for piece in pieces:
                         yield file_pb.DownloadFileResponse(data=piece)
 
-    async def GetFile(self, request: file_pb.GetFileRequest, context: Context) -> file_pb.GetFileResponse:
+    @runs_in("meta")
+    def GetFile(self, request: file_pb.GetFileRequest, context: Context) -> file_pb.GetFileResponse:
         """Return the description of one file."""
         read = requests.get_file_request(request)
-        file = await self._meta.run(self._files.reader.get, read.scope, read.file_id)
+        file = self._files.reader.get(read.scope, read.file_id)
         return file_pb.GetFileResponse(file=file_to_proto(file))
 
-    async def ListFiles(self, request: file_pb.ListFilesRequest, context: Context) -> file_pb.ListFilesResponse:
+    @runs_in("meta")
+    def ListFiles(self, request: file_pb.ListFilesRequest, context: Context) -> file_pb.ListFilesResponse:
         """Return a page of files."""
         page = requests.list_files_request(request)
 
-        def read() -> file_pb.ListFilesResponse:
-            found, following = self._files.reader.page(
-                page.scope, page.filter, visibility=page.visibility, before=page.before, limit=page.limit
-            )
-            token = ""
-            if following is not None:
-                token = tokens.list_token(PageCursor(None, following), tokens.digest(request))
-            return file_pb.ListFilesResponse(files=[file_to_proto(file) for file in found], next_page_token=token)
+        found, following = self._files.reader.page(
+            page.scope, page.filter, visibility=page.visibility, before=page.before, limit=page.limit
+        )
+        token = ""
+        if following is not None:
+            token = tokens.list_token(PageCursor(None, following), tokens.digest(request))
+        return file_pb.ListFilesResponse(files=[file_to_proto(file) for file in found], next_page_token=token)
 
-        return await self._meta.run(read)
-
-    async def DeleteFile(self, request: file_pb.DeleteFileRequest, context: Context) -> file_pb.DeleteFileResponse:
+    @runs_in("write")
+    def DeleteFile(self, request: file_pb.DeleteFileRequest, context: Context) -> file_pb.DeleteFileResponse:
         """Delete a file."""
         scope, file_id, request_id = requests.delete_file_request(request)
-        file = await self._server.executors.write.run(self._files.deleter.delete, scope, file_id, request_id)
+        file = self._files.deleter.delete(scope, file_id, request_id)
         return file_pb.DeleteFileResponse(file=file_to_proto(file))
 
-    async def ResolveFileRefs(
+    @runs_in("meta")
+    def ResolveFileRefs(
         self, request: file_pb.ResolveFileRefsRequest, context: Context
     ) -> file_pb.ResolveFileRefsResponse:
         """Return the files that references lead to."""
         scope, refs = requests.resolve_file_refs_request(request)
 
-        def resolve() -> file_pb.ResolveFileRefsResponse:
-            resolved = self._files.ref_resolver.resolve(scope, refs)
-            response = file_pb.ResolveFileRefsResponse()
-            for ref in request.refs:
-                fill_resolved(response.resolved.add(), resolved[file_ref_from_proto(ref)])
-            return response
-
-        return await self._meta.run(resolve)
+        resolved = self._files.ref_resolver.resolve(scope, refs)
+        response = file_pb.ResolveFileRefsResponse()
+        for ref in request.refs:
+            fill_resolved(response.resolved.add(), resolved[file_ref_from_proto(ref)])
+        return response
 
 
 class StreamLimit:

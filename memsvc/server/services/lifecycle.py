@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from datetime import datetime
 from typing import Any, TypeAlias
 
 import grpc
 
 from memsvc.domain.maintenance import UpkeepProgress
-from memsvc.domain.memory import Memory
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.conflicts.sweep import SweepProgress
 from memsvc.server import call_context, tokens
-from memsvc.server.executors import iterate_in_thread, stream_progress
+from memsvc.server.executors import Answer, iterate_in_thread, runs_in, stream_progress
 from memsvc.server.requests import lifecycle as requests
 from memsvc.server.responses import lifecycle as responses
 from memsvc.server.server_context import ServerContext
@@ -41,46 +39,39 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
 
     # Checkpoints.
 
-    async def CreateCheckpoint(
+    @runs_in("write")
+    def CreateCheckpoint(
         self, request: lifecycle_pb.CreateCheckpointRequest, context: Context
     ) -> lifecycle_pb.CreateCheckpointResponse:
         """Name a moment of a project."""
         new = requests.create_checkpoint_request(request)
-        checkpoint = await self._write.run(
-            self._app.checkpoints.create,
-            new.scope,
-            new.name,
-            note=new.note,
-            known_time=new.known_time,
-            request_id=new.request_id,
+        checkpoint = self._app.checkpoints.create(
+            new.scope, new.name, note=new.note, known_time=new.known_time, request_id=new.request_id
         )
         return responses.create_checkpoint_response(checkpoint)
 
-    async def ListCheckpoints(
+    @runs_in("meta")
+    def ListCheckpoints(
         self, request: lifecycle_pb.ListCheckpointsRequest, context: Context
     ) -> lifecycle_pb.ListCheckpointsResponse:
         """Return a page of checkpoints."""
         page = requests.list_checkpoints_request(request)
-        found, has_more = await self._meta.run(
-            self._app.checkpoints.page, page.scope, after=page.after, limit=page.limit
-        )
+        found, has_more = self._app.checkpoints.page(page.scope, after=page.after, limit=page.limit)
         token = tokens.checkpoint_token(found[-1], tokens.digest(request)) if has_more else ""
         return responses.list_checkpoints_response(found, token)
 
-    async def DiffCheckpoint(
+    @runs_in("meta")
+    def DiffCheckpoint(
         self, request: lifecycle_pb.DiffCheckpointRequest, context: Context
     ) -> lifecycle_pb.DiffCheckpointResponse:
         """Return a page of the differences between a checkpoint and now."""
         page = requests.diff_checkpoint_request(request)
 
-        def read() -> lifecycle_pb.DiffCheckpointResponse:
-            found, following = self._app.checkpoints.differences(
-                page.scope, page.checkpoint, after=page.after, limit=page.limit
-            )
-            token = "" if following is None else tokens.list_token(following, tokens.digest(request))
-            return responses.diff_checkpoint_response(found, token)
-
-        return await self._meta.run(read)
+        found, following = self._app.checkpoints.differences(
+            page.scope, page.checkpoint, after=page.after, limit=page.limit
+        )
+        token = "" if following is None else tokens.list_token(following, tokens.digest(request))
+        return responses.diff_checkpoint_response(found, token)
 
     async def RollbackToCheckpoint(
         self, request: lifecycle_pb.RollbackToCheckpointRequest, context: Context
@@ -104,13 +95,13 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
 
     # Promotion, reminders, consolidation, summaries, maintenance.
 
-    async def PromoteMemory(
+    @runs_in("write")
+    def PromoteMemory(
         self, request: lifecycle_pb.PromoteMemoryRequest, context: Context
-    ) -> lifecycle_pb.PromoteMemoryResponse:
+    ) -> Answer[lifecycle_pb.PromoteMemoryResponse]:
         """Store a long-term memory made of a short-term one."""
         promotion = requests.promote_memory_request(request)
-        new, source = await self._write.run(
-            self._server.write_named,
+        new, source = self._server.write_named(
             "PromoteMemory",
             self._app.memory_promoter.promote,
             promotion,
@@ -119,39 +110,35 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
             expected_revision=promotion.expected_revision,
             options=promotion.options,
         )
-        await self._waits.written(new, promotion.options.wait_for)
-        return responses.promote_memory_response(new, source)
+        return self._waits.after(responses.promote_memory_response(new, source), new, promotion.options.wait_for)
 
-    async def ListDueReminders(
+    @runs_in("meta")
+    def ListDueReminders(
         self, request: lifecycle_pb.ListDueRemindersRequest, context: Context
     ) -> lifecycle_pb.ListDueRemindersResponse:
         """Return a page of due reminders."""
         reminders = self._app.reminders
         page = requests.list_due_reminders_request(request, now=self._server.now(), zone=reminders.zone)
-        found, following = await self._meta.run(
-            reminders.due, page.scope, page.moment, after=page.after, limit=page.limit
-        )
+        found, following = reminders.due(page.scope, page.moment, after=page.after, limit=page.limit)
         token = ""
         if following is not None:
             token = tokens.reminders_token(page.moment.now, *following, tokens.digest(request))
         return responses.list_due_reminders_response(found, token)
 
-    async def AcknowledgeReminder(
+    @runs_in("write")
+    def AcknowledgeReminder(
         self, request: lifecycle_pb.AcknowledgeReminderRequest, context: Context
     ) -> lifecycle_pb.AcknowledgeReminderResponse:
         """Record that a reminder was given."""
         reminder = requests.acknowledge_reminder_request(request)
 
-        def acknowledge() -> tuple[Memory, datetime]:
-            scope, request_id = reminder.scope, reminder.request_id
-            memory_id = self._app.key_resolver.id_of(
-                scope, reminder.memory, method="AcknowledgeReminder", request_id=request_id
-            )
-            return self._app.reminders.acknowledge(
-                scope, memory_id, day=reminder.day, slot=reminder.slot, request_id=request_id
-            )
-
-        memory, moment = await self._write.run(acknowledge)
+        scope, request_id = reminder.scope, reminder.request_id
+        memory_id = self._app.key_resolver.id_of(
+            scope, reminder.memory, method="AcknowledgeReminder", request_id=request_id
+        )
+        memory, moment = self._app.reminders.acknowledge(
+            scope, memory_id, day=reminder.day, slot=reminder.slot, request_id=request_id
+        )
         return responses.acknowledge_reminder_response(memory, moment)
 
     async def ConsolidateMemories(
@@ -170,32 +157,31 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
             token = tokens.list_token(following, requests.consolidation_digest(request))
         return responses.consolidate_memories_response(report, token)
 
-    async def UndoConsolidation(
+    @runs_in("write")
+    def UndoConsolidation(
         self, request: lifecycle_pb.UndoConsolidationRequest, context: Context
-    ) -> lifecycle_pb.UndoConsolidationResponse:
+    ) -> Answer[lifecycle_pb.UndoConsolidationResponse]:
         """Restore the originals of a merged memory."""
         undo = requests.undo_consolidation_request(request)
-        merged, originals = await self._write.run(
-            self._server.write_named,
+        merged, originals = self._server.write_named(
             "UndoConsolidation",
             self._app.consolidation_undo.undo,
             undo,
             expected_revision=undo.expected_revision,
             options=undo.options,
         )
-        await self._waits.written(merged, undo.options.wait_for)
-        return responses.undo_consolidation_response(merged, originals)
+        return self._waits.after(
+            responses.undo_consolidation_response(merged, originals), merged, undo.options.wait_for
+        )
 
-    async def SummarizePeriod(
+    @runs_in("language")
+    def SummarizePeriod(
         self, request: lifecycle_pb.SummarizePeriodRequest, context: Context
-    ) -> lifecycle_pb.SummarizePeriodResponse:
+    ) -> Answer[lifecycle_pb.SummarizePeriodResponse]:
         """Summarise a period or topic."""
         period, options = requests.summarize_period_request(request)
-        summary = await self._language.run(
-            self._app.period_summarizer.summarize, period, options, call_context.deadline.get()
-        )
-        await self._waits.written(summary.written, options.wait_for)
-        return responses.summarize_period_response(summary)
+        summary = self._app.period_summarizer.summarize(period, options, call_context.deadline.get())
+        return self._waits.after(responses.summarize_period_response(summary), summary.written, options.wait_for)
 
     async def RunMaintenance(
         self, request: lifecycle_pb.RunMaintenanceRequest, context: Context
@@ -225,21 +211,20 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
                     await self._waits.stored(progress.position)
                 yield responses.detect_conflicts_response(progress, found, is_dry=wanted.is_dry)
 
-    async def ArchiveMemory(
+    @runs_in("write")
+    def ArchiveMemory(
         self, request: lifecycle_pb.ArchiveMemoryRequest, context: Context
-    ) -> lifecycle_pb.ArchiveMemoryResponse:
+    ) -> Answer[lifecycle_pb.ArchiveMemoryResponse]:
         """Archive a memory."""
         change = requests.archive_memory_request(request)
-        written = await self._write.run(
-            self._server.write_named,
+        written = self._server.write_named(
             "ArchiveMemory",
             self._app.memory_archiver.archive,
             change,
             expected_revision=change.expected_revision,
             options=change.options,
         )
-        await self._waits.written(written, change.options.wait_for)
-        return responses.archive_memory_response(written)
+        return self._waits.after(responses.archive_memory_response(written), written, change.options.wait_for)
 
     # User data.
 

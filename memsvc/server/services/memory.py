@@ -13,10 +13,10 @@ from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import PageCursor
-from memsvc.domain.write_requests import BatchWriteResult, WaitFor, WriteResult
+from memsvc.domain.write_requests import WaitFor, WriteResult
 from memsvc.engine.memories.documents import IngestResult
 from memsvc.server import call_context, tokens
-from memsvc.server.executors import NamedExecutor
+from memsvc.server.executors import Answer, NamedExecutor, runs_in
 from memsvc.server.requests import memory as requests
 from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import apply_read_mask, fill_memory
@@ -31,7 +31,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class MemoryServicer(pb_grpc.MemoryServiceServicer):
     """Writes and reads memories: each method decodes, calls the engine in a thread, and builds the response.
 
-    Calls over many memories are decoded or answered in the thread, too: a thousand of them take milliseconds.
+    Most methods run in a thread as a whole: a thousand memories take milliseconds to decode.
     """
 
     def __init__(self, server: ServerContext) -> None:
@@ -41,30 +41,27 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         self._write = server.executors.write
         self._meta = server.executors.meta
 
-    async def CreateMemory(
+    @runs_in("write")
+    def CreateMemory(
         self, request: memory_pb.CreateMemoryRequest, context: Context
-    ) -> memory_pb.CreateMemoryResponse:
+    ) -> Answer[memory_pb.CreateMemoryResponse]:
         """Store one memory."""
         new = requests.create_memory_request(request, dimension=self._app.dimension)
-        written = await self._write.run(self._app.memory_creator.create, new.scope, new.draft, new.options)
-        notice = await self._waits.written(written, new.options.wait_for)
-        return responses.create_memory_response(written, notice)
+        written = self._app.memory_creator.create(new.scope, new.draft, new.options)
+        return self._waits.after(responses.create_memory_response(written), written, new.options.wait_for)
 
-    async def BatchCreateMemories(
+    @runs_in("write")
+    def BatchCreateMemories(
         self, request: memory_pb.BatchCreateMemoriesRequest, context: Context
-    ) -> memory_pb.BatchCreateMemoriesResponse:
+    ) -> Answer[memory_pb.BatchCreateMemoriesResponse]:
         """Store several memories in one transaction; a memory with violations fails alone."""
         batch = requests.batch_create_memories_request(request)
-
-        def create() -> tuple[BatchWriteResult, memory_pb.BatchCreateMemoriesResponse]:
-            dimension, scope = self._app.dimension, request.scope
-            drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
-            written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
-            return written, responses.batch_create_memories_response(written)
-
-        written, response = await self._write.run(create)
-        response.notice = await self._waits.batch_written(written, batch.options.wait_for)
-        return response
+        dimension, scope = self._app.dimension, request.scope
+        drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
+        written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
+        return self._waits.after_batch(
+            responses.batch_create_memories_response(written), written, batch.options.wait_for
+        )
 
     async def ImportMemories(
         self, request_iterator: AsyncIterator[memory_pb.ImportMemoriesRequest], context: Context
@@ -74,17 +71,18 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             async for response in progress:
                 yield response
 
-    async def GetMemory(self, request: memory_pb.GetMemoryRequest, context: Context) -> memory_pb.GetMemoryResponse:
+    @runs_in("meta")
+    def GetMemory(self, request: memory_pb.GetMemoryRequest, context: Context) -> memory_pb.GetMemoryResponse:
         """Return one memory by id or key, optionally with its supersession chain."""
         read = requests.get_memory_request(request, now=self._server.now())
-        memory = await self._meta.run(self._get, read)
+        memory = self._get(read)
         response = memory_pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
         if request.include_files:
-            resolved = await self._meta.run(self._app.files.ref_resolver.resolve, read.scope, memory.file_refs)
+            resolved = self._app.files.ref_resolver.resolve(read.scope, memory.file_refs)
             responses.fill_linked_files(response, memory, resolved)
         if request.include_chain:
-            for one in await self._meta.run(self._app.memory_reader.chain, read.scope, memory):
+            for one in self._app.memory_reader.chain(read.scope, memory):
                 fill_memory(response.chain.add(), one)
         apply_read_mask((response.memory, *response.chain), request.read_mask)
         return response
@@ -102,32 +100,26 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             return present.get(read.scope, read.memory_id)
         return present.get_by_key(read.scope, read.key)
 
-    async def BatchGetMemories(
+    @runs_in("meta")
+    def BatchGetMemories(
         self, request: memory_pb.BatchGetMemoriesRequest, context: Context
     ) -> memory_pb.BatchGetMemoriesResponse:
         """Return several memories by id."""
         scope, ids = requests.batch_get_memories_request(request)
 
-        def get() -> memory_pb.BatchGetMemoriesResponse:
-            response = responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
-            apply_read_mask(response.memories, request.read_mask)
-            return response
+        response = responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
+        apply_read_mask(response.memories, request.read_mask)
+        return response
 
-        return await self._meta.run(get)
-
-    async def ListMemories(
-        self, request: memory_pb.ListMemoriesRequest, context: Context
-    ) -> memory_pb.ListMemoriesResponse:
+    @runs_in("meta")
+    def ListMemories(self, request: memory_pb.ListMemoriesRequest, context: Context) -> memory_pb.ListMemoriesResponse:
         """Return a page of the memories that match a filter."""
         page = requests.list_memories_request(request, now=self._server.now())
 
-        def read() -> memory_pb.ListMemoriesResponse:
-            found, following = self._page(page)
-            response = responses.list_memories_response(found, _next_page_token(following, request))
-            apply_read_mask(response.memories, request.read_mask)
-            return response
-
-        return await self._meta.run(read)
+        found, following = self._page(page)
+        response = responses.list_memories_response(found, _next_page_token(following, request))
+        apply_read_mask(response.memories, request.read_mask)
+        return response
 
     def _page(self, page: requests.ListMemories) -> tuple[list[Memory], PageCursor | None]:
         order, after, limit = page.order, page.after, page.limit
@@ -137,13 +129,13 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             )
         return self._app.memory_reader.page(page.scope, page.selection, order=order, after=after, limit=limit)
 
-    async def UpdateMemory(
+    @runs_in("write")
+    def UpdateMemory(
         self, request: memory_pb.UpdateMemoryRequest, context: Context
-    ) -> memory_pb.UpdateMemoryResponse:
+    ) -> Answer[memory_pb.UpdateMemoryResponse]:
         """Change fields of one memory."""
         change = requests.update_memory_request(request, dimension=self._app.dimension)
-        written = await self._write.run(
-            self._app.memory_updater.update,
+        written = self._app.memory_updater.update(
             change.scope,
             memory_id=change.memory_id,
             key=change.key,
@@ -151,16 +143,15 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             expected_revision=change.expected_revision,
             options=change.options,
         )
-        notice = await self._waits.written(written, change.options.wait_for)
-        return responses.update_memory_response(written, notice)
+        return self._waits.after(responses.update_memory_response(written), written, change.options.wait_for)
 
-    async def DeleteMemory(
+    @runs_in("write")
+    def DeleteMemory(
         self, request: memory_pb.DeleteMemoryRequest, context: Context
-    ) -> memory_pb.DeleteMemoryResponse:
+    ) -> Answer[memory_pb.DeleteMemoryResponse]:
         """Delete one memory, softly or for good."""
         change = requests.delete_memory_request(request)
-        written: WriteResult = await self._write.run(
-            self._server.write_named,
+        written: WriteResult = self._server.write_named(
             "DeleteMemory",
             self._app.memory_updater.delete,
             change,
@@ -168,33 +159,33 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             expected_revision=change.expected_revision,
             options=change.options,
         )
-        await self._waits.written(written, change.options.wait_for)
-        return responses.delete_memory_response(written, hard=request.purge)
+        return self._waits.after(
+            responses.delete_memory_response(written, hard=request.purge), written, change.options.wait_for
+        )
 
-    async def RestoreMemory(
+    @runs_in("write")
+    def RestoreMemory(
         self, request: memory_pb.RestoreMemoryRequest, context: Context
-    ) -> memory_pb.RestoreMemoryResponse:
+    ) -> Answer[memory_pb.RestoreMemoryResponse]:
         """Make a memory ACTIVE again."""
         change = requests.restore_memory_request(request)
-        written = await self._write.run(
-            self._server.write_named,
+        written = self._server.write_named(
             "RestoreMemory",
             self._app.memory_updater.restore,
             change,
             expected_revision=change.expected_revision,
             options=change.options,
         )
-        await self._waits.written(written, change.options.wait_for)
-        return responses.restore_memory_response(written)
+        return self._waits.after(responses.restore_memory_response(written), written, change.options.wait_for)
 
-    async def SupersedeMemory(
+    @runs_in("write")
+    def SupersedeMemory(
         self, request: memory_pb.SupersedeMemoryRequest, context: Context
-    ) -> memory_pb.SupersedeMemoryResponse:
+    ) -> Answer[memory_pb.SupersedeMemoryResponse]:
         """Supersede a memory by a new one, or by an existing one."""
         change = requests.supersede_memory_request(request, dimension=self._app.dimension)
-        new, old = await self._write.run(self._supersede, change)
-        await self._waits.written(new, change.options.wait_for)
-        return responses.supersede_memory_response(new, old)
+        new, old = self._supersede(change)
+        return self._waits.after(responses.supersede_memory_response(new, old), new, change.options.wait_for)
 
     def _supersede(self, change: requests.SupersedeMemory) -> tuple[WriteResult, WriteResult]:
         supersede, revision, options = self._app.memory_superseder, change.expected_revision, change.options
@@ -207,39 +198,35 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             )
         return supersede.by_new(change.scope, memory_id, change.successor, expected_revision=revision, options=options)
 
-    async def ListConflicts(
+    @runs_in("meta")
+    def ListConflicts(
         self, request: memory_pb.ListConflictsRequest, context: Context
     ) -> memory_pb.ListConflictsResponse:
         """Return a page of conflicts."""
         page = requests.list_conflicts_request(request)
 
-        def read() -> memory_pb.ListConflictsResponse:
-            found, following = self._app.conflict_resolver.page(
-                page.scope,
-                states=page.states,
-                memory_id=page.memory_id,
-                before=page.before,
-                limit=page.limit,
-            )
-            token = tokens.conflicts_token(following, tokens.digest(request)) if following else ""
-            return responses.list_conflicts_response(found, token)
+        found, following = self._app.conflict_resolver.page(
+            page.scope,
+            states=page.states,
+            memory_id=page.memory_id,
+            before=page.before,
+            limit=page.limit,
+        )
+        token = tokens.conflicts_token(following, tokens.digest(request)) if following else ""
+        return responses.list_conflicts_response(found, token)
 
-        return await self._meta.run(read)
-
-    async def ResolveConflict(
+    @runs_in("write")
+    def ResolveConflict(
         self, request: memory_pb.ResolveConflictRequest, context: Context
-    ) -> memory_pb.ResolveConflictResponse:
+    ) -> Answer[memory_pb.ResolveConflictResponse]:
         """Resolve a conflict."""
         decision = requests.resolve_conflict_request(request)
-        contradiction, written = await self._write.run(
-            self._app.conflict_resolver.resolve,
-            decision.scope,
-            decision.conflict_id,
-            decision.resolution,
-            decision.options,
+        contradiction, written = self._app.conflict_resolver.resolve(
+            decision.scope, decision.conflict_id, decision.resolution, decision.options
         )
-        await self._waits.written(written, decision.options.wait_for)
-        return responses.resolve_conflict_response(contradiction, written.position)
+        return self._waits.after(
+            responses.resolve_conflict_response(contradiction, written.position), written, decision.options.wait_for
+        )
 
     async def CaptureMemory(
         self, request: memory_pb.CaptureMemoryRequest, context: Context
@@ -280,13 +267,13 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         await self._indexed(position, flush.options.wait_for)
         return response
 
-    async def AppendMemory(
+    @runs_in("write")
+    def AppendMemory(
         self, request: memory_pb.AppendMemoryRequest, context: Context
-    ) -> memory_pb.AppendMemoryResponse:
+    ) -> Answer[memory_pb.AppendMemoryResponse]:
         """Append text to the memory under a key, or create it."""
         append = requests.append_memory_request(request)
-        written = await self._write.run(
-            self._app.memory_appender.append,
+        written = self._app.memory_appender.append(
             append.scope,
             append.key,
             append.content,
@@ -294,8 +281,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             options=append.options,
             fields=append.fields,
         )
-        await self._waits.written(written, append.options.wait_for)
-        return responses.append_memory_response(written)
+        return self._waits.after(responses.append_memory_response(written), written, append.options.wait_for)
 
     async def IngestDocument(
         self, request_iterator: AsyncIterator[memory_pb.IngestDocumentRequest], context: Context
@@ -319,25 +305,23 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             async for response in changes:
                 yield response
 
-    async def ListQuarantined(
+    @runs_in("meta")
+    def ListQuarantined(
         self, request: memory_pb.ListQuarantinedRequest, context: Context
     ) -> memory_pb.ListQuarantinedResponse:
         """Return a page of the memories that wait for a review."""
         page = requests.list_quarantined_request(request, now=self._server.now())
 
-        def read() -> memory_pb.ListQuarantinedResponse:
-            found, following = self._page(page)
-            return responses.list_quarantined_response(found, _next_page_token(following, request))
+        found, following = self._page(page)
+        return responses.list_quarantined_response(found, _next_page_token(following, request))
 
-        return await self._meta.run(read)
-
-    async def ReviewMemory(
+    @runs_in("write")
+    def ReviewMemory(
         self, request: memory_pb.ReviewMemoryRequest, context: Context
-    ) -> memory_pb.ReviewMemoryResponse:
+    ) -> Answer[memory_pb.ReviewMemoryResponse]:
         """Approve or reject a quarantined memory."""
         review = requests.review_memory_request(request)
-        written = await self._write.run(
-            self._server.write_named,
+        written = self._server.write_named(
             "ReviewMemory",
             self._app.review.decide,
             review,
@@ -346,34 +330,29 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             expected_revision=review.expected_revision,
             options=review.options,
         )
-        await self._waits.written(written, review.options.wait_for)
-        return responses.review_memory_response(written)
+        return self._waits.after(responses.review_memory_response(written), written, review.options.wait_for)
 
-    async def ListRevisions(
+    @runs_in("meta")
+    def ListRevisions(
         self, request: memory_pb.ListRevisionsRequest, context: Context
     ) -> memory_pb.ListRevisionsResponse:
         """Return a page of the revisions of a memory."""
         page = requests.list_revisions_request(request)
 
-        def read() -> memory_pb.ListRevisionsResponse:
-            revisions = self._app.as_of_reader.revisions
-            memory_id = self._app.key_resolver.id_of(page.scope, page.memory, method="ListRevisions")
-            found, following = revisions(page.scope, memory_id, before=page.before, limit=page.limit)
-            older = revisions(page.scope, memory_id, before=following, limit=1)[0] if following else []
-            cursor = None if following is None else PageCursor(None, following)
-            return responses.list_revisions_response(
-                found, older[0] if older else None, _next_page_token(cursor, request)
-            )
+        revisions = self._app.as_of_reader.revisions
+        memory_id = self._app.key_resolver.id_of(page.scope, page.memory, method="ListRevisions")
+        found, following = revisions(page.scope, memory_id, before=page.before, limit=page.limit)
+        older = revisions(page.scope, memory_id, before=following, limit=1)[0] if following else []
+        cursor = None if following is None else PageCursor(None, following)
+        return responses.list_revisions_response(found, older[0] if older else None, _next_page_token(cursor, request))
 
-        return await self._meta.run(read)
-
-    async def RollbackMemory(
+    @runs_in("write")
+    def RollbackMemory(
         self, request: memory_pb.RollbackMemoryRequest, context: Context
-    ) -> memory_pb.RollbackMemoryResponse:
+    ) -> Answer[memory_pb.RollbackMemoryResponse]:
         """Restore an earlier revision as a new revision."""
         rollback = requests.rollback_memory_request(request)
-        written = await self._write.run(
-            self._server.write_named,
+        written = self._server.write_named(
             "RollbackMemory",
             self._app.rollback_memory,
             rollback,
@@ -381,8 +360,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             expected_revision=rollback.expected_revision,
             options=rollback.options,
         )
-        await self._waits.written(written, rollback.options.wait_for)
-        return responses.rollback_memory_response(written)
+        return self._waits.after(responses.rollback_memory_response(written), written, rollback.options.wait_for)
 
     def _extractor(self, *, asks_a_model: bool) -> NamedExecutor:
         """Return the threads of an extraction: calls that wait for a language model must not hold up writes."""

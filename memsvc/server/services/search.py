@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 import structlog
+from google.protobuf.message import Message
 
 from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import NotReadyError
@@ -18,6 +19,7 @@ from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
 from memsvc.engine.context.service import ContextRun
 from memsvc.server import call_context
 from memsvc.server.error_status import Severity, error_rule, item_status_from_error
+from memsvc.server.executors import Answer, Pending, runs_in
 from memsvc.server.requests import search as requests
 from memsvc.server.responses import search as responses
 from memsvc.server.server_context import ServerContext
@@ -25,6 +27,7 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+M = TypeVar("M", bound=Message)
 
 
 class SearchServicer(pb_grpc.SearchServiceServicer):
@@ -37,11 +40,18 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         self._priority = server.application.search_priority
         self._log = structlog.get_logger("memsvc.search")
 
-    async def Search(self, request: search_pb.SearchRequest, context: Context) -> search_pb.SearchResponse:
+    @runs_in("search")
+    def Search(self, request: search_pb.SearchRequest, context: Context) -> Answer[search_pb.SearchResponse]:
         """Return the memories that match a query, best first."""
-        response = search_pb.SearchResponse()
-        await self._search(request, response)
-        return response
+        query = self._query(request)
+
+        def find(_: None = None) -> search_pb.SearchResponse:
+            response = search_pb.SearchResponse()
+            with self._priority.search():
+                self._find(query, request, response)
+            return response
+
+        return self._when_reached(query, find)
 
     async def BatchSearch(
         self, request: search_pb.BatchSearchRequest, context: Context
@@ -102,15 +112,18 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
                 with suppress(asyncio.CancelledError, Exception):
                     await running
 
-    async def SearchAll(self, request: search_pb.SearchAllRequest, context: Context) -> search_pb.SearchAllResponse:
+    @runs_in("search")
+    def SearchAll(self, request: search_pb.SearchAllRequest, context: Context) -> Answer[search_pb.SearchAllResponse]:
         """Return the memories and files that match a query, by group."""
         query = requests.search_all_request(
             request, now=self._server.now(), weighting=self._server.options.default_weighting
         )
-        if query.memories is not None:
-            await self._reached(query.memories)
-        with self._priority.search():
-            return await self._threads.run(self._find_all, query, request)
+
+        def find(_: None = None) -> search_pb.SearchAllResponse:
+            with self._priority.search():
+                return self._find_all(query, request)
+
+        return find() if query.memories is None else self._when_reached(query.memories, find)
 
     def _find_all(self, query: GlobalQuery, request: search_pb.SearchAllRequest) -> search_pb.SearchAllResponse:
         if query.memories is not None:
@@ -151,40 +164,36 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         events = run.next_events(index, call_context.deadline.get())
         return responses.build_context_responses(run.id, events), len(events)
 
-    async def RenderContext(
+    @runs_in("search")
+    def RenderContext(
         self, request: search_pb.RenderContextRequest, context: Context
-    ) -> search_pb.RenderContextResponse:
+    ) -> Answer[search_pb.RenderContextResponse]:
         """Return what an agent should know as one text."""
         query = requests.render_context_request(
             request, self._server.options.context, now=self._server.now(), dimension=self._app.dimension
         )
-        await self._reached(query)
-        with self._priority.search():
-            return await self._threads.run(self._render, query)
 
-    def _render(self, query: ContextQuery) -> search_pb.RenderContextResponse:
-        return responses.render_context_response(self._app.contexts.render(query, call_context.deadline.get()))
+        def render(_: None = None) -> search_pb.RenderContextResponse:
+            with self._priority.search():
+                return responses.render_context_response(self._app.contexts.render(query, call_context.deadline.get()))
 
-    async def ResolveCitations(
+        return self._when_reached(query, render)
+
+    @runs_in("meta")
+    def ResolveCitations(
         self, request: search_pb.ResolveCitationsRequest, context: Context
     ) -> search_pb.ResolveCitationsResponse:
         """Return the memories that a context cites."""
         cited = requests.resolve_citations_request(request)
+        found = self._app.contexts.resolve(cited.run_id, cited.citations, cited.scope)
+        # The context showed them in this scope, messages of other sessions among them.
+        memories = self._app.memory_reader.get_many(cited.scope, [one for one, _ in found], SessionVisibility.ALL)
+        return responses.resolve_citations_response(request, found, memories)
 
-        def resolve() -> search_pb.ResolveCitationsResponse:
-            found = self._app.contexts.resolve(cited.run_id, cited.citations, cited.scope)
-            # The context showed them in this scope, messages of other sessions among them.
-            memories = self._app.memory_reader.get_many(cited.scope, [one for one, _ in found], SessionVisibility.ALL)
-            return responses.resolve_citations_response(request, found, memories)
-
-        return await self._server.executors.meta.run(resolve)
-
-    async def LoadCore(self, request: search_pb.LoadCoreRequest, context: Context) -> search_pb.LoadCoreResponse:
+    @runs_in("meta")
+    def LoadCore(self, request: search_pb.LoadCoreRequest, context: Context) -> search_pb.LoadCoreResponse:
         """Return the core memories that an agent loads at its start."""
         load = requests.load_core_request(request)
-        return await self._server.executors.meta.run(self._load, load)
-
-    def _load(self, load: requests.LoadCore) -> search_pb.LoadCoreResponse:
         loaded = self._app.core_memories.load(load.scope, limit=load.limit, zone=load.zone)
         memories = [*loaded.core, *loaded.active, *loaded.preferences, *loaded.reminders]
         return responses.load_core_response(loaded, self._app.currency.marks((), memories))
@@ -208,6 +217,12 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             weighting=self._server.options.default_weighting,
             prefix=prefix,
         )
+
+    def _when_reached(self, query: SearchQuery | ContextQuery, find: Callable[..., M]) -> Answer[M]:
+        """Return the result of *find*, or the rest of a call that waits for a consistency token first."""
+        if not query.position:
+            return find()
+        return Pending(lambda: self._reached(query), find, self._threads)
 
     async def _reached(self, query: SearchQuery | ContextQuery) -> None:
         """Wait until the indexes have reached the position of a consistency token."""

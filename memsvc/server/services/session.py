@@ -10,7 +10,7 @@ import grpc
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
 from memsvc.server import call_context, tokens
-from memsvc.server.executors import NamedExecutor
+from memsvc.server.executors import Answer, NamedExecutor, runs_in
 from memsvc.server.requests import session as requests
 from memsvc.server.responses import session as responses
 from memsvc.server.server_context import ServerContext
@@ -47,58 +47,48 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         await self._indexed(position, new.wait_for)
         return response
 
-    async def AppendMessages(
+    @runs_in("write")
+    def AppendMessages(
         self, request: session_pb.AppendMessagesRequest, context: Context
-    ) -> session_pb.AppendMessagesResponse:
-        """Append messages. A hundred long ones are decoded in the thread, too."""
+    ) -> Answer[session_pb.AppendMessagesResponse]:
+        """Append messages."""
+        new = requests.append_messages_request(request)
+        answer = self._sessions.appender.append(new.scope, new.messages, new.request_id)
+        return self._waits.after_stored(responses.append_messages_response(answer), answer.position, new.wait_for)
 
-        def append() -> tuple[session_pb.AppendMessagesResponse, int, WaitFor]:
-            new = requests.append_messages_request(request)
-            answer = self._sessions.appender.append(new.scope, new.messages, new.request_id)
-            return responses.append_messages_response(answer), answer.position, new.wait_for
-
-        response, position, wait_for = await self._write.run(append)
-        await self._indexed(position, wait_for)
-        return response
-
-    async def GetSession(
-        self, request: session_pb.GetSessionRequest, context: Context
-    ) -> session_pb.GetSessionResponse:
+    @runs_in("meta")
+    def GetSession(self, request: session_pb.GetSessionRequest, context: Context) -> session_pb.GetSessionResponse:
         """Return one session."""
-        counted = await self._meta.run(self._sessions.reader.get, requests.get_session_request(request))
+        counted = self._sessions.reader.get(requests.get_session_request(request))
         return session_pb.GetSessionResponse(session=responses.session_to_proto(counted))
 
-    async def ListSessions(
+    @runs_in("meta")
+    def ListSessions(
         self, request: session_pb.ListSessionsRequest, context: Context
     ) -> session_pb.ListSessionsResponse:
         """Return a page of the project's sessions."""
         page = requests.list_sessions_request(request)
 
-        def read() -> session_pb.ListSessionsResponse:
-            found, following = self._sessions.reader.page(
-                page.scope, states=page.states, before=page.before, limit=page.limit
-            )
-            return session_pb.ListSessionsResponse(
-                sessions=[responses.session_to_proto(counted) for counted in found],
-                next_page_token=_next_page_token(following, request),
-            )
+        found, following = self._sessions.reader.page(
+            page.scope, states=page.states, before=page.before, limit=page.limit
+        )
+        return session_pb.ListSessionsResponse(
+            sessions=[responses.session_to_proto(counted) for counted in found],
+            next_page_token=_next_page_token(following, request),
+        )
 
-        return await self._meta.run(read)
-
-    async def ListMessages(
+    @runs_in("meta")
+    def ListMessages(
         self, request: session_pb.ListMessagesRequest, context: Context
     ) -> session_pb.ListMessagesResponse:
         """Return a page of a session's messages."""
         scope, page = requests.list_messages_request(request)
 
-        def read() -> session_pb.ListMessagesResponse:
-            found, following = self._sessions.reader.messages(scope, page)
-            return session_pb.ListMessagesResponse(
-                messages=[responses.message_to_proto(message) for message in found],
-                next_page_token=_next_page_token(following, request),
-            )
-
-        return await self._meta.run(read)
+        found, following = self._sessions.reader.messages(scope, page)
+        return session_pb.ListMessagesResponse(
+            messages=[responses.message_to_proto(message) for message in found],
+            next_page_token=_next_page_token(following, request),
+        )
 
     async def TrimSession(
         self, request: session_pb.TrimSessionRequest, context: Context

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Never
@@ -14,15 +16,18 @@ from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
 from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
+from memsvc.logging_config import AccessLog
 from memsvc.server import call_context
-from memsvc.server.interceptors.access_log import AccessLog, RequestId
-from memsvc.server.interceptors.chain import Interceptor, InterceptorChain
-from memsvc.server.interceptors.errors import DeadlineLimit, ErrorStatus
+from memsvc.server.executors import NamedExecutor, Pending, runs_in
+from memsvc.server.interceptors.chain import CallChain
+from memsvc.server.interceptors.rules import EndedCall, ServerRules
+from memsvc.settings import LogFormat, LogSettings
+from memsvc.testing.factories import NOW
 
 
 @dataclass
 class FakeContext:
-    """As much of a call's context as the layers use; *remaining* is what the client left."""
+    """As much of a call's context as the chain uses; *remaining* is what the client left."""
 
     metadata: tuple[tuple[str, str], ...] = ()
     remaining: float | None = None
@@ -76,20 +81,21 @@ def handler(kind: str, behaviour: Callable[..., Any]) -> Any:
     return getattr(grpc, f"{kind}_rpc_method_handler")(behaviour)
 
 
-def serve(kind: str, behaviour: Callable[..., Any], context: FakeContext, recorded: Recorded | None = None) -> Any:
-    """Call a handler through all layers and return its response."""
-    layers: list[Interceptor] = [RequestId(), AccessLog(recorded or Recorded()), ErrorStatus(), DeadlineLimit(5.0)]
-    chain = InterceptorChain(layers)
-    call_details = type("Details", (), {"method": "/memsvc.v1.MemoryService/GetMemory"})()
+def chain_of(recorded: Recorded | None = None, seconds: float = 5.0, **options: Any) -> CallChain:
+    """Return the chain of a server without keys, whose default deadline is *seconds*."""
+    rules = ServerRules(recorded or Recorded(), now=lambda: NOW, default_seconds=seconds, **options)
+    return CallChain(rules, (), {"meta": EXECUTOR})
 
-    async def find(_: Any) -> Any:
-        return handler(kind, behaviour)
+
+EXECUTOR = NamedExecutor("meta", threads=2, queue_factor=4)
+
+
+def serve(kind: str, behaviour: Callable[..., Any], context: FakeContext, recorded: Recorded | None = None) -> Any:
+    """Call a handler through the chain and return its response."""
+    wrapped = chain_of(recorded).wrap(handler(kind, behaviour), "/memsvc.v1.MemoryService/GetMemory")
+    request = _iterate("request") if kind.startswith("stream") else "request"
 
     async def run() -> Any:
-        wrapped = await chain.intercept_service(find, call_details)
-        again = await chain.intercept_service(find, call_details)
-        assert wrapped is again
-        request = _iterate("request") if kind.startswith("stream") else "request"
         return await getattr(wrapped, kind)(request, context)
 
     with structlog.testing.capture_logs():
@@ -129,7 +135,7 @@ async def failing_stream(request: Any, context: Any) -> AsyncGenerator[str, None
 
 @pytest.mark.parametrize("kind", ["unary_unary", "stream_unary"])
 def test_a_handler_with_one_response_returns_it(kind: str) -> None:
-    """The layers change nothing of it."""
+    """The chain changes nothing of it."""
     context = FakeContext(metadata=(("x-request-id", "r-1"),))
     recorded = Recorded()
 
@@ -175,36 +181,104 @@ def test_an_error_of_the_domain_becomes_a_status(kind: str, behaviour: Callable[
 
 def logs_of(behaviour: Callable[..., Awaitable[Any]], context: FakeContext) -> list[Any]:
     """Return the log lines of a call."""
-    layers: list[Interceptor] = [RequestId(), AccessLog(Recorded()), ErrorStatus(), DeadlineLimit(0.02)]
 
     async def run() -> None:
-        wrapped = InterceptorChain(layers)._wrap(handler("unary_unary", behaviour), "GetMemory")
-        behaviour_: Any = wrapped.unary_unary
-        await behaviour_("request", context)
+        wrapped: Any = chain_of(seconds=0.02).wrap(handler("unary_unary", behaviour), "GetMemory")
+        await wrapped.unary_unary("request", context)
 
-    with structlog.testing.capture_logs() as lines:
-        layers[1] = AccessLog(Recorded())
-        with pytest.raises((grpc.aio.AbortError, asyncio.CancelledError)):
-            asyncio.run(run())
+    with structlog.testing.capture_logs() as lines, pytest.raises((grpc.aio.AbortError, asyncio.CancelledError)):
+        asyncio.run(run())
     return list(lines)
 
 
-def test_the_client_does_not_wait_for_the_line_in_the_log() -> None:
-    """It is written when the response is on its way, and bears the id of its call."""
+def test_the_line_in_the_log_bears_the_id_of_its_call() -> None:
+    """A line that is written at once has it from the context of the call."""
     merged = [structlog.contextvars.merge_contextvars]
 
-    async def run() -> int:
-        layers: list[Interceptor] = [RequestId(), AccessLog(Recorded())]
-        wrapped: Any = InterceptorChain(layers)._wrap(handler("unary_unary", unary), "GetMemory")
+    async def run() -> None:
+        wrapped: Any = chain_of().wrap(handler("unary_unary", unary), "GetMemory")
         await wrapped.unary_unary("request", FakeContext(metadata=(("x-request-id", "r-1"),)))
-        return len(lines)
 
     with structlog.testing.capture_logs(processors=merged) as lines:
-        before = asyncio.run(run())
+        asyncio.run(run())
 
     (line,) = lines
-    assert before == 0
     assert (line["event"], line["code"], line["request_id"]) == ("call ended", "OK", "r-1")
+
+
+def test_the_access_log_writes_every_line_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """A thread writes them together, and closing writes what is left."""
+    log = AccessLog(LogSettings(format=LogFormat.JSON))
+    for number in range(3):
+        log.note(EndedCall(1_800_000_000.25, "Search", f"r-{number}", "OK", 0.0012345678, "ipv4:1.2.3.4:5"))
+    log.close()
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+    assert [line["request_id"] for line in lines] == ["r-0", "r-1", "r-2"]
+    assert lines[0] == {
+        "event": "call ended",
+        "method": "Search",
+        "request_id": "r-0",
+        "code": "OK",
+        "seconds": 0.001235,
+        "peer": "ipv4:1.2.3.4:5",
+        "timestamp": "2027-01-15T08:00:00.250000Z",
+        "logger": "memsvc.access",
+        "level": "info",
+    }
+
+
+def test_the_access_log_is_silent_above_its_level(capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings alone were asked for."""
+    log = AccessLog(LogSettings(format=LogFormat.JSON, level="WARNING"))
+    log.note(EndedCall(1.0, "Search", "r", "OK", 0.1, "peer"))
+    log.close()
+
+    assert capsys.readouterr().err == ""
+
+
+def test_a_function_runs_in_a_thread_of_its_executor() -> None:
+    """With the id of its call, and its error becomes a status as any other."""
+
+    @runs_in("meta")
+    def work(request: Any, context: Any) -> str:
+        return f"{request} of {call_context.request_id.get()} in {threading.current_thread().name}"
+
+    @runs_in("meta")
+    def broken(request: Any, context: Any) -> str:
+        raise MemoryNotFoundError("m")
+
+    context = FakeContext(metadata=(("x-request-id", "r-1"),))
+
+    assert serve("unary_unary", work, context).startswith("request of r-1 in meta_")
+    with pytest.raises(grpc.aio.AbortError):
+        serve("unary_unary", broken, context)
+    assert context.code is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_function_may_wait_without_its_thread() -> None:
+    """The rest of the call runs on the event loop, or in the threads again."""
+    names: list[str] = []
+
+    async def ready() -> str:
+        await asyncio.sleep(0)
+        return "ready"
+
+    def finish(found: str) -> str:
+        names.append(threading.current_thread().name)
+        return found
+
+    def behaviour(executor: NamedExecutor | None) -> Callable[[Any, Any], Pending[str]]:
+        @runs_in("meta")
+        def work(request: Any, context: Any) -> Pending[str]:
+            return Pending(ready, finish, executor)
+
+        return work
+
+    assert serve("unary_unary", behaviour(None), FakeContext()) == "ready"
+    assert serve("unary_unary", behaviour(EXECUTOR), FakeContext()) == "ready"
+    assert [name.partition("_")[0] for name in names] == ["MainThread", "meta"]
 
 
 def test_an_unforeseen_error_is_logged_and_not_told() -> None:
@@ -306,16 +380,13 @@ def test_a_streams_generator_is_closed_when_writing_is_cancelled() -> None:
 
 def test_other_services_are_left_alone() -> None:
     """Health checks pass as they are, and an unknown method stays unknown."""
-    plain = handler("unary_unary", unary)
+    chain = chain_of()
+    chain.add(lambda _, server: server.add_registered_method_handlers("s", {"m": handler("unary_unary", unary)}), None)
+    dispatcher = chain.generic_handler()
 
-    async def found(_: Any) -> Any:
-        return plain
+    def found(method: str) -> Any:
+        return dispatcher.service(type("Details", (), {"method": method})())
 
-    async def unknown(_: Any) -> None:
-        return None
-
-    health = type("Details", (), {"method": "/grpc.health.v1.Health/Check"})()
-    ours = type("Details", (), {"method": "/memsvc.v1.MemoryService/Other"})()
-
-    assert asyncio.run(InterceptorChain([ErrorStatus()]).intercept_service(found, health)) is plain
-    assert asyncio.run(InterceptorChain([ErrorStatus()]).intercept_service(unknown, ours)) is None
+    assert found("/s/m") is not None
+    assert found("/grpc.health.v1.Health/Check") is None
+    assert found("/s/Other") is None

@@ -35,9 +35,11 @@ class Seen:
         self.requests: list[Any] = []
 
     async def intercept(self, call: Call, call_next: CallNext) -> Any:
-        """Keep the request, and go on."""
-        self.requests.append(call.request)
-        return await call_next(call)
+        """Go on, and keep the request that was decoded."""
+        try:
+            return await call_next(call)
+        finally:
+            self.requests.append(call.request)
 
 
 @pytest.fixture
@@ -97,4 +99,4 @@ def test_a_call_that_failed_lets_go_of_its_request(
     with pytest.raises(grpc.RpcError):
         fails(channel)
 
-    until(lambda: sys.getrefcount(seen.requests[0]) == OURS_ALONE)
+    until(lambda: seen.requests and sys.getrefcount(seen.requests[0]) == OURS_ALONE)

@@ -1,0 +1,50 @@
+"""Waits of worker threads: while a thread waits for a process, a disk or a network, its pool lets another one work."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Protocol
+
+
+class WaitListener(Protocol):
+    """Pool of the calling thread."""
+
+    def begin_wait(self) -> None:
+        """Note that the thread waits."""
+        ...
+
+    def end_wait(self) -> None:
+        """Note that the thread works again."""
+        ...
+
+
+class _Current(threading.local):
+    listener: WaitListener | None = None
+
+
+_CURRENT = _Current()
+
+
+def listen(listener: WaitListener | None) -> None:
+    """Report the waits of the calling thread to *listener* from now on."""
+    _CURRENT.listener = listener
+
+
+class Waiting:
+    """Context in which the calling thread waits. In a thread of no pool it does nothing."""
+
+    __slots__ = ("_listener",)
+
+    def __enter__(self) -> None:
+        """Begin to wait."""
+        self._listener = _CURRENT.listener
+        if self._listener is not None:
+            self._listener.begin_wait()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Work again."""
+        if self._listener is not None:
+            self._listener.end_wait()

@@ -1,0 +1,174 @@
+"""Rules of every call: request id, deadline, key, error status, and one measurement and one log line at the end."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import structlog
+
+from memsvc.domain.clock import Deadline, to_micros
+from memsvc.domain.errors import DeadlineExceededError
+from memsvc.engine.commit.group_committer import CALL_START
+from memsvc.server import call_context
+from memsvc.server.error_status import Severity, failure_from_error
+from memsvc.server.interceptors.authentication import Authentication
+from memsvc.server.interceptors.chain import Call, CallNext, Context
+
+LAYER = "edge"
+"""The layer of these latencies in GetPerformance."""
+HEADER = "x-request-id"
+NOTICE = "x-memsvc-notice"
+"""Trailing metadata of a write that is durable and that searches do not find yet."""
+DETAILS_HEADER = "grpc-status-details-bin"
+THE_SERVICE = "the service"
+STREAMED_SEARCHES = frozenset({"StreamSearch", "BuildContext"})
+_ACCEPTED = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+class EndedCall(NamedTuple):
+    """A call for the access log; never its content.
+
+    Attributes:
+        ended: The time of its end in seconds since 1970.
+        code: The name of the status code.
+        seconds: Its duration.
+        peer: The address of the caller.
+    """
+
+    ended: float
+    method: str
+    request_id: str
+    code: str
+    seconds: float
+    peer: str
+
+
+class LatencyRecorder(Protocol):
+    """Recorder of latencies."""
+
+    def record(
+        self, operation: str, layer: str, seconds: float, *, failed: bool = False, is_endless: bool = False
+    ) -> None:
+        """Record one run of an operation."""
+        ...
+
+
+def log_now(ended: EndedCall) -> None:
+    """Log a call at once, in the calling thread."""
+    structlog.get_logger("memsvc.access").info(
+        "call ended", code=ended.code, seconds=round(ended.seconds, 6), peer=ended.peer
+    )
+
+
+class ServerRules:
+    """The rules of a server.
+
+    The deadline of a call is the client's, or the server's default for unary calls and for searches that stream. Other
+    streams have no default deadline. In a search that streams, the default limits the work, not the reading.
+
+    An error becomes a status with details; an unexpected exception becomes "internal error" and a log entry.
+    """
+
+    def __init__(
+        self,
+        recorder: LatencyRecorder,
+        *,
+        now: Callable[[], datetime],
+        default_seconds: float,
+        authentication: Authentication | None = None,
+        log_call: Callable[[EndedCall], None] = log_now,
+    ) -> None:
+        """Measure calls by *recorder*, and log them by *log_call*, which must return at once and must not raise.
+
+        Without *authentication* every call is admitted.
+        """
+        self._recorder = recorder
+        self._now = now
+        self._default_seconds = default_seconds
+        self._authentication = authentication
+        self._log_call = log_call
+        self._log = structlog.get_logger("memsvc.errors")
+
+    def begin(self, call: Call) -> None:
+        """Set the id of the call, the client's or a new one. Each call has context variables of its own."""
+        call.request_id = _given_id(call.context) or uuid.uuid4().hex
+        call_context.request_id.set(call.request_id)
+        call_context.notices.set([])
+        structlog.contextvars.bind_contextvars(request_id=call.request_id, method=call.method)
+
+    def limit(self, call: Call) -> float | None:
+        """Set the start and the deadline of the call, which gRPC ends at the client's deadline."""
+        CALL_START.set(to_micros(self._now()))
+        remaining = call.context.time_remaining()
+        if remaining is not None:
+            call_context.deadline.set(Deadline.after(remaining))
+            return None
+        if call.streams and call.method not in STREAMED_SEARCHES:
+            return None
+        call_context.deadline.set(Deadline.after(self._default_seconds))
+        return None if call.streams else self._default_seconds
+
+    def expired(self) -> Exception:
+        """Return the error of a call that reached the server's deadline."""
+        return DeadlineExceededError(THE_SERVICE)
+
+    async def admit(self, call: Call) -> Callable[[], None] | None:
+        """Authenticate the call."""
+        return None if self._authentication is None else await self._authentication.admit(call)
+
+    def watched(self, call: Call, body: CallNext) -> CallNext:
+        """Return the body of a stream that ends when its key is no longer valid."""
+        return body if self._authentication is None else self._authentication.watched(call, body)
+
+    async def fail(self, call: Call, error: Exception) -> None:
+        """End the call with the status of the error."""
+        failure = failure_from_error(error, request_id=call.request_id)
+        call.code = failure.code
+        if failure.severity is Severity.ERROR:
+            self._log.error("call failed unexpectedly", exc_info=error)
+        elif failure.severity is Severity.WARNING:
+            self._log.warning("backend failed", reason=str(error), cause=repr(error.__cause__))
+        _release_frames(error)
+        trailers = ((DETAILS_HEADER, failure.details), (HEADER, call.request_id))
+        await call.context.abort(failure.code, failure.message, trailers)
+
+    def end(self, call: Call, started: float) -> None:
+        """Measure and log the call, and send its id and its first notice back."""
+        seconds = time.perf_counter() - started
+        is_done = call.code is grpc.StatusCode.OK
+        self._recorder.record(call.method, LAYER, seconds, failed=not is_done, is_endless=call.streams)
+        if is_done:
+            notices = call_context.notices.get()
+            told: tuple[tuple[str, Any], ...] = ((NOTICE, notices[0]),) if notices else ()
+            call.context.set_trailing_metadata(((HEADER, call.request_id), *told))
+        self._log_call(
+            EndedCall(time.time(), call.method, call.request_id, call.code.name, seconds, call.context.peer())
+        )
+
+
+def _given_id(context: Context) -> str | None:
+    for name, value in context.invocation_metadata() or ():
+        if name == HEADER:
+            return value if isinstance(value, str) and _ACCEPTED.fullmatch(value) else None
+    return None
+
+
+def _release_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error and of its causes.
+
+    An error that a local variable refers to is part of a cycle with its frames, and with the request in them: hundreds
+    of requests, each of megabytes, would stay until the garbage collector runs, which depends on the number of objects.
+    The frames are not cleared: several calls may share one error, and some of them are still being answered.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
