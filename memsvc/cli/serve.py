@@ -147,6 +147,19 @@ def _write_whole(path: Path, text: str) -> None:
     part.replace(path)
 
 
+def _active_threads(settings: Settings) -> int:
+    """Return the number of threads of a pool that compute at once; 0: all.
+
+    More of them than the interpreter can run take turns, which costs a third of the throughput. Those of a server on a
+    network mostly wait for it.
+    """
+    from memsvc.settings.profile import Profile  # noqa: PLC0415 - a quick start
+
+    if settings.server.active_threads or settings.profile is not Profile.EMBEDDED:
+        return settings.server.active_threads
+    return max(1, (os.cpu_count() or 1) // 4)
+
+
 def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
@@ -162,6 +175,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         search_threads=server.search_threads,
         write_threads=server.write_threads,
         meta_threads=server.meta_threads,
+        active_threads=_active_threads(settings),
         language_threads=server.language_threads,
         queue_factor=server.queue_factor,
         default_deadline_seconds=server.default_deadline_seconds,

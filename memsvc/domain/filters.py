@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from memsvc.domain.memory import Json
 
 MAX_DEPTH = 8
 MAX_VALUES = 256
+MEMO_FILTERS = 32
+T = TypeVar("T")
 
 
 class Field(StrEnum):
@@ -95,6 +97,28 @@ class Not:
 
 
 Filter: TypeAlias = AnyOf | Range | And | Or | Not
+
+
+class FilterMemo(Generic[T]):
+    """Values that were computed from the last few filters, found by the identity of a filter. Thread-safe.
+
+    Requests without a filter of their own share one filter for a while, so that what is made of it is made once.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Filter, T]] = {}
+
+    def get(self, where: Filter, make: Callable[[Filter], T]) -> T:
+        """Return the value of a filter, made by *make* unless it is known."""
+        known = self._known.get(id(where))
+        # The filter is kept with its value, so no other one can have its identity.
+        if known is not None and known[0] is where:
+            return known[1]
+        value = make(where)
+        if len(self._known) >= MEMO_FILTERS:
+            self._known = {}
+        self._known[id(where)] = where, value
+        return value
 
 
 def metadata_term(path: str, value: bool | float | str | None) -> str:  # noqa: FBT001 - a JSON scalar

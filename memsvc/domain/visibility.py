@@ -14,6 +14,8 @@ _STATUS = Status.ACTIVE.value
 _ARCHIVED, _SESSION = Tier.ARCHIVED.value, Layer.SESSION.value
 _NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
 """Values that no plain memory has; of the others it may have any."""
+SHARED = Not(AnyOf(Field.LAYER, (_SESSION,)))
+"""The rule for a caller outside of sessions."""
 _ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
 
 
@@ -34,10 +36,9 @@ def session_privacy(scope: Scope, sessions: SessionVisibility = SessionVisibilit
     """
     if sessions is SessionVisibility.ALL:
         return None
-    shared = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
     if not scope.session_id:
-        return shared
-    return Or((shared, AnyOf(Field.SESSION_ID, (scope.session_id,))))
+        return SHARED
+    return Or((SHARED, AnyOf(Field.SESSION_ID, (scope.session_id,))))
 
 
 # Default-visible memories: they pass all conditions that a search adds by default.

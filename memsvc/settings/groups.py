@@ -403,6 +403,12 @@ class ServerSettings(SettingsGroup):
     """Number of concurrent writes; they share commits."""
     meta_threads: int = Field(default=8, ge=1)
     """Number of concurrent reads by id, lists and reports."""
+    active_threads: int = Field(default=0, ge=0)
+    """Number of searches, of writes and of reads by id that compute at once, while others wait for a disk or a process.
+
+    A call that computes for longer than 20 ms does not count. 0: with the profile `embedded` one for each four
+    processors, at least one; with others no limit.
+    """
     language_threads: int = Field(default=4, ge=1)
     """Number of concurrent calls that use a language model."""
     queue_factor: int = Field(default=4, ge=1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import DimensionMismatchError
-from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, FilterMemo, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, View
 from memsvc.domain.scope import Reach
 from memsvc.domain.visibility import is_default_visible, split_default_visible
@@ -203,8 +203,11 @@ def filter_of(reach: Reach, view: View | None = None, where: Filter | None = Non
     if view is not None:
         must.append({"key": VIEW, "match": {"value": int(view)}})
     if where is not None:
-        must += _conditions(where)
+        must += _CONDITIONS.get(where, _conditions)
     return {"must": must}
+
+
+_CONDITIONS: FilterMemo[list[Condition]] = FilterMemo()
 
 
 def _conditions(where: Filter) -> list[Condition]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tantivy import FieldType, Index, Occur, Order, Query, Schema, Searcher
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.filters import Filter
+from memsvc.domain.filters import Filter, FilterMemo
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
@@ -67,6 +67,7 @@ class TantivyGeneration:
         self._is_discarded = False
         self._states = 0
         self._snapshot: _Snapshot | None = None
+        self._filters: FilterMemo[Query] = FilterMemo()
         with translate():
             self._schema: Schema = build_schema()
             self._index: Index = open_index(directory, self._schema)
@@ -138,7 +139,7 @@ class TantivyGeneration:
         """Return the best entries, equal scores by entry id."""
         with translate():
             seen = self._now()
-            chosen = selection(self._schema, reach, where)
+            chosen = selection(self._schema, reach, where, self._filters)
             wanted = any_term(self._schema, seen.vocabulary, terms).and_must_match(chosen)
             return best_hits(seen.searcher, wanted, limit=limit)
 

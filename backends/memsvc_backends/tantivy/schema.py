@@ -10,12 +10,13 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tantivy import FieldType, Index, Occur, Query, Schema, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, FilterMemo, Not, Or, Range
 from memsvc.domain.scope import Reach
 
 FORMAT = 3
@@ -113,12 +114,16 @@ def is_panic(error: BaseException) -> bool:
 # The filter tree and the reach as Tantivy's queries; none of them adds to a score.
 
 
-def selection(schema: Schema, reach: Reach, where: Filter | None) -> Query:
-    """Return the query for entries in *reach* that pass the filter, with a score of 0."""
+def selection(schema: Schema, reach: Reach, where: Filter | None, known: FilterMemo[Query] | None = None) -> Query:
+    """Return the query for entries in *reach* that pass the filter, with a score of 0.
+
+    *known* are the queries of the last filters.
+    """
     places = _any_term(schema, TERMS, [place_term(reach.owner, project) for project in reach.project_ids])
     parts = [(Occur.Must, places)]
     if where is not None:
-        parts.append((Occur.Must, query_of(schema, where)))
+        make = partial(query_of, schema)
+        parts.append((Occur.Must, make(where) if known is None else known.get(where, make)))
     return Query.const_score_query(Query.boolean_query(parts), 0.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -309,6 +310,7 @@ class Means:
             for view, of_view in means.items()
             if of_view
         }
+        self._directions = {view: _scale_to_unit(of_view) for view, of_view in self._means.items()}
 
     @classmethod
     def from_manifest(cls, manifest: VectorManifest) -> Means:
@@ -326,7 +328,12 @@ class Means:
         A vector that was given has no text and is centred by the nearest mean: an embedder separates languages. A zero
         vector stays zero if there is no mean.
         """
-        centred: Vector = self.centre_passages(vector[np.newaxis], [view], [text])[0]
+        moved = np.asarray(vector, dtype=np.float32)
+        if (means := self._means.get(view)) is not None:
+            number = _NUMBERS[script_of(text)] if text else int(np.argmax(self._directions[view] @ moved))
+            moved = moved - means[number]
+        length = math.sqrt(float(moved @ moved))
+        centred: Vector = moved / np.float32(length) if length else moved
         return centred
 
     def centre_passages(self, vectors: Vectors, views: Sequence[View], texts: Sequence[str]) -> Vectors:
@@ -340,7 +347,7 @@ class Means:
         moved = np.array(vectors, dtype=np.float32)
         for view, means in self._means.items():
             if (given := (numbers < 0) & (of_views == view)).any():
-                numbers[given] = np.argmax(moved[given] @ _scale_to_unit(means).T, axis=1)
+                numbers[given] = np.argmax(moved[given] @ self._directions[view].T, axis=1)
             chosen = of_views == view
             moved[chosen] -= means[numbers[chosen]]
         return _scale_to_unit(moved)

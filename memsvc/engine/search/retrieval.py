@@ -20,7 +20,7 @@ from memsvc.domain.errors import (
     MemsvcError,
     NotReadyError,
 )
-from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
+from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, FilterMemo, Not, Or
 from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
@@ -223,7 +223,18 @@ def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
 
 def _resolve_store_tests(where: Filter | None, rows_where: Callable[[Filter], Sequence[int]]) -> Filter | None:
     """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them."""
-    return None if where is None else _resolve(where, rows_where)
+    if where is None or not _NEEDS_STORE.get(where, _needs_store):
+        return where
+    return _resolve(where, rows_where)
+
+
+_NEEDS_STORE: FilterMemo[bool] = FilterMemo()
+
+
+def _needs_store(where: Filter) -> bool:
+    if isinstance(where, And | Or):
+        return any(map(_needs_store, where.children))
+    return _needs_store(where.child) if isinstance(where, Not) else where.field in STORE_ONLY
 
 
 def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Filter:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.filters import Filter, conjunction
+from memsvc.domain.filters import Filter, FilterMemo, conjunction
 from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.limits import SEARCH_DEPTH
 from memsvc.domain.memory import Memory
@@ -28,7 +28,7 @@ from memsvc.domain.search import (
     SearchReply,
     SkippedStage,
 )
-from memsvc.domain.visibility import session_privacy
+from memsvc.domain.visibility import SHARED, session_privacy
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.ranking import RankedCandidates, RankedMemory, Ranker
 from memsvc.engine.search.rerank import POOL, RERANK, RefinedHits, ResultRefiner
@@ -97,7 +97,7 @@ class SearchService:
         self, query: SearchQuery, deadline: Deadline, started: float, early: EarlyReplyListener | None
     ) -> SearchReply:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
-        where = conjunction(query.selection.where, session_privacy(query.scope, query.selection.sessions))
+        where = _with_privacy(query.selection.where, session_privacy(query.scope, query.selection.sessions))
         place = _SearchArea(reach, where, deadline)
 
         def reply_early(shallow: RetrievalResult) -> None:
@@ -243,6 +243,15 @@ class _SearchArea:
     reach: Reach
     where: Filter | None
     deadline: Deadline
+
+
+_SHARED_ONLY: FilterMemo[Filter | None] = FilterMemo()
+
+
+def _with_privacy(where: Filter | None, privacy: Filter | None) -> Filter | None:
+    if where is None or privacy is not SHARED:
+        return conjunction(where, privacy)
+    return _SHARED_ONLY.get(where, lambda asked: conjunction(asked, SHARED))
 
 
 def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:

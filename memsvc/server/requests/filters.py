@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain import limits
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.filters import TIMES, And, AnyOf, Field, Filter, Not, Or, Range, conjunction, metadata_term
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Status, Tier
@@ -45,6 +46,9 @@ ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
 SUPERSEDED = AnyOf(Field.STATUS, (Status.SUPERSEDED.value,))
 EXPIRED = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 NOW = AsOf()
+USUAL_MICROS = 50_000
+"""The present moment of a request without a filter is rounded up to this many microseconds: what is made of its
+conditions, which name that moment, serves all requests meanwhile."""
 
 _MICROS = 1_000_000
 _EARLIEST = MIN_SECONDS * _MICROS
@@ -97,6 +101,8 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
     now = moment.known_time or now
     if not chosen.ListFields():
         # Most requests have no filter.
+        if as_of is None and time_range is None:
+            return Selection(_usual_conditions(-(-to_micros(now) // USUAL_MICROS)))
         asked: list[Filter | None] = []
         where, tested = None, frozenset[Field]()
         visibility, sessions = Visibility.PROJECT_AND_GLOBAL, SessionVisibility.CURRENT
@@ -121,6 +127,12 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
     return Selection(
         conjunction(*_defaults(chosen, now, moment, tested), *asked, happened, where), visibility, sessions
     )
+
+
+@lru_cache(maxsize=4)
+def _usual_conditions(tick: int) -> Filter | None:
+    """Return the conditions of a request without a filter at a moment in units of `USUAL_MICROS`."""
+    return default_conditions(from_micros(tick * USUAL_MICROS), NOW)
 
 
 def default_conditions(now: datetime, as_of: AsOf) -> Filter | None:
