@@ -77,9 +77,6 @@ BATCH_SECONDS = 0.05
 class AccessLine(Protocol):
     """A call that ended, as `memsvc.server.interceptors.rules.EndedCall`."""
 
-    @property
-    def ended(self) -> float: ...  # noqa: D102
-
     def _asdict(self) -> dict[str, Any]: ...
 
 
@@ -113,7 +110,7 @@ class AccessLog:
             while not self._lines.empty():
                 lines.append(self._lines.get())
             is_open = None not in lines
-            with suppress(OSError, ValueError):  # stderr was closed: there is nobody to tell
+            with suppress(OSError, ValueError):  # stderr was closed
                 self._write([line for line in lines if line is not None])
 
     def _write_json(self, lines: Sequence[AccessLine]) -> None:

@@ -56,15 +56,16 @@ def count_fault(values: Collection[object], *, most: int, least: int = 0) -> str
     return f"must hold {least} to {most} values" if least else f"must hold at most {most} values"
 
 
+JSON_TOO_LONG = f"must take at most {limits.METADATA_BYTES} bytes as JSON text"
+
+
 def json_size_fault(text: str) -> str:
     """Return the fault of metadata whose JSON text is too long.
 
     Raises:
         UnicodeEncodeError: The text contains lone surrogates.
     """
-    if len(text.encode()) <= limits.METADATA_BYTES:
-        return ""
-    return f"must take at most {limits.METADATA_BYTES} bytes as JSON text"
+    return "" if len(text.encode()) <= limits.METADATA_BYTES else JSON_TOO_LONG
 
 
 def json_depth_fault(depth: int) -> str:

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
-from memsvc.ports import waiting
+from memsvc.ports import thread_wait
 from memsvc.server import call_context
 
 P = ParamSpec("P")
@@ -138,7 +138,7 @@ class _WorkerPool:
     """Threads of which few are active at a time.
 
     The interpreter runs one thread at a time, and switching between threads that are ready costs more than it gains: so
-    *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.waiting`) or takes long.
+    *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.thread_wait`) or takes long.
     """
 
     def __init__(self, name: str, *, threads: int, active: int) -> None:
@@ -211,7 +211,7 @@ class _WorkerPool:
 
     def serve(self, worker: _Worker) -> None:
         """Run jobs in the calling thread until the pool is closed."""
-        waiting.listen(worker)
+        thread_wait.listen(worker)
         while (job := self._next(worker)) is not None or not self._is_closed:
             if job is None:
                 worker.wake.acquire()

@@ -194,8 +194,16 @@ def term_within_limit(field: Field) -> str:
     return f"{field.value}=set"
 
 
-def filter_of(reach: Reach, view: View | None = None, where: Filter | None = None) -> Condition:
-    """Return the filter of the entries in *reach*, of *view* if given, for which *where* holds."""
+def filter_of(
+    reach: Reach,
+    view: View | None = None,
+    where: Filter | None = None,
+    known: FilterMemo[list[Condition]] | None = None,
+) -> Condition:
+    """Return the filter of the entries in *reach*, of *view* if given, for which *where* holds.
+
+    *known* are the conditions of the last filters.
+    """
     must: list[Condition] = [
         {"key": OWNER, "match": {"value": str(reach.owner)}},
         {"key": PROJECT, "match": {"any": [str(project) for project in reach.project_ids]}},
@@ -203,11 +211,8 @@ def filter_of(reach: Reach, view: View | None = None, where: Filter | None = Non
     if view is not None:
         must.append({"key": VIEW, "match": {"value": int(view)}})
     if where is not None:
-        must += _CONDITIONS.get(where, _conditions)
+        must += _conditions(where) if known is None else known.get(where, _conditions)
     return {"must": must}
-
-
-_CONDITIONS: FilterMemo[list[Condition]] = FilterMemo()
 
 
 def _conditions(where: Filter) -> list[Condition]:

@@ -19,7 +19,7 @@ from typing import IO, Any
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.ports.faults import FaultLog
-from memsvc.ports.waiting import Waiting
+from memsvc.ports.thread_wait import ThreadWait
 from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 from memsvc_backends.qdrant_edge.watchdog import Pulse, Watchdog
 
@@ -83,7 +83,7 @@ class Exchange:
             raise DeadlineExceededError(NAME)
         try:
             if self._reply is None:
-                with Waiting():
+                with ThreadWait():
                     reply = self._connection.receive(deadline.at)[0]
                 self._finish(reply)
         except TimeoutError as error:

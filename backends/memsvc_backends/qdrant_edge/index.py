@@ -13,7 +13,7 @@ import numpy as np
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
-from memsvc.domain.filters import Filter
+from memsvc.domain.filters import Filter, FilterMemo
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
@@ -73,6 +73,7 @@ class QdrantEdgeIndex:
         self._faults = context.faults
         self._unfinished: list[EdgeGeneration] = []
         self._is_closed = False
+        self._conditions: FilterMemo[list[Condition]] = FilterMemo()
         self._directory.mkdir(parents=True, exist_ok=True)
         self._live = self._open_live()
         remove_leftovers(self._directory, self.manifest)
@@ -109,13 +110,13 @@ class QdrantEdgeIndex:
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> Hits:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
-        return EdgeSearch(self.live, vector, SearchSpec(reach, view, where), limit, deadline).result()
+        return EdgeSearch(self.live, vector, SearchSpec(reach, view, where, self._conditions), limit, deadline).result()
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> EdgeSearch:
         """Send the search to the child; its reply is read when the result is asked for."""
-        search = EdgeSearch(self.live, vector, SearchSpec(reach, view, where), limit, deadline)
+        search = EdgeSearch(self.live, vector, SearchSpec(reach, view, where, self._conditions), limit, deadline)
         search.begin(self._live)
         return search
 
@@ -252,15 +253,17 @@ class LiveShard:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpec:
-    """Selection of the entries to search."""
+    """Selection of the entries to search; *known* are the conditions of the last filters."""
 
     reach: Reach
     view: View
     where: Filter | None
+    known: FilterMemo[list[Condition]] | None = None
 
     def within(self, views: Sequence[View]) -> Condition:
         """Return the filter for a generation of *views*: where all entries are of one view, none is asked for it."""
-        return filter_of(self.reach, None if views == (self.view,) else self.view, self.where)
+        view = None if views == (self.view,) else self.view
+        return filter_of(self.reach, view, self.where, self.known)
 
 
 class EdgeSearch:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceError
-from memsvc.ports.waiting import Waiting
+from memsvc.ports.thread_wait import ThreadWait
 
 T = TypeVar("T")
 CALL_START: ContextVar[int] = ContextVar("call_start", default=0)
@@ -62,7 +62,7 @@ class GroupCommitter:
             BackendClosedError: The committer or the store is closed.
         """
         queued = self.queue(work)
-        with Waiting():
+        with ThreadWait():
             return queued.result()
 
     def queue(self, work: Callable[[Transaction], T]) -> Future[CommitResult[T]]:
@@ -291,7 +291,7 @@ def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction
 
 def _result_of(link: _Link[T]) -> CommitResult[T]:
     try:
-        with Waiting():
+        with ThreadWait():
             return link.future.result()
     finally:
         # Unlink the predecessor, so that a long pipeline does not keep every link alive.

@@ -49,7 +49,7 @@ from memsvc.engine.context.sources import (
     section_of,
 )
 from memsvc.ports.models import Tokenizer
-from memsvc.ports.waiting import Waiting
+from memsvc.ports.thread_wait import ThreadWait
 from memsvc.text.change_cues import count_changes
 from memsvc.text.context_phrases import (
     CLOSING,
@@ -300,7 +300,7 @@ class ContextBuilder:
             remaining = self.deadline.remaining_seconds()
             patience = CORE_PATIENCE_SECONDS if remaining is None else min(CORE_PATIENCE_SECONDS, remaining / 2)
             with suppress(CancelledError, FutureTimeoutError, MemsvcError):
-                with Waiting():
+                with ThreadWait():
                     found = self._pending.result(max(0.0, patience))
                 hits, messages = found.memories.hits, found.evidence.hits if found.evidence else ()
         recent = self._read(Section.SHORT_TERM) if self._is_possible(Section.SHORT_TERM) else []
@@ -402,7 +402,7 @@ class ContextBuilder:
             self._pending = self._inputs.search(self.deadline)
         pending, remaining = self._pending, self.deadline.remaining_seconds()
         try:
-            with Waiting():
+            with ThreadWait():
                 reply = pending.result(None if remaining is None else max(0.0, remaining - MARGIN_SECONDS))
         except CancelledError:
             return None

@@ -31,7 +31,7 @@ from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.models import QueryTokens, Vector
-from memsvc.ports.waiting import Waiting
+from memsvc.ports.thread_wait import ThreadWait
 from memsvc.text.analysis import query_terms
 from memsvc.text.passages import extract_keywords
 
@@ -73,6 +73,7 @@ class HybridRetriever:
         self._reads = reads
         vectors, self._lexical = indexes
         self._dense = DenseRetriever(vectors, spaces, threads)
+        self._needs_store: FilterMemo[bool] = FilterMemo()
         self._faults = FaultLog() if faults is None else faults
         self._budgets = {Retriever.DENSE: TimeBudget(patience), Retriever.BM25: TimeBudget(patience)}
 
@@ -94,7 +95,9 @@ class HybridRetriever:
             raise DeadlineExceededError(RETRIEVERS)
         query = asked.query
         found = RetrievalResult(select_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
-        inner = _resolve_store_tests(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
+        inner = asked.where
+        if inner is not None and self._needs_store.get(inner, _needs_store):
+            inner = _resolve(inner, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
         failures: list[MemsvcError] = []
         dense = self._begin_dense(asked, inner, found) if Retriever.DENSE in found.asked else None
         if Retriever.BM25 in found.asked:
@@ -221,16 +224,6 @@ def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
     found.timings.extend(result.timings)
 
 
-def _resolve_store_tests(where: Filter | None, rows_where: Callable[[Filter], Sequence[int]]) -> Filter | None:
-    """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them."""
-    if where is None or not _NEEDS_STORE.get(where, _needs_store):
-        return where
-    return _resolve(where, rows_where)
-
-
-_NEEDS_STORE: FilterMemo[bool] = FilterMemo()
-
-
 def _needs_store(where: Filter) -> bool:
     if isinstance(where, And | Or):
         return any(map(_needs_store, where.children))
@@ -238,6 +231,7 @@ def _needs_store(where: Filter) -> bool:
 
 
 def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Filter:
+    """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them."""
     if isinstance(where, And):
         return And(tuple(_resolve(child, rows_where) for child in where.children))
     if isinstance(where, Or):
@@ -339,7 +333,7 @@ class DenseRetriever:
     ) -> DenseResult:
         remaining = asked.deadline.remaining_seconds()
         try:
-            with Waiting():
+            with ThreadWait():
                 query_vector, embedded = embedding.result(remaining)
         except TimeoutError as error:
             embedding.cancel()

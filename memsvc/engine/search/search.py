@@ -66,6 +66,7 @@ class SearchService:
         self._as_of = as_of
         self._hydrator = HitHydrator(readers.reads)
         self._now = now
+        self._shared: FilterMemo[Filter | None] = FilterMemo()
 
     def search(self, query: SearchQuery, deadline: Deadline, early: EarlyReplyListener | None = None) -> SearchReply:
         """Return the hits of *query*, best first, ties by memory id, and count them as accesses.
@@ -97,7 +98,7 @@ class SearchService:
         self, query: SearchQuery, deadline: Deadline, started: float, early: EarlyReplyListener | None
     ) -> SearchReply:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
-        where = _with_privacy(query.selection.where, session_privacy(query.scope, query.selection.sessions))
+        where = self._with_privacy(query.selection.where, session_privacy(query.scope, query.selection.sessions))
         place = _SearchArea(reach, where, deadline)
 
         def reply_early(shallow: RetrievalResult) -> None:
@@ -112,6 +113,11 @@ class SearchService:
         reply = self._reply(query, found, reach, started)
         self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
+
+    def _with_privacy(self, where: Filter | None, privacy: Filter | None) -> Filter | None:
+        if where is None or privacy is not SHARED:
+            return conjunction(where, privacy)
+        return self._shared.get(where, lambda asked: conjunction(asked, SHARED))
 
     def _reply(self, query: SearchQuery, found: _SearchResult, reach: Reach, started: float) -> SearchReply:
         hydrating = time.perf_counter()
@@ -243,15 +249,6 @@ class _SearchArea:
     reach: Reach
     where: Filter | None
     deadline: Deadline
-
-
-_SHARED_ONLY: FilterMemo[Filter | None] = FilterMemo()
-
-
-def _with_privacy(where: Filter | None, privacy: Filter | None) -> Filter | None:
-    if where is None or privacy is not SHARED:
-        return conjunction(where, privacy)
-    return _SHARED_ONLY.get(where, lambda asked: conjunction(asked, SHARED))
 
 
 def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:

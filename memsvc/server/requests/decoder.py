@@ -28,6 +28,7 @@ from memsvc.domain import limits
 from memsvc.domain.clock import EPOCH
 from memsvc.domain.errors import InvalidRequestError, PermissionDeniedError, Violation
 from memsvc.domain.field_rules import (
+    JSON_TOO_LONG,
     UUID,
     count_fault,
     json_depth_fault,
@@ -64,6 +65,8 @@ EXACT_INTEGERS = 2.0**53
 """Whole doubles below this become int: larger ones may have been rounded."""
 _DAY_SECONDS = 86_400
 _VECTOR_FIELD = "vector"
+_STRUCT_BYTES = 8
+"""More than the bytes that a Struct takes for each byte of its JSON text: at most 5.5, for lists of digits."""
 _FLOAT = np.dtype("<f4")
 
 ScopeOrAll: TypeAlias = (
@@ -328,6 +331,10 @@ class RequestDecoder:
     def metadata(self, field: str, struct: Struct) -> dict[str, Json]:
         """Return free JSON: finite numbers, no NUL, and limits on its depth and its length as JSON text."""
         if not struct.fields:
+            return {}
+        if struct.ByteSize() > _STRUCT_BYTES * limits.METADATA_BYTES:
+            # Before anything is walked: a request holds millions of values.
+            self.add(field, JSON_TOO_LONG)
             return {}
         faults: set[str] = set()
         members = _members(struct, 1, faults)

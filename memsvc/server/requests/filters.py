@@ -48,7 +48,7 @@ EXPIRED = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 NOW = AsOf()
 USUAL_MICROS = 50_000
 """The present moment of a request without a filter is rounded up to this many microseconds: what is made of its
-conditions, which name that moment, serves all requests meanwhile."""
+conditions, which name that moment, serves all requests until then."""
 
 _MICROS = 1_000_000
 _EARLIEST = MIN_SECONDS * _MICROS

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
+from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, PermissionDeniedError
 from memsvc.server import call_context
 from memsvc.server.requests.decoder import RequestDecoder
@@ -98,3 +102,34 @@ def test_the_project_of_one_memory_of_a_batch_is_authorised() -> None:
 
     with pytest.raises(PermissionDeniedError, match="'other'"):
         batch_memory(entry, ADA, dimension=2)
+
+
+def test_huge_metadata_are_refused_before_they_are_walked() -> None:
+    """A request holds millions of values, and nobody else's call should wait until each was looked at."""
+    huge = Struct(fields={"a": Value(list_value=ListValue(values=[Value(number_value=1.0)] * 100_000))})
+    decoder = RequestDecoder()
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        members = decoder.metadata("memory.metadata", huge)
+    finally:
+        sys.setprofile(None)
+
+    assert members == {}
+    assert violations(decoder.finish) == ["memory.metadata"]
+    assert calls < 100
+
+
+def test_the_largest_metadata_pass_whatever_they_hold() -> None:
+    """Numbers of one digit take the most bytes on the wire for their text."""
+    most = (limits.METADATA_BYTES - len('{"a":[]}') + 1) // 2
+    full = Struct(fields={"a": Value(list_value=ListValue(values=[Value(number_value=1.0)] * most))})
+    decoder = RequestDecoder()
+
+    assert len(json.dumps(decoder.metadata("m", full), separators=(",", ":"))) > limits.METADATA_BYTES - 2
+    decoder.finish()

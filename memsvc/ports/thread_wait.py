@@ -19,11 +19,7 @@ class WaitListener(Protocol):
         ...
 
 
-class _Current(threading.local):
-    listener: WaitListener | None = None
-
-
-_CURRENT = _Current()
+_CURRENT = threading.local()
 
 
 def listen(listener: WaitListener | None) -> None:
@@ -31,14 +27,14 @@ def listen(listener: WaitListener | None) -> None:
     _CURRENT.listener = listener
 
 
-class Waiting:
+class ThreadWait:
     """Context in which the calling thread waits. In a thread of no pool it does nothing."""
 
     __slots__ = ("_listener",)
 
     def __enter__(self) -> None:
         """Begin to wait."""
-        self._listener = _CURRENT.listener
+        self._listener: WaitListener | None = getattr(_CURRENT, "listener", None)
         if self._listener is not None:
             self._listener.begin_wait()
 
