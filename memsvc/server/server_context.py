@@ -120,14 +120,14 @@ class IndexWait:
         """
         await _until(self._indexer.when_reached(position), AFTER_A_WRITE)
 
-    async def reached(self, position: int) -> None:
-        """Return when a read sees every change up to *position*; 0 needs no wait.
+    async def reached(self, position: int, owner: str) -> None:
+        """Return when a read of *owner*'s memories sees every change up to *position*; 0 needs no wait.
 
         Raises:
             DeadlineExceededError: The caller's deadline passed.
         """
         if position:
-            await _until(self._indexer.when_reached(position), BEFORE_A_READ)
+            await _until(self._indexer.when_reached(position, owner), BEFORE_A_READ)
 
     async def _follow(self, future: Future[None]) -> str:
         """Wait until shortly before the deadline, and not for indexes that are known to be unavailable."""

@@ -212,7 +212,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
     async def _reached(self, query: SearchQuery | ContextQuery) -> None:
         """Wait until the indexes have reached the position of a consistency token."""
         if query.position:
-            await self._server.waits.reached(query.position)
+            await self._server.waits.reached(query.position, query.scope.owner)
 
     def _require_replayed(self) -> None:
         indexer = self._app.indexer
