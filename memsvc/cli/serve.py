@@ -150,6 +150,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from memsvc.domain.context import Section, SectionShares  # noqa: PLC0415
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
+    from memsvc.server.slots import SlotOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -186,6 +187,13 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         ),
         health_address=server.health_address,
         tls=_tls(settings),
+        slots=SlotOptions(
+            server.tenant_share,
+            server.key_share,
+            server.first_message_seconds,
+            server.next_message_seconds,
+            server.reader_seconds,
+        ),
     )
 
 

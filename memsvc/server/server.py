@@ -34,6 +34,7 @@ from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
 from memsvc.server.services.search import SearchServicer
 from memsvc.server.services.session import SessionServicer
+from memsvc.server.slots import ServerSlots
 from memsvc.server.tls import Certificates
 from memsvc.server.watches import Watches
 from memsvc.v1 import (
@@ -76,8 +77,16 @@ def build(
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
-    watches = Watches(application.watch, executors.watch, max_streams=options.watch_streams)
-    return Server(ServerContext(application, executors, IndexWait(application.indexer), options, now, watches), layers)
+    slots = ServerSlots.of(
+        options.slots,
+        files=options.file_streams,
+        watches=options.watch_streams,
+        search_threads=options.search_threads,
+        queue_factor=factor,
+    )
+    watches = Watches(application.watch, executors.watch, slots.watches)
+    waits = IndexWait(application.indexer)
+    return Server(ServerContext(application, executors, waits, options, now, watches, slots), layers)
 
 
 class Server:
@@ -139,7 +148,8 @@ class Server:
                         ErrorStatus(),
                         DeadlineLimit(self._context.options.default_deadline_seconds),
                         self._authentication(),
-                    ]
+                    ],
+                    self._context.options.slots,
                 )
             ],
             options=_channel_options(self._context.options),

@@ -20,6 +20,7 @@ from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
+from memsvc.server.slots import ServerSlots
 from memsvc.server.watches import Watches
 
 W = TypeVar("W")
@@ -33,6 +34,7 @@ class ServerContext:
         waits: Waits for the indexes without holding a thread.
         now: The clock, in UTC.
         watches: The open watches.
+        slots: The slots of searches and streams.
     """
 
     application: Services
@@ -41,6 +43,7 @@ class ServerContext:
     options: ServerOptions
     now: Callable[[], datetime]
     watches: Watches
+    slots: ServerSlots
 
     def write_named(
         self,

@@ -737,8 +737,9 @@ class SearchRequest(_message.Message):
     JUDGE_CURRENCY_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
-    White space alone counts as empty. Of a long one only the beginning is searched by meaning: see
-    SearchResponse.embedded_query_chars. Empty: search by vector or keywords.
+    White space alone counts as empty. Of a long one only the beginning is searched by meaning (see
+    SearchResponse.embedded_query_chars), and its first 512 different words by words. Empty: search by vector or
+    keywords.
     """
     mode: Global___SearchMode.ValueType
     """mode selects the retrievers. Unspecified: HYBRID."""
@@ -1240,7 +1241,7 @@ class SearchResponse(_message.Message):
     embedded_query_chars: _builtins.int
     """embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query is
     longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest were
-    searched for all the same. 0: all of query was searched by meaning, or none of it because the mode is KEYWORD, a
+    searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it because the mode is KEYWORD, a
     vector was given, or the retriever DENSE failed.
     """
     @_builtins.property

@@ -241,9 +241,12 @@ async def _during(
 
 async def _rested(pid: int, before: int, seconds: float) -> int:
     """Return the resident memory after a rest, which ends when it is as small as wanted."""
-    until = time.monotonic() + seconds
-    while (found := usage(pid).resident_bytes) - before > MEMORY_MB * 2**20 and time.monotonic() < until:
+    found = before
+    for _ in range(int(seconds)):
         await asyncio.sleep(1)
+        found = usage(pid).resident_bytes
+        if found - before <= MEMORY_MB * 2**20:
+            break
     return found
 
 
@@ -314,13 +317,16 @@ def _silent_uploads(channel: aio.Channel, number: int, key: str) -> list[Callabl
         await asyncio.sleep(3_600)
         yield b""
 
-    upload = channel.stream_unary("/memsvc.v1.FileService/UploadFile", None, None)
+    upload: aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(
+        "/memsvc.v1.FileService/UploadFile", None, None
+    )
     return [lambda: upload(nothing(), metadata=_metadata(key))] * (UPLOADS // CALLERS)
 
 
 def _watches(channel: aio.Channel, number: int, key: str) -> list[Callable[[], Awaitable[object]]]:
     """Return watches that are read."""
     request = memory_pb.WatchMemoriesRequest(scope=_evil(number)).SerializeToString()
+    watch: aio.UnaryStreamMultiCallable[bytes, bytes]
     watch = channel.unary_stream("/memsvc.v1.MemoryService/WatchMemories", None, None)
 
     async def read() -> object:

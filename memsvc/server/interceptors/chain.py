@@ -14,12 +14,15 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, Violation
 from memsvc.engine.commit.group_committer import CALL_START
+from memsvc.server.slots import SlotOptions
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
+SILENT_WRITER = "the next message of the client"
+SILENT_READER = "the client to read the next message"
 END_SECONDS = 0.02
 """The delay after the last message until a stream counts as whole: gRPC ends the messages of a cancelled call as if all
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
@@ -64,8 +67,10 @@ class Interceptor(Protocol):
 class InterceptorChain(grpc.aio.ServerInterceptor):
     """Interceptors around the handlers of our services, the first outermost."""
 
-    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+    def __init__(self, interceptors: Sequence[Interceptor], limits: SlotOptions | None = None) -> None:
+        """Call *interceptors*; clients whose streams are silent for longer than *limits* lose them."""
         self._interceptors = tuple(interceptors)
+        self._limits = limits or SlotOptions()
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -85,8 +90,8 @@ class InterceptorChain(grpc.aio.ServerInterceptor):
     def _wrap(self, handler: Handler, path: str) -> Handler:
         service, _, method = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
-        innermost = _streaming if handler.response_streaming else _unary
-        call_next: CallNext = partial(_read, partial(innermost, getattr(handler, kind)))
+        innermost = partial(_streaming, self._limits) if handler.response_streaming else _unary
+        call_next: CallNext = partial(_read, self._limits, partial(innermost, getattr(handler, kind)))
         for interceptor in reversed(self._interceptors):
             call_next = partial(interceptor.intercept, call_next=call_next)
         streams = bool(handler.request_streaming or handler.response_streaming)
@@ -123,20 +128,34 @@ def _deserializer(deserialize: Any) -> Callable[[bytes], Any]:
     return request_from
 
 
-async def _read(call_next: CallNext, call: Call) -> Any:
+async def _read(limits: SlotOptions, call_next: CallNext, call: Call) -> Any:
     if call.request is _UNREADABLE:
         raise _no_request()
     if isinstance(call.request, AsyncIterator):
-        call.request = _readable(call.request)
+        call.request = _readable(call.request, limits)
     return await call_next(call)
 
 
-async def _readable(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
-    async for request in requests:
+async def _readable(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:
+    async for request in _in_time(requests, limits):
         if request is _UNREADABLE:
             raise _no_request()
         yield request
     await asyncio.sleep(END_SECONDS)
+
+
+async def _in_time(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:
+    seconds = limits.first_message_seconds
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                request = await anext(requests)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise DeadlineExceededError(SILENT_WRITER) from error
+        yield request
+        seconds = limits.next_message_seconds
 
 
 def _no_request() -> InvalidRequestError:
@@ -147,10 +166,18 @@ async def _unary(behaviour: Callable[[Any, Context], Awaitable[Any]], call: Call
     return await behaviour(call.request, call.context)
 
 
-async def _streaming(behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], call: Call) -> None:
+async def _streaming(
+    limits: SlotOptions, behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], call: Call
+) -> None:
     async with aclosing(behaviour(call.request, call.context)) as responses:
         async for response in responses:
-            await call.context.write(response)
+            try:
+                async with asyncio.timeout(limits.reader_seconds) as reading:
+                    await call.context.write(response)
+            except TimeoutError as error:
+                if not reading.expired():
+                    raise
+                raise DeadlineExceededError(SILENT_READER) from error
 
 
 _KINDS = {

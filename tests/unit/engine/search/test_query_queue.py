@@ -35,7 +35,7 @@ class Bench:
 
         return embed
 
-    def submit(self, user: str, name: str, *, is_long: bool = False, waits: bool = True):  # type: ignore[no-untyped-def] # noqa: ANN201, D102
+    def submit(self, user: str, name: str, *, is_long: bool = False, waits: bool = True):  # type: ignore[no-untyped-def] # noqa: ANN201
         return self.queue.submit(user, self.embedding(name, waits=waits), is_long=is_long)  # type: ignore[arg-type]
 
 
