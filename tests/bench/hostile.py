@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from google.protobuf.message import Message
-from grpc import aio
+from grpc import StatusCode, aio
 
 from memsvc.bootstrap.offline import offline_keys
 from memsvc.domain.api_keys import ApiKeyRole
@@ -282,8 +282,9 @@ async def _repeat(call: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await call()
-        except aio.AioRpcError:
-            await asyncio.sleep(0.01)
+        except aio.AioRpcError as error:
+            # A slot that another call of ours holds is not free at once.
+            await asyncio.sleep(1 if error.code() is StatusCode.RESOURCE_EXHAUSTED else 0.01)
 
 
 def _evil(number: int) -> types_pb.Scope:

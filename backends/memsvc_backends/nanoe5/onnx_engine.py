@@ -198,6 +198,9 @@ def _session(onnxruntime: Any, weights: dict[str, npt.NDArray[Any]]) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
+    # An arena keeps what the longest texts took for good: 130 MB after eight of 2 000 tokens at once. Without it short
+    # texts take as long.
+    options.enable_cpu_mem_arena = False
     options.log_severity_level = _ERRORS_ONLY
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
 from google.protobuf.message import Message
 
 from memsvc.server import call_context
+from memsvc.server.interceptors.access_log import RefusalSummary
 from memsvc.server.interceptors.authentication import is_audited
 from memsvc.server.interceptors.chain import Call, CallNext
 
@@ -33,9 +35,14 @@ class Audit:
     def __init__(self, sink: Sink) -> None:
         """Write to *sink*."""
         self._sink = sink
+        code = grpc.StatusCode.UNAUTHENTICATED.name
+        self._refused = RefusalSummary(partial(sink.note, method="", code=code, key_id="", ids=[], id_count=0))
 
     async def intercept(self, call: Call, call_next: CallNext) -> Any:
-        """Write a line for a call that could change something, or was refused for its key."""
+        """Write a line for a call that could change something, or was refused for its key.
+
+        Many calls without a valid key share a line, which counts them.
+        """
         named = call_context.AuditScope()
         call_context.audit_scope.set(named)
         response: Any = None
@@ -43,8 +50,12 @@ class Audit:
             response = await call_next(call)
             return response
         finally:
-            if is_audited(call.method) or call.code in REFUSED:
+            is_wanted = is_audited(call.method) or call.code in REFUSED
+            if is_wanted and (call_context.principal.get().key_id or self._has_own_line(call)):
                 self._write(call, named, response)
+
+    def _has_own_line(self, call: Call) -> bool:
+        return call.code not in REFUSED or self._refused.has_own_line(call.code, call.context.peer())
 
     def _write(self, call: Call, named: call_context.AuditScope, response: Any) -> None:
         caller = call_context.principal.get()
