@@ -13,10 +13,16 @@ from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.admin.backup import BLOBS, BackupManifest, BackupService, BlobSource
 from memsvc.engine.services import FileService, SearchServices, UserDataServices
-from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, DerivedIndexes, UserBlobs, UserEraser
+from memsvc.engine.user_data.erasure import (
+    CacheInvalidation,
+    DataLocations,
+    DerivedIndexes,
+    UserBlobs,
+    UserEraser,
+    clear_text_caches,
+)
 from memsvc.engine.user_data.export import UserExporter
 from memsvc.engine.user_data.import_user import UserImporter
-from memsvc.engine.user_data.text_caches import clear_text_caches
 from memsvc.engine.vault.vault import Vault
 
 BACKUPS = "backups"

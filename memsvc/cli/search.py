@@ -131,6 +131,8 @@ def show_hits(reply: search_pb.SearchResponse, *, explain: bool = False, title: 
         write(", ".join(f"{timing.stage} {milliseconds(timing.duration)} ms" for timing in reply.timings))
     for degraded in reply.degraded:
         print_error(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
+    if reply.embedded_query_chars:
+        print_error(f"memsvc: Only the first {reply.embedded_query_chars} characters were searched by meaning.")
     for skipped in reply.skipped:
         print_error(f"memsvc: Left out: {skipped.stage} ({skipped.reason})")
 

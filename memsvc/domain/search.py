@@ -195,6 +195,8 @@ class SearchReply:
 
     Attributes:
         nothing_relevant: Whether no memory that was found reaches the minimum relevance.
+        embedded_chars: The number of characters at the beginning of a query that were embedded, if it is longer than
+            the embedder takes, otherwise 0.
     """
 
     hits: tuple[SearchHit, ...]
@@ -204,6 +206,7 @@ class SearchReply:
     has_more: bool = False
     skipped: tuple[SkippedStage, ...] = ()
     nothing_relevant: bool = False
+    embedded_chars: int = 0
 
 
 class OrderField(StrEnum):

@@ -32,6 +32,8 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
     found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
     memories = [hit_shown(hit, place) for hit in found.hits]
     note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)
+    if chars := found.embedded_query_chars:
+        note = f"{note} Only the first {chars} characters of the query were searched by meaning.".lstrip()
     head = "Nothing relevant found. The nearest memories" if found.nothing_relevant else f"{len(memories)} memories"
     text = f"{head}, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
     return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,10 +40,28 @@ class IndexFeed(Protocol):
         """Return the oldest changes that the indexes have not yet applied, ascending by position."""
         ...
 
-    def claim(self, wanted: Sequence[int], *, limit: int) -> AbstractContextManager[list[Change]]:
+    def long_memories(self, rows: Sequence[int], *, chunks: int) -> dict[int, str]:
+        """Return those of *rows* whose memories have more than *chunks* chunks, each with its owner."""
+        ...
+
+    def pending_of(self, owner: str, *, up_to: int, limit: int) -> list[int]:
+        """Return the positions of the oldest pending changes of *owner*, at most *limit*, none after *up_to*."""
+        ...
+
+    def turns(self, *, newest: int, limit: int) -> list[int]:
+        """Return positions of pending changes in turns: the oldest of each owner, then the second of each, and so on.
+
+        Only the *newest* pending changes are looked at, so that the cost does not grow with the backlog of an import.
+        """
+        ...
+
+    def claim(
+        self, wanted: Sequence[int], *, limit: int, without: AbstractSet[int] = frozenset()
+    ) -> AbstractContextManager[list[Change]]:
         """Claim pending changes for the time of the context; return them in ascending order of position.
 
-        They are those at the *wanted* positions that can be claimed, or, without any, the oldest ones, at most *limit*.
+        They are those at the *wanted* positions that can be claimed, or, without any, the oldest ones, at most *limit*,
+        but for those at the positions *without*.
         All changes of a memory are claimed by one process at a time, so an older state that one process has read cannot
         replace a later state that another process has read. The claims of a process that dies are released.
         """

@@ -96,6 +96,11 @@ class Embedder(Protocol):
         """Return the length of every vector."""
         ...
 
+    @property
+    def query_lanes(self) -> int:
+        """Return how many queries it can embed at once before each takes longer; 0: any number."""
+        ...
+
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Embed texts that are to be found, one row for each, in order. No texts: shape (0, dimension).
 
@@ -107,10 +112,18 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a text that is searched with.
+        """Embed a text that is searched with: no more of it than `query_part`.
 
         Raises:
             BackendUnavailableError: The model cannot be reached.
+        """
+        ...
+
+    def query_part(self, text: str) -> str:
+        """Return the beginning of a query that `embed_query` embeds; all of *text* unless it is long.
+
+        Its length is bounded by the time that embedding it takes, which cannot be interrupted. The part of a part is
+        the part itself, and has the same vector as *text*.
         """
         ...
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Section, SectionShares
 from memsvc.domain.search import TimeWeighting
+from memsvc.server.slots import SlotOptions
 from memsvc.server.tls import TlsFiles
 
 
@@ -56,6 +57,7 @@ class ServerOptions:
         keys: Defaults of API keys.
         health_address: "HOST:PORT" or "unix:PATH" of a plain-text port for probes alone; empty: none.
         tls: The files of the certificate; None: TCP is not encrypted.
+        slots: The shares of tenants and keys in searches and streams, and idle limits.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -82,3 +84,4 @@ class ServerOptions:
     keys: KeyOptions = KeyOptions()
     health_address: str = ""
     tls: TlsFiles | None = None
+    slots: SlotOptions = field(default_factory=SlotOptions)

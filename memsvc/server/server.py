@@ -33,6 +33,7 @@ from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
 from memsvc.server.services.search import SearchServicer
 from memsvc.server.services.session import SessionServicer
+from memsvc.server.slots import ServerSlots
 from memsvc.server.tls import Certificates
 from memsvc.server.watches import Watches
 from memsvc.v1 import (
@@ -77,9 +78,16 @@ def build(
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
-    watches = Watches(application.watch, executors.watch, max_streams=options.watch_streams)
-    context = ServerContext(application, executors, IndexWait(application.indexer), options, now, watches)
-    return Server(context, layers, log_call)
+    slots = ServerSlots.of(
+        options.slots,
+        files=options.file_streams,
+        watches=options.watch_streams,
+        search_threads=options.search_threads,
+        queue_factor=factor,
+    )
+    watches = Watches(application.watch, executors.watch, slots.watches)
+    waits = IndexWait(application.indexer)
+    return Server(ServerContext(application, executors, waits, options, now, watches, slots), layers, log_call)
 
 
 class Server:
@@ -212,7 +220,8 @@ class Server:
             log_call=self._log_call,
         )
         executors = {one.name: one for one in context.executors.each()}
-        chain = CallChain(rules, self._layers, executors)
+        turns = {context.executors.search.name: context.slots.searches.turn}
+        chain = CallChain(rules, self._layers, executors, turns=turns, limits=context.options.slots)
         chain.add(memory_service_pb2_grpc.add_MemoryServiceServicer_to_server, MemoryServicer(context))
         chain.add(search_service_pb2_grpc.add_SearchServiceServicer_to_server, SearchServicer(context))
         chain.add(lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server, LifecycleServicer(context))

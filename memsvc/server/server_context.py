@@ -22,6 +22,7 @@ from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.executors import Answer, Executors, Pending
 from memsvc.server.options import ServerOptions
+from memsvc.server.slots import ServerSlots
 from memsvc.server.watches import Watches
 
 W = TypeVar("W")
@@ -36,6 +37,7 @@ class ServerContext:
         waits: Waits for the indexes without holding a thread.
         now: The clock, in UTC.
         watches: The open watches.
+        slots: The slots of searches and streams.
     """
 
     application: Services
@@ -44,6 +46,7 @@ class ServerContext:
     options: ServerOptions
     now: Callable[[], datetime]
     watches: Watches
+    slots: ServerSlots
 
     def write_named(
         self,
@@ -141,14 +144,14 @@ class IndexWait:
         """
         await _until(self._indexer.when_reached(position), AFTER_A_WRITE)
 
-    async def reached(self, position: int) -> None:
-        """Return when a read sees every change up to *position*; 0 needs no wait.
+    async def reached(self, position: int, owner: str) -> None:
+        """Return when a read of *owner*'s memories sees every change up to *position*; 0 needs no wait.
 
         Raises:
             DeadlineExceededError: The caller's deadline passed.
         """
         if position:
-            await _until(self._indexer.when_reached(position), BEFORE_A_READ)
+            await _until(self._indexer.when_reached(position, owner), BEFORE_A_READ)
 
     async def _follow(self, future: Future[None]) -> str:
         """Wait until shortly before the deadline, and not for indexes that are known to be unavailable."""

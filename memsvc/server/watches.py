@@ -8,12 +8,13 @@ from contextlib import suppress
 from contextvars import Context
 from typing import TypeAlias
 
-from memsvc.domain.errors import LimitExceededError, ServerStoppingError
+from memsvc.domain.errors import ServerStoppingError
 from memsvc.domain.watch import WatchBatch
 from memsvc.engine.watch.watch import ChangeWatcher, WatchService
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests.memory import WatchMemories
 from memsvc.server.responses.memory import watch_change, watch_heartbeat
+from memsvc.server.slots import Slots
 from memsvc.v1 import memory_service_pb2 as memory_pb
 
 
@@ -89,11 +90,11 @@ def _retrieve_exception(task: asyncio.Task[_Part]) -> None:
 class Watches:
     """Every open watch."""
 
-    def __init__(self, watching: WatchService, executor: NamedExecutor, *, max_streams: int) -> None:
+    def __init__(self, watching: WatchService, executor: NamedExecutor, slots: Slots) -> None:
         self.watching = watching
         self._executor = executor
         self._reads = _SharedReads(executor)
-        self._max_streams = max_streams
+        self._slots = slots
         self._signals: set[_Signal] = set()
         self._is_stopping = False
 
@@ -113,17 +114,15 @@ class Watches:
             CursorExpiredError: Changes that come next are gone.
             WatchTooSlowError: The client has fallen too far behind.
         """
-        if len(self._signals) >= self._max_streams:
-            limit = f"{self._max_streams} watches"
-            raise LimitExceededError(limit, retry_seconds=1.0)
-        signal = _Signal()
-        self._signals.add(signal)
-        try:
-            with self.watching.bell.listen(call.watch.scope.owner, signal.set):
-                async for response in self._run(call, signal):
-                    yield response
-        finally:
-            self._signals.discard(signal)
+        with self._slots.acquired():
+            signal = _Signal()
+            self._signals.add(signal)
+            try:
+                with self.watching.bell.listen(call.watch.scope.owner, signal.set):
+                    async for response in self._run(call, signal):
+                        yield response
+            finally:
+                self._signals.discard(signal)
 
     async def _run(self, call: WatchMemories, signal: _Signal) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         clock = asyncio.get_running_loop().time

@@ -413,6 +413,19 @@ class ServerSettings(SettingsGroup):
     """Number of concurrent calls that use a language model."""
     queue_factor: int = Field(default=4, ge=1)
     """Maximum queue length per thread; further calls fail with RESOURCE_EXHAUSTED."""
+    tenant_share: float = Field(default=0.75, gt=0, le=1)
+    """Share of the threads of searches, and of the slots of watches, of uploads and downloads, of exports and of
+    imports, that the keys of one tenant may hold at a time, at least one of each. 1: all."""
+    key_share: float = Field(default=0.5, gt=0, le=1)
+    """The same for one key. Of searches that find no thread, as many of one key wait as this share of the queue."""
+    first_message_seconds: float = Field(default=10.0, gt=0, le=86_400)
+    """Maximum wait for the first message of a stream of requests, such as an upload; then it fails with
+    DEADLINE_EXCEEDED. It holds a slot from its header on."""
+    next_message_seconds: float = Field(default=60.0, gt=0, le=86_400)
+    """Maximum wait for each further message of such a stream."""
+    reader_seconds: float = Field(default=60.0, gt=0, le=86_400)
+    """Maximum time that a client may take to read a message of a stream of responses, such as an export, before the
+    stream fails with DEADLINE_EXCEEDED."""
     event_loop: EventLoop = EventLoop.UVLOOP
     """The implementation of the event loop."""
 

@@ -31,6 +31,16 @@ ODD_TEXTS = {
     "long": "The harbour was quiet that night, and nobody spoke. " * 25,
     "one long word": "x" * 500,
 }
+LONG_QUERIES = {
+    "prose": "Anna moved to Lisbon in the spring, and works at the harbour. " * 120,
+    "Chinese prose": "安娜在春天搬到了里斯本，和她的哥哥一起在港口工作。" * 300,
+    "different characters": "".join(map(chr, range(0x4E00, 0x4E00 + 8_192))),
+    "pairs of signs": "a." * 4_096,
+    "emoji": "😀" * 8_192,
+    "numbers": " ".join(f"{number * 7_919:x}" for number in range(1_200)),
+    "one character": "=" * 8_192,
+}
+"""Queries of about the longest length, most of which take far more tokens than prose of that length."""
 _ALIKE = 1e-4
 """Models that run elsewhere give the same text the same vector but for rounding."""
 
@@ -113,6 +123,23 @@ class EmbedderContract:
         embedder.clear_text_cache()
 
         assert embedder.embed_passages(PASSAGES) == pytest.approx(before, abs=_ALIKE)
+
+    @pytest.mark.parametrize("name", LONG_QUERIES)
+    def test_a_long_query_is_embedded_by_its_part(self, embedder: Embedder, name: str) -> None:
+        """The part is a beginning of the query that stays as it is, and has the vector of the whole query."""
+        query = LONG_QUERIES[name]
+
+        part = embedder.query_part(query)
+
+        assert query.startswith(part)
+        assert part
+        assert embedder.query_part(part) == part
+        assert embedder.embed_query(part) == pytest.approx(embedder.embed_query(query), abs=_ALIKE)
+
+    def test_a_short_query_is_embedded_whole(self, embedder: Embedder) -> None:
+        """A question of a sentence or two is never cut, in any script."""
+        for question in (*(query for query, _ in RERANKER_QUERIES), " ".join(PASSAGES), ""):
+            assert embedder.query_part(question) == question
 
     def test_the_model_is_named(self, embedder: Embedder) -> None:
         """The name of the vector space is there, and stays."""

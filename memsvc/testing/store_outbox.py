@@ -91,6 +91,52 @@ class StoreFeedContract(StoreSeams):
         assert lent(2, limit=2) == [changes[0], changes[2]]
         assert store.feed.applied_among([]) == set()
 
+    def test_changes_are_claimed_without_some(self, store: MetadataStore) -> None:
+        """Those left out stay pending; the others come in their place."""
+        _insert_many(store, 4)
+        changes = store.feed.pending_changes(limit=9)
+
+        with store.feed.claim((), limit=2, without={1, 3}) as found:
+            assert list(found) == [changes[1], changes[3]]
+        with store.feed.claim((2, 3), limit=9, without={3}) as found:
+            assert list(found) == [changes[1]]
+        assert store.feed.pending_count() == 4
+
+    def test_pending_changes_of_one_owner(self, store: MetadataStore) -> None:
+        """They are the oldest of this owner, up to a position; applied ones are left out."""
+        ours, theirs = factories.memory("1"), factories.memory("2", user_id="bob")
+        insert(store, ours, theirs, factories.memory("3"), factories.memory("4"), factories.memory("5"))
+        owner = ours.scope.owner
+        assert store.feed.pending_of(owner, up_to=4, limit=9) == [1, 3, 4]
+        assert store.feed.pending_of(owner, up_to=9, limit=2) == [1, 3]
+
+        store.feed.mark_applied(store.feed.pending_changes(limit=3))
+
+        assert store.feed.pending_of(owner, up_to=9, limit=9) == [4, 5]
+        assert store.feed.pending_of(theirs.scope.owner, up_to=9, limit=9) == []
+
+    def test_turns_give_every_owner_a_change_before_any_has_two(self, store: MetadataStore) -> None:
+        """The oldest of each owner come first, then the second ones; only the newest changes are looked at."""
+        first = [factories.memory(f"a{number}") for number in range(4)]
+        others = [factories.memory(f"b{number}", user_id="bob") for number in range(2)]
+        insert(store, *first, *others, factories.memory("c", user_id="cy"))
+
+        assert store.feed.turns(newest=99, limit=99) == [1, 5, 7, 2, 6, 3, 4]
+        assert store.feed.turns(newest=99, limit=3) == [1, 5, 7]
+        assert store.feed.turns(newest=4, limit=99) == [4, 5, 7, 6]
+        store.feed.mark_applied(store.feed.pending_changes(limit=5))
+        assert store.feed.turns(newest=99, limit=99) == [6, 7]
+
+    def test_long_memories_are_those_of_more_chunks(self, store: MetadataStore) -> None:
+        """Each comes with its owner; unknown rows and deleted memories are left out."""
+        [long] = insert(store, Record(factories.memory("long"), chunks=CHUNKS))
+        [short] = insert(store, factories.memory("short"))
+        rows = [long.row, short.row, 999]
+
+        assert store.feed.long_memories(rows, chunks=len(CHUNKS) - 1) == {long.row: long.scope.owner}
+        assert store.feed.long_memories(rows, chunks=len(CHUNKS)) == {}
+        assert store.feed.long_memories([], chunks=0) == {}
+
     def test_applied_is_the_position_below_the_first_gap(self, store: MetadataStore) -> None:
         """Everything up to the position is applied, and it reaches the head when nothing is pending."""
         assert (store.feed.applied_position(), store.feed.head_position(), store.feed.pending_count()) == (0, 0, 0)

@@ -238,7 +238,11 @@ def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
 HEADING_MAX_CHARS = 200
 """A longer "heading" is a paragraph that happens to precede a line of dashes."""
 
+MANY_LINES, SHORT_LINE = 2_000, 24
+"""A text of more lines whose mean length in characters is less is not parsed."""
+
 _NEWLINE = re.compile("\n")
+_MARKED_LINE = re.compile(r"^ {0,3}(#{1,6}(?=[ \t\n])|```|~~~)([^\n]*)\n?", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t\r]*(?:\n|\Z)", re.DOTALL)
 _NOT_NEWLINE = re.compile(r"[^\n]")
 
@@ -270,9 +274,12 @@ class Block:
 def blocks(text: str) -> list[Block]:
     """Return the top-level blocks of *text* in order; together they cover it without gaps.
 
-    Plain text is Markdown too: its paragraphs are blocks. Front matter is one block and makes no headings.
+    Plain text is Markdown too: its paragraphs are blocks. Front matter is one block and makes no headings. Of a text of
+    very many short lines only headings and code between fences are told apart.
     """
     line_starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    if len(line_starts) > MANY_LINES and len(text) < SHORT_LINE * len(line_starts):
+        return _line_blocks(text)
     tokens = _parser().parse(_source(text))
     opening = [index for index, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
     starts = [line_starts[_first_line(tokens[index])] for index in opening]
@@ -284,6 +291,28 @@ def blocks(text: str) -> list[Block]:
     ]
     first = starts[0] if starts else len(text)
     return [Block(BlockKind.TEXT, 0, first), *found] if first else found
+
+
+def _line_blocks(text: str) -> list[Block]:
+    """Return the blocks of a text of many short lines: headings, and what is between them.
+
+    The parser takes 35 µs a line: 50 times as long for a million characters of list items as for prose.
+    """
+    found: list[Block] = []
+    start, fence = 0, ""
+    for match in _MARKED_LINE.finditer(text):
+        mark = match[1]
+        if not mark.startswith("#"):
+            fence = mark if not fence else "" if mark == fence else fence
+        if fence or not mark.startswith("#"):
+            continue
+        if start < match.start():
+            found.append(Block(BlockKind.TEXT, start, match.start()))
+        title = " ".join(match[2].split()).rstrip("#").rstrip()
+        kind = BlockKind.HEADING if len(title) <= HEADING_MAX_CHARS else BlockKind.TEXT
+        found.append(Block(kind, match.start(), match.end(), level=len(mark), title=title))
+        start = match.end()
+    return [*found, Block(BlockKind.TEXT, start, len(text))] if start < len(text) else found
 
 
 def _parser() -> MarkdownIt:

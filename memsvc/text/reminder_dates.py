@@ -150,7 +150,7 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _HAN_CLOCK = re.compile(
-    r"(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|[明今后][早晚]|[早晚])?\s*"
+    r"(?:(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|[明今后][早晚]|[早晚])\s*)?"
     rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?"
 )
 _PARTS = re.compile(

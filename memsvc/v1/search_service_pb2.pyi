@@ -207,6 +207,8 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     """DEGRADATION_REASON_NO_TOKENS: there are no token vectors of the query (its vector was given, or the embedder gives
     none) or of the memories (their vectors were given, or theirs are still being computed).
     """
+    DEGRADATION_REASON_LIMIT_EXCEEDED: _DegradationReason.ValueType  # 7
+    """DEGRADATION_REASON_LIMIT_EXCEEDED: too many queries of the user wait to be embedded."""
 
 class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
     """DegradationReason is the reason for which a retriever or a stage of a search was left out or incomplete. More reasons
@@ -229,6 +231,8 @@ DEGRADATION_REASON_NO_TOKENS: DegradationReason.ValueType  # 6
 """DEGRADATION_REASON_NO_TOKENS: there are no token vectors of the query (its vector was given, or the embedder gives
 none) or of the memories (their vectors were given, or theirs are still being computed).
 """
+DEGRADATION_REASON_LIMIT_EXCEEDED: DegradationReason.ValueType  # 7
+"""DEGRADATION_REASON_LIMIT_EXCEEDED: too many queries of the user wait to be embedded."""
 Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
 
 class _RefinementStage:
@@ -733,7 +737,9 @@ class SearchRequest(_message.Message):
     JUDGE_CURRENCY_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
-    White space alone counts as empty. Empty: search by vector or keywords.
+    White space alone counts as empty. Of a long one only the beginning is searched by meaning (see
+    SearchResponse.embedded_query_chars), and its first 512 different words by words. Empty: search by vector or
+    keywords.
     """
     mode: Global___SearchMode.ValueType
     """mode selects the retrievers. Unspecified: HYBRID."""
@@ -1220,6 +1226,7 @@ class SearchResponse(_message.Message):
     CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     NOTHING_RELEVANT_FIELD_NUMBER: _builtins.int
+    EMBEDDED_QUERY_CHARS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token is the page_token of the next page. Empty: this is the last page."""
     candidate_count: _builtins.int
@@ -1230,6 +1237,12 @@ class SearchResponse(_message.Message):
     """nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance or
     else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest. False
     if the relevance of any memory is not known.
+    """
+    embedded_query_chars: _builtins.int
+    """embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query is
+    longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest were
+    searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it because the mode is KEYWORD, a
+    vector was given, or the retriever DENSE failed.
     """
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
@@ -1257,10 +1270,11 @@ class SearchResponse(_message.Message):
         candidate_count: _builtins.int = ...,
         skipped: _abc.Iterable[Global___SkippedStage] | None = ...,
         nothing_relevant: _builtins.bool = ...,
+        embedded_query_chars: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "nothing_relevant", b"nothing_relevant", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "hits", b"hits", "next_page_token", b"next_page_token", "nothing_relevant", b"nothing_relevant", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1524,6 +1538,9 @@ class SearchAllResponse(_message.Message):
     REPORTS_FIELD_NUMBER: _builtins.int
     CHARTS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    EMBEDDED_QUERY_CHARS_FIELD_NUMBER: _builtins.int
+    embedded_query_chars: _builtins.int
+    """embedded_query_chars is that of SearchResponse, for the search for memories."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
         """memories are ordered by descending score, equal scores by id."""
@@ -1554,10 +1571,11 @@ class SearchAllResponse(_message.Message):
         reports: _abc.Iterable[Global___FileHit] | None = ...,
         charts: _abc.Iterable[Global___FileHit] | None = ...,
         degraded: _abc.Iterable[Global___DegradedRetriever] | None = ...,
+        embedded_query_chars: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "files", b"files", "memories", b"memories", "reports", b"reports"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "files", b"files", "memories", b"memories", "reports", b"reports"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -806,6 +806,10 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
     consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
     """
+    WARNING_CODE_QUERY_CUT: _WarningCode.ValueType  # 27
+    """WARNING_CODE_QUERY_CUT: the query is longer than the embedder takes, and only its beginning was searched by meaning
+    (INFO). Contexts report it.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -882,6 +886,10 @@ WARNING_CODE_SHORT_TERM_COUNT: WarningCode.ValueType  # 26
 """WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
 the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
 consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
+"""
+WARNING_CODE_QUERY_CUT: WarningCode.ValueType  # 27
+"""WARNING_CODE_QUERY_CUT: the query is longer than the embedder takes, and only its beginning was searched by meaning
+(INFO). Contexts report it.
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 

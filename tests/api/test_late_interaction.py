@@ -15,7 +15,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.rpc import at_rest, create, create_all, found, refused, search, write
+from tests.support.rpc import KEYWORD, SEMANTIC, at_rest, create, create_all, found, refused, search, write
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
 from tests.support.until import until
@@ -74,6 +74,40 @@ def test_a_search_compares_tokens(stubs: Stubs, question: str) -> None:
     assert boosts(reply.hits[0])["late_interaction"] > 0.9
     assert "late_interaction" in [timing.stage for timing in reply.timings]
     assert not reply.skipped
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_long_query_says_how_much_of_it_was_searched_by_meaning(stubs: Stubs, question: str) -> None:
+    """The answer to its beginning is found, and its words beyond the cut are searched for."""
+    query = f"{question} " + "And what else was there, 还有什么呢? " * 190
+
+    reply = search(stubs, SCOPE, query, mode=SEMANTIC)
+    assert len(question) < reply.embedded_query_chars <= 2_048
+    cut = search(stubs, SCOPE, query[: reply.embedded_query_chars], mode=SEMANTIC)
+    assert not cut.embedded_query_chars
+    assert [hit.score for hit in cut.hits] == [hit.score for hit in reply.hits]
+    assert not search(stubs, SCOPE, query, mode=KEYWORD).embedded_query_chars
+    end = f"{'word ' * 800}{QUESTIONS[question]}"
+    assert search(stubs, SCOPE, end, mode=KEYWORD).hits[0].memory.content == QUESTIONS[question]
+    everything = stubs.search.SearchAll(search_pb.SearchAllRequest(scope=SCOPE, query=query), timeout=60)
+    assert everything.embedded_query_chars == reply.embedded_query_chars
+
+
+@pytest.mark.parametrize(("locale", "words"), [("en", "first"), ("zh", "语义检索")])
+def test_a_context_of_a_long_query_has_a_warning(stubs: Stubs, locale: str, words: str) -> None:
+    """It names how many characters of how many were searched by meaning; a short query has none."""
+    query = "What does my sister drink, 我妹妹喝什么? " * 200
+
+    def cuts(text: str) -> list[types_pb.Warning]:
+        options = search_pb.ContextOptions(locale=locale)
+        request = search_pb.RenderContextRequest(scope=SCOPE, query=text, options=options)
+        warnings = stubs.search.RenderContext(request, timeout=60).warnings
+        return [one for one in warnings if one.code == types_pb.WARNING_CODE_QUERY_CUT]
+
+    [warning] = cuts(query)
+    assert 0 < warning.value < warning.limit == len(query)
+    assert words in warning.message
+    assert not cuts(query[:60])
 
 
 def test_an_explanation_adds_up(stubs: Stubs) -> None:

@@ -16,6 +16,7 @@ from tests.bench import (
     contexts,
     embedding,
     files,
+    hostile,
     ingest,
     interference,
     latency,
@@ -36,6 +37,7 @@ from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.embedding import compare_engines, measure_queries, opened_embedder
 from tests.bench.files import measure_files
+from tests.bench.hostile import measure_hostile
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.interference import measure_waits
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
@@ -56,7 +58,7 @@ from tests.bench.vault import measure_editing, measure_vault
 ORDER = (
     latency.PART, call_costs.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
-    postgres.PART, replicas.PART,
+    postgres.PART, replicas.PART, hostile.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -100,6 +102,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             report.add(*await measure_postgres(plan, screen.stage))
         if "replicas" in plan.parts:
             report.add(*await measure_replicas(plan, screen.stage))
+        if "hostile" in plan.parts:
+            report.add(*await measure_hostile(plan, screen.stage))
         if "vault" in plan.parts:
             step = screen.stage("vault")
             report.add(*await measure_vault(plan))

@@ -18,6 +18,7 @@ from memsvc_backends.fastembed.settings import FastembedSettings, Pooling
 
 PROBE = "How long is a vector?"
 NAME = "fastembed"
+QUERY_CHARS = 2048
 CACHE = "models"
 """The folder of the data directory that models are downloaded to."""
 _POOLING = {
@@ -30,6 +31,8 @@ _POOLING = {
 
 class FastembedEmbedder:
     """An ONNX model in this process. Calls run side by side; passages go a few at a time, so no query waits long."""
+
+    query_lanes = 0
 
     def __init__(self, model: TextEmbedding, settings: FastembedSettings) -> None:
         """Embed by a loaded *model*."""
@@ -52,8 +55,12 @@ class FastembedEmbedder:
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        found: Vector = self._embed_texts([self._settings.query_prefix + text])[0]
+        found: Vector = self._embed_texts([self._settings.query_prefix + self.query_part(text)])[0]
         return found
+
+    def query_part(self, text: str) -> str:
+        """Return the first 2 048 characters; the model takes no more than its window of them."""
+        return text[:QUERY_CHARS]
 
     def clear_text_cache(self) -> None:
         """Return: no text is kept."""

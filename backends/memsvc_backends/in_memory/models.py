@@ -36,6 +36,8 @@ class InMemoryEmbedder:
     A text without words has the first unit vector.
     """
 
+    query_lanes = 0
+
     def __init__(self, dimension: int) -> None:
         """Return vectors of length *dimension*."""
         self.dimension = dimension
@@ -51,6 +53,10 @@ class InMemoryEmbedder:
         """Embed a query, as a passage."""
         self.ping()
         return self._embed(text)
+
+    def query_part(self, text: str) -> str:
+        """Return the whole query."""
+        return text
 
     def clear_text_cache(self) -> None:
         """Return: no text is kept."""

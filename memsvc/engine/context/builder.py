@@ -140,6 +140,7 @@ class ContextBuilder:
         self.lines = LineRenderer(query, inputs.tokenizer, inputs.lines, cited)
         self._warnings = ContextWarnings(query.locale)
         self._nothing_relevant = False
+        self._embedded_chars = 0
         self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
         self._selector = self._empty_selector()
         self._pending: Future[RetrievedHits] | None = None
@@ -353,6 +354,8 @@ class ContextBuilder:
             yield self._warnings.incomplete(lost)
         elif self._nothing_relevant:
             yield self._warnings.nothing_relevant()
+        if self._embedded_chars:
+            yield self._warnings.query_cut(self._embedded_chars, len(self.query.text))
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
         limit = self._inputs.short_term_limit
         if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
@@ -415,6 +418,7 @@ class ContextBuilder:
         self._nothing_relevant = memories.nothing_relevant and (
             evidence is None or not evidence.hits or evidence.nothing_relevant
         )
+        self._embedded_chars = memories.embedded_chars
         lost = ", ".join(f"{one.retriever} {one.reason}" for one in memories.degraded)
         return memories.hits, () if evidence is None else evidence.hits, lost
 
@@ -546,6 +550,10 @@ class ContextWarnings:
     def nothing_relevant(self) -> ContextNotice:
         """Return the note that no memory fits the query."""
         return ContextNotice(NoticeSeverity.INFO, "NOTHING_RELEVANT", message("NOTHING_RELEVANT", self._locale))
+
+    def query_cut(self, chars: int, length: int) -> ContextNotice:
+        """Return the note that the end of the query was not searched by meaning."""
+        return self._notice(NoticeSeverity.INFO, "QUERY_CUT", chars, length)
 
     def late(self, sections: Sequence[Section]) -> ContextNotice:
         """Return the warning that there was no time for some sections."""

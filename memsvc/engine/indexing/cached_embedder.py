@@ -28,10 +28,15 @@ SLICE = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryEmbedding:
-    """The vector of a query, and its tokens if the embedder gives token vectors."""
+    """The vector of a query, and its tokens if the embedder gives token vectors.
+
+    Attributes:
+        chars: The number of characters at the beginning of the query that were embedded.
+    """
 
     vector: Vector
     tokens: QueryTokens | None = None
+    chars: int = 0
 
 
 class CachedEmbedder:
@@ -42,7 +47,7 @@ class CachedEmbedder:
         self._embedder = embedder
         self._tokens = token_embedder(embedder)
         self._cache = cache
-        self._queries: OrderedDict[str, QueryEmbedding] = OrderedDict()
+        self._queries: OrderedDict[bytes, QueryEmbedding] = OrderedDict()
         default_size = QUERY_CACHE_SIZE if self._tokens is None else TOKEN_QUERY_CACHE_SIZE
         self._query_cache_size = default_size if query_cache_size is None else query_cache_size
         self._recent = _RecentTokens(RECENT_TOKEN_BYTES)
@@ -60,6 +65,11 @@ class CachedEmbedder:
     def dimension(self) -> int:
         """Return the length of every vector."""
         return self._embedder.dimension
+
+    @property
+    def query_lanes(self) -> int:
+        """Return how many queries the embedder takes at once; 0: any number."""
+        return self._embedder.query_lanes
 
     @property
     def token_model(self) -> str:
@@ -176,34 +186,42 @@ class CachedEmbedder:
         return [digest in stored for digest in digests]
 
     def query(self, text: str) -> QueryEmbedding:
-        """Return the vector of a query, with its tokens.
+        """Return the vector of the beginning of a query that the model takes, with its tokens.
 
         Raises:
             BackendUnavailableError: The model cannot be reached.
         """
         if (found := self.cached_query(text)) is not None:
             return found
-        embedding = (
-            QueryEmbedding(self._embedder.embed_query(text))
+        part = self._embedder.query_part(text)
+        vector, tokens = (
+            (self._embedder.embed_query(part), None)
             if self._tokens is None
-            else QueryEmbedding(*self._tokens.embed_query_with_tokens(text))
+            else self._tokens.embed_query_with_tokens(part)
         )
+        embedding = QueryEmbedding(vector, tokens, len(part))
         with self._lock:
-            self._queries[text] = embedding
+            self._queries[_key(text)] = embedding
             while len(self._queries) > self._query_cache_size:
                 self._queries.popitem(last=False)
         return embedding
 
     def cached_query(self, text: str) -> QueryEmbedding | None:
         """Return the cached vector and tokens of a query, or None."""
+        key = _key(text)
         with self._lock:
-            if (found := self._queries.get(text)) is not None:
-                self._queries.move_to_end(text)
+            if (found := self._queries.get(key)) is not None:
+                self._queries.move_to_end(key)
             return found
 
     def ping(self) -> None:
         """Return if the model answers, otherwise raise BackendUnavailableError."""
         self._embedder.ping()
+
+
+def _key(text: str) -> bytes:
+    """Return the digest of a query: ten thousand texts of 8 192 characters would take 300 MB."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _stored(digests: Sequence[bytes], vectors: Iterable[Vector]) -> dict[bytes, bytes]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 
@@ -13,7 +15,13 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, Me
 from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.passage_tokens import PassageTokenWriter
-from memsvc.engine.indexing.vector_entries import EmbeddingBatch, EmbeddingPrefetcher, VectorEntries
+from memsvc.engine.indexing.vector_entries import (
+    LONG_CHUNKS,
+    EmbeddingBatch,
+    EmbeddingPrefetcher,
+    LongMemoryEmbedder,
+    VectorEntries,
+)
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 
@@ -23,6 +31,14 @@ URGENT = 64
 """Awaited changes applied at a time, ahead of the backlog."""
 URGENT_STEPS = 8
 """Urgent steps in a row before the backlog gets a turn, so that awaited writes cannot starve it."""
+FAIR_SECONDS = 1.0
+"""Time of a backlog between two turns of all users."""
+FAIR_TURN = 64
+"""Changes of such a turn."""
+NEWEST = 20_000
+"""Pending changes that are looked at for it: 20 ms."""
+CONTENDED_SECONDS = 2.0
+"""Time after a change that a caller waits for, during which long memories leave it a lane of the embedder."""
 BACKLOG_TURN = 64
 """Changes of the backlog read in a turn while callers wait."""
 IDLE_SECONDS = 1.0
@@ -39,7 +55,7 @@ BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0)
 
 log = logging.getLogger(__name__)
 COSTLY = 32
-"""Passages to embed between two commits of the indexes."""
+"""Short passages to embed between two commits of the indexes; a long one counts as several."""
 CHEAP = 512
 """Memories with given vectors between two commits of the indexes."""
 PAGE = 128
@@ -62,7 +78,10 @@ class Indexer:
         self._urgent_steps = 0
         self._is_postponed = False
         self._replay_to = feed.head_position()
+        self._urgent_time = -math.inf
+        self._fair_time = -math.inf
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
+        change_applier.long_memories.connect(self.notify, self._is_contended)
 
     @property
     def is_replaying(self) -> bool:
@@ -109,14 +128,15 @@ class Indexer:
         """Wake the thread for new changes."""
         self._wake.set()
 
-    def when_reached(self, position: int) -> Future[None]:
-        """Return a future that resolves once every change up to *position* is searchable.
+    def when_reached(self, position: int, owner: str = "") -> Future[None]:
+        """Return a future that resolves once every change up to *position* is searchable, or each of *owner* is.
 
-        It fails with BackendClosedError if the indexer stops first, with StoreMovedError if the store is moved.
+        Those of an owner are applied ahead of the backlog, unless they are many. It fails with BackendClosedError if
+        the indexer stops first, with StoreMovedError if the store is moved.
         """
         if position <= self._applied:
             return _done_future()
-        return self._enqueue(self._waiters.add_position(position))
+        return self._enqueue(self._waiters.add_position(position, owner))
 
     def when_applied(self, position: int, count: int = 1) -> Future[None]:
         """Return a future that resolves once the *count* changes that end at *position* are searchable.
@@ -193,26 +213,57 @@ class Indexer:
         self._waiters.fail(moved)
         self._stopping.wait(MOVED_SECONDS)
 
+    def _is_contended(self) -> bool:
+        """Return whether callers waited for a change just now."""
+        return time.monotonic() - self._urgent_time < CONTENDED_SECONDS
+
+    def _awaited_positions(self, limit: int) -> list[int]:
+        """Return positions that callers wait for, but for those of memories that are being embedded."""
+        return self._waiters.awaited_positions(limit=limit, without=self._change_applier.long_memories.positions)
+
+    def _narrow_waits(self) -> None:
+        """Find the changes of callers who wait for those of one owner: others may wait for a long import."""
+        for position, owner, future in self._waiters.take_owned():
+            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1)
+            self._waiters.put(position, None if len(pending) > URGENT else pending, future)
+            self._waiters.resolve((), self._applied)
+
     def _step(self) -> bool:
-        wanted = self._waiters.awaited_positions(limit=URGENT)
+        self._narrow_waits()
+        wanted = self._awaited_positions(URGENT)
         if wanted and self._urgent_steps >= URGENT_STEPS:
             return self._step_backlog()
         self._urgent_steps = self._urgent_steps + 1 if wanted else 0
-        with self._feed.claim(wanted, limit=GROUP) as changes:
+        if wanted:
+            self._urgent_time = time.monotonic()
+        long = self._change_applier.long_memories.positions
+        with self._feed.claim(wanted, limit=GROUP, without=long) as changes:
             self._resolve_applied(wanted, changes)
             if not changes:
                 self._advance()
                 self._caught_up.set()
                 return False
             self._apply(changes, wanted)
+        if len(changes) == GROUP:
+            self._step_fairly()
         return True
 
     def _step_backlog(self) -> bool:
         """Apply the oldest changes whose vectors are ready; embed the others in parallel."""
         self._urgent_steps = 0
-        with self._feed.claim((), limit=BACKLOG_TURN) as changes:
+        with self._feed.claim((), limit=BACKLOG_TURN, without=self._change_applier.long_memories.positions) as changes:
             self._apply(changes, ())
         return True
+
+    def _step_fairly(self) -> None:
+        """Apply new changes of every user, so that nobody waits for the import of another."""
+        if time.monotonic() - self._fair_time < FAIR_SECONDS:
+            return
+        long = self._change_applier.long_memories.positions
+        if positions := self._feed.turns(newest=NEWEST, limit=FAIR_TURN):
+            with self._feed.claim(positions, limit=FAIR_TURN, without=long) as changes:
+                self._apply(changes, ())
+        self._fair_time = time.monotonic()
 
     def _apply(self, changes: Sequence[Change], wanted: Sequence[int]) -> None:
         started = time.perf_counter()
@@ -224,7 +275,8 @@ class Indexer:
             self._advance()
             self._performance.record("Apply", "engine", time.perf_counter() - started)
             started = time.perf_counter()
-            if self._stopping.is_set() or self._has_waiters(part):
+            is_turn_over = len(changes) == GROUP and time.monotonic() - self._fair_time > FAIR_SECONDS
+            if self._stopping.is_set() or self._has_waiters(part) or is_turn_over:
                 break
 
     def _resolve_applied(self, wanted: Sequence[int], changes: Sequence[Change]) -> None:
@@ -235,14 +287,12 @@ class Indexer:
 
     def _has_new_waiters(self, wanted: Sequence[int]) -> bool:
         """Return whether to leave the backlog at once: a caller waits that did not when the step began."""
-        return self._stopping.is_set() or any(
-            position not in wanted for position in self._waiters.awaited_positions(limit=URGENT)
-        )
+        return self._stopping.is_set() or any(position not in wanted for position in self._awaited_positions(URGENT))
 
     def _has_waiters(self, part: Sequence[Change]) -> bool:
         """Return whether to leave the backlog for waiting callers."""
         done = {change.position for change in part}
-        return any(position not in done for position in self._waiters.awaited_positions(limit=1))
+        return any(position not in done for position in self._awaited_positions(1))
 
     def _resolve(self, part: Sequence[Change]) -> None:
         """Resolve the callers of *part* before the store marks it; an unmarked change is only applied again."""
@@ -289,6 +339,7 @@ class ChangeApplier:
         self._lexical = lexical
         self._entries = entries
         self._prefetcher = EmbeddingPrefetcher(entries)
+        self.long_memories = LongMemoryEmbedder(entries, feed)
         self._lock = threading.RLock()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
 
@@ -300,6 +351,7 @@ class ChangeApplier:
 
     def close(self) -> None:
         """Shut down the threads."""
+        self.long_memories.close()
         self._prefetcher.close()
         self._executor.shutdown()
 
@@ -309,22 +361,21 @@ class ChangeApplier:
         """Apply *changes* in batches; yield each batch once both indexes have committed it, for the store to mark.
 
         If *should_stop* returns True while a batch is being embedded, that batch and those after it are left pending.
-        Without *should_stop* nothing is more urgent than these changes, and nothing is prefetched.
+        Without *should_stop* nothing is more urgent than these changes, and nothing is prefetched. Long memories are
+        left pending until they are embedded; among the others those that are embedded soonest come first.
 
         Raises:
             BackendUnavailableError: An index or the embedder cannot be reached; batches yielded before are applied.
         """
-        parts = list(self._parts(changes))
-        with (
-            closing(self._embed_parts(parts, should_stop))
-            if self._vectors.is_current()
-            else nullcontext(parts) as ready
-        ):
+        embeds = self._vectors.is_current()
+        parts = list(self._parts(self._ready(changes) if embeds else changes))
+        with closing(self._embed_parts(parts, should_stop)) if embeds else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock:
                     # Embedding may take longer than the claim of the changes lasts.
                     self._feed.require_claim()
                     self.write(part.rows, part.documents)
+                self.long_memories.drop(part.rows)
                 yield part.changes
 
     def _embed_parts(
@@ -363,13 +414,24 @@ class ChangeApplier:
         if side.is_current():
             side.write(rows, documents)
 
+    def _ready(self, changes: Sequence[Change]) -> list[Change]:
+        """Return the changes whose memories are short, gone, or embedded; the others are embedded in the background."""
+        rows = list(dict.fromkeys(change.row for change in changes))
+        owners = self._feed.long_memories(rows, chunks=LONG_CHUNKS)
+        self.long_memories.drop(row for row in rows if row not in owners)
+        return [
+            change
+            for change in changes
+            if change.row not in owners or self.long_memories.is_ready(change.row, owners[change.row], change)
+        ]
+
     def _parts(self, changes: Sequence[Change]) -> Iterator[EmbeddingBatch]:
         rows = list(dict.fromkeys(change.row for change in changes))
         documents = {document.memory.row: document for document in self._feed.documents(rows)}
         costs = {row: self._entries.cost(document) for row, document in documents.items()}
         part: list[Change] = []
         weight = 0
-        for change in changes:
+        for change in sorted(changes, key=lambda change: costs.get(change.row, 0) > COSTLY):
             part.append(change)
             weight += max(1, costs.get(change.row, 0) * CHEAP // COSTLY)
             if weight >= CHEAP:
@@ -425,14 +487,32 @@ class ApplyWaiters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._until: list[tuple[int, Future[None]]] = []
+        self._owned: list[tuple[int, str, Future[None]]] = []
         self._exact: list[tuple[set[int], Future[None]]] = []
 
-    def add_position(self, position: int) -> Future[None]:
-        """Return a future that resolves once every change up to *position* is applied."""
+    def add_position(self, position: int, owner: str = "") -> Future[None]:
+        """Return a future that resolves once every change up to *position* is applied, or each of *owner* is."""
         future: Future[None] = Future()
         with self._lock:
-            self._until.append((position, future))
+            if owner:
+                self._owned.append((position, owner, future))
+            else:
+                self._until.append((position, future))
         return future
+
+    def take_owned(self) -> list[tuple[int, str, Future[None]]]:
+        """Return the futures of those who wait for changes of an owner; `put` takes each of them back."""
+        with self._lock:
+            owned, self._owned = self._owned, []
+        return owned
+
+    def put(self, position: int, changes: Sequence[int] | None, future: Future[None]) -> None:
+        """Resolve *future* once *changes* are applied, or, if they are None, every change up to *position*."""
+        with self._lock:
+            if changes is None:
+                self._until.append((position, future))
+            else:
+                self._exact.append((set(changes), future))
 
     def add_changes(self, positions: Sequence[int]) -> Future[None]:
         """Return a future that resolves once these changes are applied, whatever else is pending."""
@@ -441,13 +521,13 @@ class ApplyWaiters:
             self._exact.append((set(positions), future))
         return future
 
-    def awaited_positions(self, *, limit: int) -> list[int]:
-        """Return at most *limit* positions that callers wait for, oldest caller first."""
+    def awaited_positions(self, *, limit: int, without: AbstractSet[int] = frozenset()) -> list[int]:
+        """Return at most *limit* positions that callers wait for, oldest caller first, but for those *without*."""
         with self._lock:
             found: dict[int, None] = {}
             for positions, future in self._exact:
                 if not future.cancelled():
-                    found.update(dict.fromkeys(sorted(positions)))
+                    found.update(dict.fromkeys(sorted(positions - without)))
                 if len(found) >= limit:
                     break
         return list(found)[:limit]
@@ -456,7 +536,7 @@ class ApplyWaiters:
     def has_waiters(self) -> bool:
         """Return whether any future is unresolved."""
         with self._lock:
-            return any(not future.cancelled() for _, future in (*self._exact, *self._until))
+            return bool(self._owned) or any(not future.cancelled() for _, future in (*self._exact, *self._until))
 
     def resolve(self, positions: Sequence[int], applied: int) -> None:
         """Resolve the futures of applied changes: *positions*, and all up to *applied*."""
@@ -470,6 +550,8 @@ class ApplyWaiters:
             self._exact = [pair for pair in self._exact if pair[0]]
             done.extend(future for position, future in self._until if position <= applied)
             self._until = [pair for pair in self._until if pair[0] > applied]
+            done.extend(future for position, _, future in self._owned if position <= applied)
+            self._owned = [one for one in self._owned if one[0] > applied]
         for future in done:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
@@ -477,8 +559,8 @@ class ApplyWaiters:
     def fail(self, error: MemsvcError) -> None:
         """Fail all futures."""
         with self._lock:
-            left = [future for _, future in self._exact] + [future for _, future in self._until]
-            self._exact, self._until = [], []
+            left = [future for _, future in (*self._exact, *self._until)] + [future for *_, future in self._owned]
+            self._exact, self._until, self._owned = [], [], []
         for future in left:
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)

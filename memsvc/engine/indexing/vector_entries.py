@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import accumulate, islice, repeat
+from itertools import accumulate, chain, islice, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memsvc.domain.errors import MemsvcError
 from memsvc.domain.index_entries import (
     ANY_SCRIPT,
     MAX_ORDINAL,
@@ -26,6 +28,7 @@ from memsvc.domain.index_entries import (
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.runtime.search_priority import SearchPriority
+from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector, Vectors
 from memsvc.text.analysis import Script, script_of
@@ -35,6 +38,14 @@ from memsvc.text.sentences import merge_sentences
 _FLOAT_BYTES = 4
 DEPTH = 2
 """Batches embedded concurrently: while one is stored, or waits for its last text, the model processes another."""
+UNIT_CHARS = 400
+"""Characters of a passage that count as much as a short one."""
+LONG_CHUNKS = 8
+"""Chunks of a memory above which it is embedded in the background: more take seconds in the worst case."""
+ACTIVE = 4
+"""Long memories in memory at a time, each of another user."""
+BACKGROUND_TEXTS = 8
+"""Passages of a long memory embedded at a time if the embedder names no number."""
 POLL_SECONDS = 0.02
 """Interval of checks for more urgent changes while vectors are embedded."""
 
@@ -187,13 +198,33 @@ class VectorEntries:
         texts: list[str] = []
         for document in documents:
             self._search_priority.yield_to_searches()
-            has_vector = self._has_vector(document)
-            texts += [passage.text for passage in self._passages(document, has_vector=has_vector)[has_vector:]]
+            texts += self.texts(document)
         self._embedding.passages(texts)
 
     def cost(self, document: Document) -> int:
-        """Return the number of chunks to embed unless they are cached: none with a given vector."""
-        return 0 if self._has_vector(document) else len(document.chunks)
+        """Return the cost of embedding unless it is cached, in units of a short text: none with a given vector."""
+        if self._has_vector(document):
+            return 0
+        return sum(1 + len(chunk.text) // UNIT_CHARS for chunk in document.chunks)
+
+    def texts(self, document: Document) -> list[str]:
+        """Return the passages of a document that are embedded."""
+        has_vector = self._has_vector(document)
+        return [passage.text for passage in self._passages(document, has_vector=has_vector)[has_vector:]]
+
+    def embed_texts(self, texts: Sequence[str]) -> None:
+        """Embed passages into the store.
+
+        Raises:
+            BackendUnavailableError: The embedder cannot be reached.
+        """
+        self._search_priority.yield_to_searches()
+        self._embedding.passages(texts)
+
+    @property
+    def lanes(self) -> int:
+        """Return the number of texts that the embedder takes at once; 0: any number."""
+        return self._embedding.query_lanes
 
     def _all(self, documents: Sequence[Document]) -> tuple[list[tuple[Document, list[Passage]]], Vectors]:
         """Return the passages of all documents, and their vectors as one matrix."""
@@ -482,3 +513,134 @@ def _wait_until_embedded(embedded: Future[None], should_stop: Callable[[], bool]
             return False
     embedded.result()
     return True
+
+
+class LongMemoryEmbedder:
+    """Embedding of long memories in the background, a few passages of each user in turn.
+
+    Embedding a memory of a million characters takes minutes. In the thread of the indexer nothing else would be indexed
+    until then, and its writer would make all others wait.
+    """
+
+    def __init__(self, entries: VectorEntries, feed: IndexFeed) -> None:
+        """Embed memories of *feed* by *entries*."""
+        self._entries = entries
+        self._feed = feed
+        self._on_done: Callable[[], None] = lambda: None
+        self._is_contended: Callable[[], bool] = lambda: False
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="embedding-long")
+        self._lock = threading.Lock()
+        self._jobs: dict[int, _LongMemory] = {}
+        self._waiting: dict[str, deque[_LongMemory]] = {}
+        self._turns: deque[str] = deque()
+        self._is_running = False
+
+    def connect(self, on_done: Callable[[], None], is_contended: Callable[[], bool]) -> None:
+        """Call *on_done* after each memory, and leave the embedder a lane while *is_contended* returns True."""
+        self._on_done, self._is_contended = on_done, is_contended
+
+    @property
+    def positions(self) -> frozenset[int]:
+        """Return the positions of the changes that wait for their memory to be embedded."""
+        with self._lock:
+            return frozenset(chain.from_iterable(job.positions for job in self._jobs.values() if not job.is_done))
+
+    def is_ready(self, row: int, owner: str, change: Change) -> bool:
+        """Return whether a memory is embedded as of *change*; if not, it will be, and the change waits for that.
+
+        Raises:
+            BackendUnavailableError: The embedder could not be reached.
+        """
+        with self._lock:
+            job = self._jobs.get(row)
+            if job is not None and job.error is not None:
+                del self._jobs[row]
+                raise job.error
+            if job is not None and job.is_done and job.revision >= change.revision:
+                return True
+            if job is None or job.revision < change.revision:
+                job = self._jobs[row] = _LongMemory(row, change.revision, set() if job is None else job.positions)
+                if owner not in self._waiting:
+                    self._turns.append(owner)
+                self._waiting.setdefault(owner, deque()).append(job)
+            job.positions.add(change.position)
+            if not self._is_running:
+                self._is_running = True
+                self._pool.submit(self._run)
+        return False
+
+    def drop(self, rows: Iterable[int]) -> None:
+        """Forget memories that are written or gone; their changes no longer wait."""
+        with self._lock:
+            for row in rows:
+                self._jobs.pop(row, None)
+
+    def close(self) -> None:
+        """Stop after the passages under way."""
+        with self._lock:
+            self._jobs.clear()
+        self._pool.shutdown()
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                self._advance(job)
+            except MemsvcError as error:
+                self._end(job, error)
+
+    def _next(self) -> _LongMemory | None:
+        """Return the job of the user whose turn it is, None if there is none."""
+        with self._lock:
+            while self._turns:
+                owner = self._turns.popleft()
+                jobs = self._waiting[owner]
+                ended = False
+                while jobs and (jobs[0].is_done or self._jobs.get(jobs[0].row) is not jobs[0]):
+                    jobs.popleft()
+                    ended = True
+                if not jobs:
+                    del self._waiting[owner]
+                    continue
+                # The next memory of this user comes after the first ones of the others.
+                self._turns.insert(len(self._turns) if ended else ACTIVE - 1, owner)
+                if not ended:
+                    return jobs[0]
+            self._is_running = False
+            return None
+
+    def _advance(self, job: _LongMemory) -> None:
+        if job.texts is None:
+            documents = self._feed.documents([job.row])
+            job.texts = deque(text for document in documents for text in self._entries.texts(document))
+        elif not self._feed.long_memories([job.row], chunks=LONG_CHUNKS):
+            # Deleted or erased: no vector of it may be stored any more.
+            job.texts.clear()
+        lanes = self._entries.lanes
+        count = max(1, lanes - self._is_contended()) if lanes else BACKGROUND_TEXTS
+        if job.texts:
+            self._entries.embed_texts([job.texts.popleft() for _ in range(min(count, len(job.texts)))])
+        if not job.texts:
+            self._end(job, None)
+
+    def _end(self, job: _LongMemory, error: MemsvcError | None) -> None:
+        with self._lock:
+            job.texts, job.error, job.is_done = None, error, True
+        self._on_done()
+
+
+@dataclass(slots=True, eq=False)
+class _LongMemory:
+    """A long memory to embed.
+
+    Attributes:
+        revision: The revision that is embedded, or a later one.
+        positions: The changes that wait for it.
+        texts: The passages left, None until the turn of the memory.
+    """
+
+    row: int
+    revision: int
+    positions: set[int]
+    texts: deque[str] | None = None
+    is_done: bool = False
+    error: MemsvcError | None = None

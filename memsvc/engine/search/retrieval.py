@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import (
+    BackendClosedError,
     BackendUnavailableError,
     DeadlineExceededError,
     DimensionMismatchError,
+    LimitExceededError,
     MemsvcError,
     NotReadyError,
 )
@@ -44,12 +48,15 @@ DEGRADED_REASONS: tuple[tuple[type[MemsvcError], str], ...] = (
     (BackendUnavailableError, "UNAVAILABLE"),
     (DeadlineExceededError, "DEADLINE_EXCEEDED"),
     (NotReadyError, "NOT_READY"),
+    (LimitExceededError, "LIMIT_EXCEEDED"),
     (MemsvcError, "FAILED"),
 )
 """Reported reason of a failed retriever, by the first matching class."""
 log = logging.getLogger(__name__)
 BEING_BUILT = "vectors (the index is being built)"
 EMBEDDING = "the vector of the query"
+QUERY_TERMS = 512
+"""Terms of a query that are looked up: each takes 6 µs, and the longest query has 7 000."""
 RETRIEVER_SECONDS = 1.0
 """Default patience with a retriever beyond its usual duration."""
 RETRIEVERS = "the retrievers"
@@ -94,7 +101,7 @@ class HybridRetriever:
         if asked.deadline.has_passed():
             raise DeadlineExceededError(RETRIEVERS)
         query = asked.query
-        found = RetrievalResult(select_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
+        found = RetrievalResult(select_retrievers(query), terms=_terms(query))
         inner = asked.where
         if inner is not None and self._needs_store.get(inner, _needs_store):
             inner = _resolve(inner, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
@@ -177,6 +184,8 @@ class RetrievalResult:
     Attributes:
         query_tokens: The tokens of the query for late interaction, in the space *token_model*; None if it was not
             embedded, because its vector was given or the mode needs none, or if the embedder gives no token vectors.
+        embedded_chars: The number of characters of the query that the dense retriever searched with; 0: all, or none
+            because its vector was given.
     """
 
     asked: frozenset[Retriever] = frozenset()
@@ -186,6 +195,7 @@ class RetrievalResult:
     terms: list[str] = field(default_factory=list)
     query_tokens: QueryTokens | None = None
     token_model: str = ""
+    embedded_chars: int = 0
     degraded: list[FailedRetriever] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
 
@@ -212,6 +222,12 @@ def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
     return frozenset(asked)
 
 
+def _terms(query: SearchQuery) -> list[str]:
+    """Return the terms of a query, given keywords first if there are too many."""
+    found = query_terms(" ".join((query.text, *query.keywords)))
+    return found if len(found) <= QUERY_TERMS else query_terms(" ".join((*query.keywords, query.text)))[:QUERY_TERMS]
+
+
 def table_terms(query: SearchQuery) -> list[str]:
     """Return the terms to look up in the keyword table."""
     return [*query.keywords] or [term for term, _ in extract_keywords(query.text)]
@@ -221,6 +237,7 @@ def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
     result = dense()
     found.dense = result.hits
     found.query_tokens, found.token_model = result.query_tokens, result.token_model
+    found.embedded_chars = result.embedded_chars
     found.timings.extend(result.timings)
 
 
@@ -252,21 +269,27 @@ Timing: TypeAlias = tuple[str, float, float]
 
 @dataclass(slots=True)
 class DenseResult:
-    """The hits of every view, the durations of the stages, and the tokens of the query in the space *token_model*."""
+    """The hits of every view, the durations of the stages, and the tokens of the query in the space *token_model*.
+
+    Attributes:
+        embedded_chars: The number of characters of the query that were embedded, if not all of them, otherwise 0.
+    """
 
     hits: dict[View, Sequence[Hit]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
     query_tokens: QueryTokens | None = None
     token_model: str = ""
+    embedded_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _QueryVector:
-    """The vector of a query, its embedding space, and its tokens if there are any."""
+    """The vector of a query, its embedding space, its tokens if there are any, and how much of it was embedded."""
 
     vector: Vector
     space: EmbeddingSpace
     tokens: QueryTokens | None = None
+    chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +307,13 @@ class DenseRetriever:
     def __init__(self, vectors: VectorIndex, spaces: EmbeddingSpaces, threads: int) -> None:
         self._vectors = vectors
         self._spaces = spaces
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
+        lanes = spaces.current.embedding.query_lanes
+        self._queue = QueryQueue(min(threads, lanes) if lanes else threads)
         self._means = LiveMeans()
 
     def close(self) -> None:
         """Shut down the threads."""
-        self._executor.shutdown()
+        self._queue.close()
 
     def begin(
         self, asked: RetrievalRequest, where: Filter | None, budget: TimeBudget | None = None
@@ -303,7 +327,10 @@ class DenseRetriever:
             space = self._space(asked.query)
             query_vector = _known_vector(asked.query, space)
             if query_vector is None:
-                embedding = self._executor.submit(_embed_query, asked.query.text, space)
+                text, scope = asked.query.text, asked.query.scope
+                embedding = self._queue.submit(
+                    (scope.tenant_id, scope.user_id), partial(_embed_query, text, space), is_long=len(text) > LONG_QUERY
+                )
                 if budget is not None:
                     embedding.add_done_callback(lambda done: _note_duration(done, budget, started))
                 return lambda: self._search_when_embedded(embedding, asked, where, started)
@@ -358,8 +385,9 @@ class DenseRetriever:
                     ("embed", started, embedded - started),
                     ("dense", embedded, time.perf_counter() - embedded),
                 ]
-                asked_in = begun.query_vector
-                return DenseResult(hits, timings, asked_in.tokens, asked_in.space.embedding.token_model)
+                asked_in, length = begun.query_vector, len(asked.query.text)
+                chars = asked_in.chars if asked_in.chars < length else 0
+                return DenseResult(hits, timings, asked_in.tokens, asked_in.space.embedding.token_model, chars)
             begun = self._begin(begun.query_vector, asked, where)
 
     def _is_live(self, begun: _PendingSearches) -> bool:
@@ -397,12 +425,12 @@ def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | N
     if query.vector is not None and space.is_current:
         return _QueryVector(np.asarray(query.vector, np.float32), space)
     known = space.embedding.cached_query(query.text) if query.text else None
-    return None if known is None else _QueryVector(known.vector, space, known.tokens)
+    return None if known is None else _QueryVector(known.vector, space, known.tokens, known.chars)
 
 
 def _embed_query(text: str, space: EmbeddingSpace) -> tuple[_QueryVector, float]:
     found = space.embedding.query(text)
-    return _QueryVector(found.vector, space, found.tokens), time.perf_counter()
+    return _QueryVector(found.vector, space, found.tokens, found.chars), time.perf_counter()
 
 
 def _note_duration(embedding: Future[tuple[_QueryVector, float]], budget: TimeBudget, started: float) -> None:
@@ -415,6 +443,108 @@ def _raise_later(error: MemsvcError) -> Callable[[], DenseResult]:
         raise error
 
     return result
+
+
+# The queue of queries to embed, apart from that of searches.
+
+
+LONG_QUERY = 256
+"""Characters above which a query may take several times as long to embed as a question."""
+QUEUED_QUERIES = 16
+"""Queries of one user that wait to be embedded."""
+
+
+class QueryQueue:
+    """Threads that embed queries, each user in turn; long queries leave a thread to the others.
+
+    Embedding cannot be interrupted. With one line for all, eight callers with long queries delayed everybody by theirs.
+    """
+
+    def __init__(self, threads: int) -> None:
+        """Embed on *threads* threads, at most all but one of them, and at least one, with long queries."""
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
+        self._free = threads
+        self._free_for_long = max(1, threads - 1)
+        self._lock = threading.Lock()
+        self._waiting: dict[Hashable, deque[_QueuedQuery]] = {}
+
+    def submit(
+        self, user: Hashable, embed: Callable[[], tuple[_QueryVector, float]], *, is_long: bool
+    ) -> Future[tuple[_QueryVector, float]]:
+        """Return the future of a query; one that is cancelled while it waits is not embedded.
+
+        Raises:
+            LimitExceededError: Too many queries of *user* wait.
+        """
+        query = _QueuedQuery(embed, is_long)
+        with self._lock:
+            waiting = self._waiting.setdefault(user, deque())
+            if len(waiting) >= QUEUED_QUERIES:
+                limit = f"{QUEUED_QUERIES} queries of a user that wait to be embedded"
+                raise LimitExceededError(limit)
+            waiting.append(query)
+            ready = self._take_ready()
+        self._start(ready)
+        return query.future
+
+    def close(self) -> None:
+        """Cancel waiting queries, and return when the running ones are done."""
+        with self._lock:
+            for queries in self._waiting.values():
+                for query in queries:
+                    query.future.cancel()
+            self._waiting.clear()
+        self._executor.shutdown()
+
+    def _take_ready(self) -> list[_QueuedQuery]:
+        """Remove and return the queries that may begin, each with its thread; the lock is held."""
+        ready = []
+        while self._free and (query := self._take()) is not None:
+            if query.future.set_running_or_notify_cancel():
+                self._free -= 1
+                self._free_for_long -= query.is_long
+                ready.append(query)
+        return ready
+
+    def _start(self, ready: Sequence[_QueuedQuery]) -> None:
+        """Start queries. Not under the lock: the callback of one that is done at once runs here."""
+        for query in ready:
+            try:
+                self._executor.submit(query.embed).add_done_callback(partial(self._end, query))
+            except RuntimeError:
+                query.future.set_exception(BackendClosedError(EMBEDDING))
+
+    def _take(self) -> _QueuedQuery | None:
+        """Remove and return the first query that may run, of the user whose turn is the longest ago."""
+        for user, queries in self._waiting.items():
+            found = next((query for query in queries if self._free_for_long or not query.is_long), None)
+            if found is not None:
+                queries.remove(found)
+                del self._waiting[user]
+                if queries:
+                    self._waiting[user] = queries
+                return found
+        return None
+
+    def _end(self, query: _QueuedQuery, embedded: Future[tuple[_QueryVector, float]]) -> None:
+        if error := embedded.exception():
+            query.future.set_exception(error)
+        else:
+            query.future.set_result(embedded.result())
+        with self._lock:
+            self._free += 1
+            self._free_for_long += query.is_long
+            ready = self._take_ready()
+        self._start(ready)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _QueuedQuery:
+    """A query that waits to be embedded."""
+
+    embed: Callable[[], tuple[_QueryVector, float]]
+    is_long: bool
+    future: Future[tuple[_QueryVector, float]] = field(default_factory=Future)
 
 
 # Ports of a search, narrow enough to be implemented for earlier states too.

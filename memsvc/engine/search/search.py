@@ -134,6 +134,7 @@ class SearchService:
             total_candidates=found.total,
             has_more=found.total > query.offset + query.limit,
             nothing_relevant=found.nothing_relevant,
+            embedded_chars=found.embedded_chars,
             skipped=(
                 *(() if found.refined is None else found.refined.skipped),
                 *((NO_LATE_INTERACTION,) if query.explain and found.lacks_tokens else ()),
@@ -169,6 +170,7 @@ class SearchService:
             shallow.terms,
             shallow.degraded or deep.degraded,
             (*shallow.timings, *first.timings, *deep.timings, *second.timings),
+            embedded_chars=shallow.embedded_chars,
         )
         complete = self._complete(replace(found, refined=refined), query, first)
         return replace(complete, nothing_relevant=first.nothing_relevant and second.nothing_relevant)
@@ -191,14 +193,14 @@ class SearchService:
         if not query.refinement.is_any:
             page = first.page(start, stop)
             found = _SearchResult(page, len(first), first.explain, shallow.terms, shallow.degraded, timings)
-            return self._complete(found, query, first)
+            return self._complete(replace(found, embedded_chars=shallow.embedded_chars), query, first)
         began = time.perf_counter()
         others = first.page(POOL, max(stop + POOL, len(first)))
         places, refined = self._reorder(query, first.page(0, POOL), others, place)
         timings = (*timings, ("refine", began, time.perf_counter() - began))
         page = places[start:stop]
         found = _SearchResult(page, len(places), first.explain, shallow.terms, shallow.degraded, timings, refined)
-        return self._complete(found, query, first)
+        return self._complete(replace(found, embedded_chars=shallow.embedded_chars), query, first)
 
     def _reorder(
         self, query: SearchQuery, head: list[RankedMemory], others: list[RankedMemory], place: _SearchArea
@@ -229,6 +231,7 @@ class _SearchResult:
     Attributes:
         lacks_tokens: Whether the ranking should have compared tokens and could not.
         nothing_relevant: Whether no candidate reaches the minimum relevance.
+        embedded_chars: As in `SearchReply`.
     """
 
     page: list[RankedMemory]
@@ -240,6 +243,7 @@ class _SearchResult:
     refined: RefinedHits | None = None
     lacks_tokens: bool = False
     nothing_relevant: bool = False
+    embedded_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,11 @@ from typing import Any
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.diagnostics import ReindexMode
 from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
+from memsvc.domain.field_rules import time_zone
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.user_data import Erasure, Receipt, StoreErasure, deobfuscate, obfuscate, owner_digest
+from memsvc.domain.vault_layout import folder_of_id
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, without_files
@@ -28,13 +30,21 @@ from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.runtime.search_priority import SearchPriority
+from memsvc.engine.search.scoring import names_of_speaker
 from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.residue_scan import ResidueScan, search_files
+from memsvc.engine.user_data.schema import zone_name
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.features import FileReads
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.operations import ErasureReads
+from memsvc.text.analysis import short_spans, word_spans, word_terms
+from memsvc.text.capture_rules import chinese_everyday_reason, english_everyday_reason
+from memsvc.text.facts import facts_in, loose_facts_in
+from memsvc.text.paraphrase import gist_of
+from memsvc.text.passages import cached_terms
+from memsvc.text.ranking_cues import cached_cues
 
 # Records of erasures: a journal while one runs, which survives crashes, then a receipt without user data.
 
@@ -563,3 +573,34 @@ def _sample(memory: Memory) -> list[str]:
     """Return a piece of content that is long enough not to match other users' content by chance."""
     sample = memory.content[:SAMPLE_CHARS]
     return [sample] if len(sample.encode()) >= SAMPLE_MINIMUM else []
+
+
+# Caches of functions of texts, which an erasure must clear.
+#
+# Each is a `functools.lru_cache` of a pure function in its own module: its result depends on its arguments alone, so
+# the cache changes no behaviour and is no hidden input. But its keys are texts of users, which an erasure must not
+# leave in the memory of the process. A test finds every such cache that is missing here.
+
+
+TEXT_CACHES = (
+    cached_cues,
+    cached_terms,
+    facts_in,
+    loose_facts_in,
+    folder_of_id,
+    gist_of,
+    names_of_speaker,
+    short_spans,
+    time_zone,
+    word_spans,
+    word_terms,
+    chinese_everyday_reason,
+    english_everyday_reason,
+    zone_name,
+)
+
+
+def clear_text_caches() -> None:
+    """Drop every cached result, and with it every text that was analysed."""
+    for cached in TEXT_CACHES:
+        cached.cache_clear()

@@ -30,7 +30,7 @@ PART_BYTES = 256 * 1024
 """Size of a part; a longer line spans several parts."""
 VECTOR_BATCH = 200
 """Memories per lookup of vectors."""
-MAX_CONCURRENT_EXPORTS = 2
+MAX_CONCURRENT_EXPORTS = 4
 """Maximum number of concurrent exports; each holds a snapshot."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -11,6 +12,7 @@ from google.protobuf.message import Message
 from memsvc.server import call_context
 from memsvc.server.interceptors.authentication import is_audited
 from memsvc.server.interceptors.chain import Call, CallNext
+from memsvc.server.interceptors.rules import RefusalSummary
 
 MOST_IDS = 100
 """The number of ids in one line."""
@@ -33,16 +35,25 @@ class Audit:
     def __init__(self, sink: Sink) -> None:
         """Write to *sink*."""
         self._sink = sink
+        code = grpc.StatusCode.UNAUTHENTICATED.name
+        self._refused = RefusalSummary(partial(sink.note, method="", code=code, key_id="", ids=[], id_count=0))
 
     async def intercept(self, call: Call, call_next: CallNext) -> Any:
-        """Write a line for a call that could change something, or was refused for its key."""
+        """Write a line for a call that could change something, or was refused for its key.
+
+        Many calls without a valid key share a line, which counts them.
+        """
         named = call_context.AuditScope()
         call_context.audit_scope.set(named)
         try:
             return await call_next(call)
         finally:
-            if is_audited(call.method) or call.code in REFUSED:
+            is_wanted = is_audited(call.method) or call.code in REFUSED
+            if is_wanted and (call_context.principal.get().key_id or self._has_own_line(call)):
                 self._write(call, named)
+
+    def _has_own_line(self, call: Call) -> bool:
+        return call.code not in REFUSED or self._refused.has_own_line(call.code, call.context.peer())
 
     def _write(self, call: Call, named: call_context.AuditScope) -> None:
         caller = call_context.principal.get()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
+    ApiKeyRequiredError,
     LimitExceededError,
     MemsvcError,
     PermissionDeniedError,
@@ -40,6 +42,8 @@ class Authentication:
         self._limits = limits
         self._executor = executor
         self._recheck_seconds = recheck_seconds
+        self._lookups = asyncio.Semaphore(KEY_LOOKUPS)
+        self._brake = RefusalBrake(time.monotonic)
 
     async def admit(self, call: Call) -> Callable[[], None] | None:
         """Authenticate and authorise the call before anything is done for it.
@@ -77,8 +81,15 @@ class Authentication:
         return run
 
     async def _known(self, text: str) -> ApiKey:
-        known = self._keyring.find_cached(text)
-        return await self._executor.proceed(self._keyring.authenticate, text) if known is None else known
+        try:
+            known = self._keyring.find_cached(text)
+            if known is not None:
+                return known
+            async with self._lookups:
+                return await self._executor.proceed(self._keyring.authenticate, text)
+        except (ApiKeyInvalidError, ApiKeyRequiredError):
+            await self._brake.slow_down()
+            raise
 
     @asynccontextmanager
     async def _rechecked(self, text: str) -> AsyncIterator[None]:
@@ -199,6 +210,42 @@ def _is_preview(method: str, request: Any) -> bool:
 def _lacks_scope(request: Any) -> bool:
     # Bytes that are no message are refused for that later.
     return isinstance(request, Message) and not request.HasField("scope")
+
+
+KEY_LOOKUPS = 2
+"""Keys looked up in the store at a time: forged ones must not take the threads of other calls."""
+REFUSALS_PER_SECOND, REFUSAL_BURST = 50.0, 100.0
+REFUSAL_SECONDS = 0.5
+MAX_DELAYED = 1_000
+
+
+class RefusalBrake:
+    """Delay of refusals of calls without a valid key, once there are many.
+
+    Callers with forged keys then make a few calls a second each. 200 of them took the whole processor, and calls with a
+    key waited for their refusals.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Read the time in seconds from *clock*."""
+        self._clock = clock
+        self._level = 0.0
+        self._time = clock()
+        self._delayed = 0
+
+    async def slow_down(self) -> None:
+        """Count a refusal; return at once while there are few, or after a while. Only so many calls are delayed."""
+        now = self._clock()
+        self._level = max(0.0, self._level - (now - self._time) * REFUSALS_PER_SECOND) + 1.0
+        self._time = now
+        if self._level <= REFUSAL_BURST or self._delayed >= MAX_DELAYED:
+            return
+        self._level = min(self._level, 2 * REFUSAL_BURST)
+        self._delayed += 1
+        try:
+            await asyncio.sleep(REFUSAL_SECONDS)
+        finally:
+            self._delayed -= 1
 
 
 MAX_TRACKED_KEYS = 10_000

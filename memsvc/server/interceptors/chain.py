@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, Violation
+from memsvc.server import call_context
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
+from memsvc.server.slots import SlotOptions
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
+SILENT_WRITER = "the next message of the client"
+SILENT_READER = "the client to read the next message"
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""The turn of the caller's key on the threads of an executor."""
+SILENT_WRITER = "the next message of the client"
+SILENT_READER = "the client to read the next message"
 END_SECONDS = 0.02
 """The delay after the last message until a stream counts as whole: gRPC ends the messages of a cancelled call as if all
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
@@ -98,11 +107,22 @@ class CallRules(Protocol):
 class CallChain:
     """The handlers of our services with the rules around them. Other services are not intercepted."""
 
-    def __init__(self, rules: CallRules, layers: Sequence[Interceptor], executors: Mapping[str, NamedExecutor]) -> None:
+    def __init__(
+        self,
+        rules: CallRules,
+        layers: Sequence[Interceptor],
+        executors: Mapping[str, NamedExecutor],
+        *,
+        turns: Mapping[str, Turn] = MappingProxyType({}),
+        limits: SlotOptions | None = None,
+    ) -> None:
         """Wrap handlers in *rules*; *layers* are between the request id and the others, the first outermost.
 
-        A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor.
+        A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor,
+        where calls with keys take *turns*. Clients whose streams are silent for longer than *limits* lose them.
         """
+        self._turns = turns
+        self._limits = limits or SlotOptions()
         self._rules = rules
         self._layers = tuple(layers)
         self._executors = executors
@@ -181,14 +201,17 @@ class CallChain:
 
     def _body(self, handler: Handler, kind: str) -> CallNext:
         behaviour = getattr(handler, kind)
-        decode = _readable if handler.request_streaming else partial(_decoded, handler.request_deserializer)
+        decode: _Decode = partial(_decoded, handler.request_deserializer)
+        if handler.request_streaming:
+            decode = partial(_readable, self._limits)
         if handler.response_streaming:
-            return partial(_streaming, behaviour, decode)
+            return partial(_streaming, self._limits, behaviour, decode)
         encode = partial(_encoded, handler.response_serializer)
         name = worker_of(behaviour)
         if name is None:
             return partial(_unary, behaviour, decode, encode)
-        return partial(_threaded, self._executors[name], partial(_work, behaviour, decode, encode), encode)
+        work = partial(_work, behaviour, decode, encode)
+        return partial(_threaded, self._executors[name], self._turns.get(name), work, encode)
 
 
 class _Registry:
@@ -252,12 +275,26 @@ def _encoded(serialize: Callable[[Any], bytes] | None, call: Call, response: Any
     return response if serialize is None else serialize(response)
 
 
-async def _readable(call: Call) -> AsyncGenerator[Any, None]:
-    async for request in call.request:
+async def _readable(limits: SlotOptions, call: Call) -> AsyncGenerator[Any, None]:
+    async for request in _in_time(call.request, limits):
         if request is _UNREADABLE:
             raise _no_request()
         yield request
     await asyncio.sleep(END_SECONDS)
+
+
+async def _in_time(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:
+    seconds = limits.first_message_seconds
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                request = await anext(requests)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise DeadlineExceededError(SILENT_WRITER) from error
+        yield request
+        seconds = limits.next_message_seconds
 
 
 def _no_request() -> InvalidRequestError:
@@ -275,16 +312,28 @@ async def _unary(
 
 
 async def _streaming(
-    behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], decode: _Decode, call: Call
+    limits: SlotOptions, behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], decode: _Decode, call: Call
 ) -> None:
     async with aclosing(behaviour(decode(call), call.context)) as responses:
         async for response in responses:
-            await call.context.write(response)
+            try:
+                async with asyncio.timeout(limits.reader_seconds) as reading:
+                    await call.context.write(response)
+            except TimeoutError as error:
+                if not reading.expired():
+                    raise
+                raise DeadlineExceededError(SILENT_READER) from error
 
 
-async def _threaded(executor: NamedExecutor, work: Callable[[Call], Any], encode: _Encode, call: Call) -> Any:
+async def _threaded(
+    executor: NamedExecutor, turn: Turn | None, work: Callable[[Call], Any], encode: _Encode, call: Call
+) -> Any:
     """Run a call in a thread of the executor; what waits for something goes on when that has come."""
-    result = await executor.run(work, call)
+    if turn is not None and call_context.principal.get().key_id:
+        async with turn():
+            result = await executor.run(work, call)
+    else:
+        result = await executor.run(work, call)
     return encode(call, await result) if isinstance(result, Pending) else result
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
+from contextvars import Context as Variables
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import grpc
@@ -59,6 +63,50 @@ class LatencyRecorder(Protocol):
         ...
 
 
+REFUSED_LINES = 10
+REFUSED_SECONDS = 10.0
+"""In each interval of so many seconds so many refused calls have lines of their own; the others share one line."""
+PEERS, MAX_PEERS = 5, 1_000
+"""Addresses in a line, and those that are counted."""
+SUMMED_UP = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED})
+
+
+class RefusalSummary:
+    """Sum of refused calls in a log: 14 000 of them made 9 MB of lines. To be used in the event loop's thread."""
+
+    def __init__(self, write: Callable[..., object]) -> None:
+        """Write each sum by *write*."""
+        self._write = write
+        self._lines = 0
+        self._codes: Counter[str] = Counter()
+        self._peers: Counter[str] = Counter()
+        self._is_scheduled = False
+
+    def has_own_line(self, code: grpc.StatusCode, peer: str) -> bool:
+        """Return whether a call gets a line of its own; otherwise it is counted in the line of the interval."""
+        if code not in SUMMED_UP:
+            return True
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_later(REFUSED_SECONDS, self.flush, context=Variables())
+        self._lines += 1
+        if self._lines <= REFUSED_LINES:
+            return True
+        self._codes[code.name] += 1
+        if len(self._peers) < MAX_PEERS:
+            self._peers[peer.rpartition(":")[0] or peer] += 1
+        return False
+
+    def flush(self) -> None:
+        """Write the sum of the interval, if any call is in it, and begin the next one."""
+        self._is_scheduled, self._lines = False, 0
+        if self._codes:
+            peers = dict(self._peers.most_common(PEERS))
+            self._write(count=self._codes.total(), codes=dict(self._codes), peers=peers, seconds=REFUSED_SECONDS)
+        self._codes.clear()
+        self._peers.clear()
+
+
 def log_now(ended: EndedCall) -> None:
     """Log a call at once, in the calling thread."""
     structlog.get_logger("memsvc.access").info(
@@ -94,6 +142,7 @@ class ServerRules:
         self._authentication = authentication
         self._log_call = log_call
         self._log = structlog.get_logger("memsvc.errors")
+        self._refused = RefusalSummary(partial(structlog.get_logger("memsvc.access").info, "calls refused"))
 
     def begin(self, call: Call) -> None:
         """Set the id of the call, the client's or a new one. Each call has context variables of its own."""
@@ -147,9 +196,9 @@ class ServerRules:
             notices = call_context.notices.get()
             told: tuple[tuple[str, Any], ...] = ((NOTICE, notices[0]),) if notices else ()
             call.context.set_trailing_metadata(((HEADER, call.request_id), *told))
-        self._log_call(
-            EndedCall(time.time(), call.method, call.request_id, call.code.name, seconds, call.context.peer())
-        )
+        peer = call.context.peer()
+        if self._refused.has_own_line(call.code, peer):
+            self._log_call(EndedCall(time.time(), call.method, call.request_id, call.code.name, seconds, peer))
 
 
 def _given_id(context: Context) -> str | None:

@@ -68,6 +68,7 @@ def fill_search_response(
     for one in reply.skipped:
         response.skipped.add(stage=REFINEMENT_STAGES[one.stage.upper()], reason=DEGRADATION_REASONS[one.reason])
     response.nothing_relevant = reply.nothing_relevant
+    response.embedded_query_chars = reply.embedded_chars
     if request.explain:
         response.timings.extend(
             search_pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
@@ -86,6 +87,7 @@ def search_all_response(
             _add_files(response.memories, resolver, query)
         apply_read_mask((hit.memory for hit in response.memories), request.read_mask)
         response.degraded.extend(_degraded(reply.memories.degraded))
+        response.embedded_query_chars = reply.memories.embedded_chars
     lists = {
         ResultGroup.FILES: response.files,
         ResultGroup.REPORTS: response.reports,

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
-from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
+from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import File
 from memsvc.domain.search import PageCursor
 from memsvc.engine.files.service import OpenFile
@@ -41,16 +41,17 @@ class FileServicer(pb_grpc.FileServiceServicer):
         self._files = server.application.files
         self._threads = server.executors.files
         self._meta = server.executors.meta
-        self._streams = StreamLimit(server.options.file_streams)
+        self._streams = server.slots.files
 
     async def UploadFile(
         self, request_iterator: AsyncIterator[file_pb.UploadFileRequest], context: Context
     ) -> file_pb.UploadFileResponse:
         """Store a file that arrives in pieces."""
         uploads = self._files.uploader
+        # Before the slot, which a client that sends nothing must not hold.
+        header = await _receive_header(request_iterator)
+        new = requests.upload_file_header(header, uploads.rules, now=self._server.now())
         with self._streams.acquired():
-            header = await _receive_header(request_iterator)
-            new = requests.upload_file_header(header, uploads.rules, now=self._server.now())
             file = await self._threads.proceed(uploads.find_answer, new.scope, new.file, new.request_id)
             if file is None:
                 beginning = uploads.begin(new.scope, new.file, new.request_id)
@@ -110,30 +111,6 @@ class FileServicer(pb_grpc.FileServiceServicer):
         for ref in request.refs:
             fill_resolved(response.resolved.add(), resolved[file_ref_from_proto(ref)])
         return response
-
-
-class StreamLimit:
-    """Limit on the uploads and downloads under way."""
-
-    def __init__(self, most: int) -> None:
-        """Allow *most* of them at a time."""
-        self._most = most
-        self._count = 0
-
-    @contextmanager
-    def acquired(self) -> Iterator[None]:
-        """Count one stream while the context is open.
-
-        Raises:
-            LimitExceededError: There are too many.
-        """
-        if self._count >= self._most:
-            raise LimitExceededError(f"{self._most} uploads and downloads at a time (setting files.max_streams)")
-        self._count += 1
-        try:
-            yield
-        finally:
-            self._count -= 1
 
 
 @asynccontextmanager

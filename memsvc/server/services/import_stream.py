@@ -80,7 +80,13 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
         Raises:
             InvalidRequestError: The messages are out of order, or one of them is wrong; those before it are stored.
         """
-        run, wait_for = await self._begin(await self._header())
+        header = await self._header()
+        with self._server.slots.imports.acquired():
+            async for response in self._stored(header):
+                yield response
+
+    async def _stored(self, header: Message) -> AsyncGenerator[Response, None]:
+        run, wait_for = await self._begin(header)
         self._started = time.monotonic()
         yield self._next_response()
         task = asyncio.create_task(self._store_all(run, wait_for))

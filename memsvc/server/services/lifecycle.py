@@ -235,9 +235,13 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         scope = requests.export_user_request(request)
         service = f"memsvc {self._server.options.version}".strip()
         parts = self._app.user_exporter.run(scope, with_vectors=request.include_vectors, service=service)
-        async with aclosing(iterate_in_thread(parts, name="export", at_least_every=NEVER_SECONDS)) as pump:
-            async for part in pump:
-                yield lifecycle_pb.ExportUserResponse(data=part.data, record_count=part.records, total_count=part.total)
+        pieces = iterate_in_thread(parts, name="export", at_least_every=NEVER_SECONDS)
+        with self._server.slots.exports.acquired():
+            async with aclosing(pieces) as pump:
+                async for part in pump:
+                    yield lifecycle_pb.ExportUserResponse(
+                        data=part.data, record_count=part.records, total_count=part.total
+                    )
 
     async def ImportUser(
         self, request_iterator: AsyncIterator[lifecycle_pb.ImportUserRequest], context: Context

@@ -22,6 +22,7 @@ from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import apply_read_mask, fill_memory
 from memsvc.server.server_context import ServerContext
 from memsvc.server.services.import_stream import MemoryImportStream
+from memsvc.server.slots import Slots
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 
@@ -287,7 +288,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         self, request_iterator: AsyncIterator[memory_pb.IngestDocumentRequest], context: Context
     ) -> memory_pb.IngestDocumentResponse:
         """Store a document that arrives in pieces."""
-        document, data = await _receive_document(request_iterator)
+        document, data = await _receive_document(request_iterator, self._server.slots.imports)
         ingested: IngestResult = await self._write.run(
             self._app.document_ingester.ingest, document.scope, document.header, data, document.options
         )
@@ -379,28 +380,30 @@ def _next_page_token(
 
 
 async def _receive_document(
-    messages: AsyncIterator[memory_pb.IngestDocumentRequest],
+    messages: AsyncIterator[memory_pb.IngestDocumentRequest], slots: Slots
 ) -> tuple[requests.IngestDocument, bytes]:
-    """Return the header and all bytes of a document; no more of them than the limit are kept.
+    """Return the header and all bytes of a document; no more of them than the limit are kept, while a slot is held.
 
     Raises:
         InvalidRequestError: The header is wrong or not the first message, or there are too many bytes.
+        LimitExceededError: There is no slot.
     """
-    document: requests.IngestDocument | None = None
+    async for message in messages:
+        if message.WhichOneof("part") == "header":
+            document = requests.ingest_document_header(message.header)
+            with slots.acquired():
+                return document, await _receive_data(messages)
+        break
+    raise InvalidRequestError([Violation("header", "must be the first message")])
+
+
+async def _receive_data(messages: AsyncIterator[memory_pb.IngestDocumentRequest]) -> bytes:
     data = bytearray()
     async for message in messages:
-        part = message.WhichOneof("part")
-        if document is None:
-            if part != "header":
-                break
-            document = requests.ingest_document_header(message.header)
-        elif part != "data":
+        if message.WhichOneof("part") != "data":
             raise InvalidRequestError([Violation("data", "must be set in every message after the header")])
-        else:
-            data += message.data
-            if len(data) > limits.DOCUMENT_BYTES:
-                description = f"must have at most {limits.DOCUMENT_BYTES} bytes in all; split the document"
-                raise InvalidRequestError([Violation("data", description)])
-    if document is None:
-        raise InvalidRequestError([Violation("header", "must be the first message")])
-    return document, bytes(data)
+        data += message.data
+        if len(data) > limits.DOCUMENT_BYTES:
+            description = f"must have at most {limits.DOCUMENT_BYTES} bytes in all; split the document"
+            raise InvalidRequestError([Violation("data", description)])
+    return bytes(data)

@@ -73,20 +73,27 @@ _HAN_AMOUNT = re.compile(
 )
 
 
+VALUE_CHARS = 500
+"""Characters of a value that are read."""
+MOST_DIGITS = 18
+
+
 def parse_value(text: str) -> tuple[ValuePart, ...]:
     """Return the date, weekday, time and amount that *text* names, each sort at most once, in order of the sorts.
 
     The sort "weekly" next to a weekday means every week.
     """
     found: dict[str, str] = {}
-    rest = text
+    rest = text[:VALUE_CHARS]
     for take in (_take_counted, _take_date, _take_weekday, _take_time, _take_amount):
         rest = take(rest, found)
     return tuple(ValuePart(sort, found[sort]) for sort in sorted(found))
 
 
 def han_number(text: str) -> int:
-    """Return the number up to 99 that *text* writes, in digits or in Han numerals."""
+    """Return the number up to 99 that *text* writes, in digits or in Han numerals; 0 for more than 18 characters."""
+    if len(text) > MOST_DIGITS:
+        return 0
     if text.isdigit():
         return int(text)
     tens, ten, ones = text.rpartition("十")
@@ -326,7 +333,7 @@ _SPANS = (
 _ENGLISH_SPAN = rf"(?:in|during|over|on|at|for|throughout)\s+(?:the\s+)?(?P<span>{_SPANS})"
 _ENGLISH_FIRST = re.compile(rf"^{_ENGLISH_SPAN}\s*,?\s+(?=\w)", re.IGNORECASE)
 _ENGLISH_LAST = re.compile(
-    rf"\s+(?:{_ENGLISH_SPAN}(?=\s*$|\s+(?:and|but|with)\b|[,;])|during\s+(?P<other>(?:the\s+|my\s+|our\s+)?\w+(?:\s+\w+)?)\s*$)",
+    rf"(?<!\s)\s+(?:{_ENGLISH_SPAN}(?=\s*$|\s+(?:and|but|with)\b|[,;])|during\s+(?P<other>(?:the\s+|my\s+|our\s+)?\w+(?:\s+\w+)?)\s*$)",
     re.IGNORECASE,
 )
 _CHINESE = re.compile(

