@@ -22,7 +22,7 @@ from qdrant_client import QdrantClient
 
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import filter_contract
-from memsvc_backends.qdrant_server.connection import ServerConnection, open_connection
+from memsvc_backends.qdrant_server.connection import Endpoint, ServerConnection, open_connection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings, QdrantSparseSettings
 from tests.support.qdrant_fake import stand_in
 
@@ -60,13 +60,19 @@ class Locked:
         """Leave the client open: it holds what a server would keep."""
 
 
+def local_connection(client: Locked, settings: QdrantServerSettings, name: str) -> ServerConnection:
+    """Return a connection to the local mode."""
+    shared: Any = client
+    return ServerConnection([Endpoint(shared, shared)], settings, name)
+
+
 @contextmanager
 def place(kind: str) -> Iterator[Callable[..., ServerConnection]]:
     """Lend what connects to a place that is empty at first, and keeps what is written until the end."""
     if kind == "local":
         client = QdrantClient(":memory:")
         shared = Locked(client)
-        yield lambda settings, name: ServerConnection(shared, shared, settings, name)  # type: ignore[arg-type]
+        yield lambda settings, name: local_connection(shared, settings, name)
         client.close()
         return
     if kind == "grpc":
@@ -89,7 +95,7 @@ def place(kind: str) -> Iterator[Callable[..., ServerConnection]]:
 
 def _options() -> dict[str, Any]:
     settings = QdrantServerSettings(url=URL)
-    address = settings.address
+    [address] = settings.addresses
     return {
         "host": address.hostname,
         "grpc_port": address.port or 6334,
@@ -100,7 +106,7 @@ def _options() -> dict[str, Any]:
     }
 
 
-PATIENCE = {"timeout_seconds": 60.0}
+PATIENCE: dict[str, Any] = {"timeout_seconds": 60.0}
 """What is tested is what comes back, not how soon: the stand-in answers one call at a time, beside other tests."""
 
 
@@ -109,14 +115,18 @@ def context() -> BackendContext:
     return BackendContext(directory=Path("/nonexistent"), now=lambda: datetime.now(UTC))
 
 
+def _own_prefix() -> str:
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
 def vector_settings(**values: Any) -> QdrantServerSettings:
-    """Return settings with a prefix that nobody else has."""
-    return QdrantServerSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **PATIENCE | values)
+    """Return settings, by default with a prefix that nobody else has."""
+    return QdrantServerSettings(**{"prefix": _own_prefix()} | PATIENCE | values)
 
 
 def sparse_settings(**values: Any) -> QdrantSparseSettings:
-    """Return settings with a prefix that nobody else has."""
-    return QdrantSparseSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **PATIENCE | values)
+    """Return settings, by default with a prefix that nobody else has."""
+    return QdrantSparseSettings(**{"prefix": _own_prefix()} | PATIENCE | values)
 
 
 def skip_most_filters(request: pytest.FixtureRequest) -> None:

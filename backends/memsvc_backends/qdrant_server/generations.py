@@ -31,7 +31,8 @@ from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 _log = logging.getLogger(__name__)
 _MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
-TOO_OLD = "qdrant (the server keeps no metadata of collections: version 1.16 or newer is needed)"
+TOO_OLD = "keeps no metadata of collections: a server of version 1.16 or newer is needed"
+SWITCHED = "was switched to another generation meanwhile; the change is repeated"
 _LOOK_SECONDS = 10.0
 """Interval of the removal of unused collections."""
 _GRACE_SECONDS = 0.25
@@ -88,7 +89,13 @@ class CollectionGenerations(Generic[Manifest]):
         self._foreign = ""
         self._left: set[str] = set()
         self._refreshing = threading.Lock()
+        self._found: Callable[[str], None] | None = None
+        self._kept_house = ""
         self._pinned = threading.local()
+
+    def on_found(self, listener: Callable[[str], None]) -> None:
+        """Call *listener* once with the name of each live collection that this process did not make."""
+        self._found = listener
 
     def live(self) -> LiveCollection[Manifest] | None:
         """Return the live generation, as of a moment ago; while the server is unreachable, the last known one.
@@ -121,7 +128,7 @@ class CollectionGenerations(Generic[Manifest]):
         """Raise BackendUnavailableError unless the generation is live still."""
         now_live = self.refresh()
         if now_live is None or now_live.collection != written.collection:
-            raise BackendUnavailableError(self._connection.name)
+            raise BackendUnavailableError(self._connection.name, problem=SWITCHED)
 
     def refresh(self) -> LiveCollection[Manifest] | None:
         """Ask the server which generation is live.
@@ -150,29 +157,36 @@ class CollectionGenerations(Generic[Manifest]):
         if before is not None and manifest.generation <= before.manifest.generation:
             raise ReindexRunningError
         # A name of its own, for another process may be making, or have left, one of the same number.
-        name = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
+        name = self._kept_house = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
         metadata = {_MANIFEST: self._text_of(manifest), _WANTED: self._seconds(), **extra}
         self.collection(name, metadata=metadata, **arguments)
         if not (self._connection.ask("get_collection", collection_name=name).config.metadata or {}).get(_MANIFEST):
             self.remove(name)
-            raise BackendUnavailableError(TOO_OLD)
+            raise BackendUnavailableError(self._connection.name, problem=TOO_OLD)
         return LiveCollection(name, manifest, metadata)
 
     def collection(self, name: str, **arguments: Any) -> None:
         """Make a collection as the settings say."""
         settings = self._settings
-        self._connection.write(
+        self._connection.settle(
+            lambda: self._exists(name),
             "create_collection",
             collection_name=name,
             shard_number=settings.shards,
             replication_factor=settings.replicas,
             write_consistency_factor=settings.write_consistency,
+            on_disk_payload=settings.storage.payload_on_disk,
+            optimizers_config=settings.optimizer.config,
+            wal_config=settings.wal.config,
+            strict_mode_config=settings.strict_mode.config,
             **arguments,
         )
 
     def touch(self, name: str) -> None:
-        """Note that a collection is wanted now."""
-        self._connection.write("update_collection", collection_name=name, metadata={_WANTED: self._seconds()})
+        """Note that a collection is wanted now; the next time is soon, so one that fails is not repeated."""
+        self._connection.settle(
+            lambda: True, "update_collection", collection_name=name, metadata={_WANTED: self._seconds()}
+        )
 
     def switch(self, made: LiveCollection[Manifest]) -> None:
         """Move the alias; the generation before lingers for those who have not noticed.
@@ -182,7 +196,7 @@ class CollectionGenerations(Generic[Manifest]):
         """
         before = self.refresh()
         if before is not None and before.manifest.generation >= made.manifest.generation:
-            raise BackendUnavailableError(self._connection.name)
+            raise BackendUnavailableError(self._connection.name, problem=SWITCHED)
         create = models.CreateAlias(collection_name=made.collection, alias_name=self.alias)
         steps: list[models.AliasOperations] = [models.CreateAliasOperation(create_alias=create)]
         if before is not None:
@@ -190,16 +204,34 @@ class CollectionGenerations(Generic[Manifest]):
             leave = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self.alias))
             steps.insert(0, leave)
             self._left.add(before.collection)
-        self._connection.write("update_collection_aliases", change_aliases_operations=steps)
+        self._connection.settle(
+            lambda: self._read_alias() == made.collection, "update_collection_aliases", change_aliases_operations=steps
+        )
         self._keep(made)
         self.remove_leftovers()
 
     def remove(self, name: str) -> None:
-        """Remove a collection, if it is there."""
+        """Remove a collection, if it is there; one that cannot be removed now is a leftover for later."""
         try:
-            self._connection.write("delete_collection", collection_name=name)
+            self._connection.settle(lambda: True, "delete_collection", collection_name=name)
         except AbsentError:
             return
+
+    def keep_house(self) -> None:
+        """Remove leftovers, and have a live collection that this process did not make brought up to date.
+
+        Raises:
+            BackendUnavailableError: The server cannot be reached.
+        """
+        self.remove_leftovers()
+        live = self._live
+        if live is None or self._found is None or live.collection == self._kept_house:
+            return
+        try:
+            self._found(live.collection)
+        except AbsentError:
+            return
+        self._kept_house = live.collection
 
     def remove_leftovers(self) -> None:
         """Remove the collections that are not live and that have not been used for a while, at intervals."""
@@ -233,7 +265,7 @@ class CollectionGenerations(Generic[Manifest]):
         try:
             self.refresh()
             # Here, since ping may never be called: the earlier generation contains erased data, too.
-            self.remove_leftovers()
+            self.keep_house()
         except BackendUnavailableError:
             self._known_until = time.monotonic() + self._settings.refresh_seconds
         except BackendClosedError:
@@ -245,6 +277,13 @@ class CollectionGenerations(Generic[Manifest]):
         self._live = live
         self._known_until = time.monotonic() + self._settings.refresh_seconds
         return live
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self._connection.ask("get_collection", collection_name=name)
+        except AbsentError:
+            return False
+        return True
 
     def _read_alias(self) -> str | None:
         aliases = self._connection.ask("get_aliases").aliases

@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 from qdrant_client import models
 
 from memsvc.domain.index_entries import Attributes, View
-from memsvc_backends.qdrant_common.points import FINGERPRINT, OWNER, PROJECT, STATUS, VIEW
+from memsvc.domain.visibility import is_default_visible
+from memsvc_backends.qdrant_common.points import FINGERPRINT, OWNER, PLAIN, PROJECT, STATUS, VIEW
 from memsvc_backends.qdrant_server.filters import keyword, others_of
 
 
@@ -48,6 +49,8 @@ def server_payload(attributes: Attributes, view: View | None = None) -> dict[str
     }
     if view is not None:
         payload[VIEW] = int(view)
+    if is_default_visible(attributes):
+        payload[PLAIN] = 1
     moments = {
         "event_time": attributes.event_time,
         "expire_time": attributes.expire_time,

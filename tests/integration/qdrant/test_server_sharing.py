@@ -19,11 +19,10 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc_backends.qdrant_server.bm25_terms import entry_vector
-from memsvc_backends.qdrant_server.connection import ServerConnection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
-from tests.support.qdrant_targets import Locked, context, place, sparse_settings, vector_settings
+from tests.support.qdrant_targets import Locked, context, local_connection, place, sparse_settings, vector_settings
 
 
 class Clock:
@@ -59,7 +58,7 @@ def pair(client: QdrantClient, clock: Clock) -> Iterator[tuple[QdrantServerIndex
         made = []
         for _ in range(2):
             surroundings = BackendContext(directory=Path("/nonexistent"), now=clock)
-            index = QdrantServerIndex(ServerConnection(shared, shared, settings, NAME), settings, surroundings)
+            index = QdrantServerIndex(local_connection(shared, settings, NAME), settings, surroundings)
             stack.callback(index.close)
             made.append(index)
         yield made[0], made[1]
@@ -205,7 +204,7 @@ def test_installations_with_like_names_keep_apart(client: QdrantClient, clock: C
     for prefix in ("memsvc", "memsvc-vectors"):
         settings = QdrantServerSettings(prefix=prefix)
         surroundings = BackendContext(directory=Path("/nonexistent"), now=clock)
-        made.append(QdrantServerIndex(ServerConnection(shared, shared, settings, NAME), settings, surroundings))
+        made.append(QdrantServerIndex(local_connection(shared, settings, NAME), settings, surroundings))
         renew(made[-1], 1, len(made))
     clock.now += timedelta(days=1)
     for index in made:
