@@ -76,7 +76,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         """Start a generation in a collection of its own, with its vocabulary."""
         made = self._create(manifest)
         try:
-            self._prepare(made.collection)
+            self._prepare(made)
         except BackendUnavailableError:
             self._remove(made.collection)
             raise
@@ -118,16 +118,16 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
     def _put(self, live: LiveCollection[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
         """Write to a generation. An AbsentError says that it is gone."""
 
-    def _prepare(self, collection: str) -> None:
+    def _prepare(self, made: LiveCollection[Manifest]) -> None:
         """Create the payload indexes of a new collection: one for each filtered field."""
-        self._layout.complete(collection, self._layout_changes())
+        self._layout.complete(made.collection, self._layout_changes(made.manifest))
 
-    def _update_layout(self, collection: str) -> None:
+    def _update_layout(self, live: LiveCollection[Manifest]) -> None:
         """Bring the live collection, which an earlier version or another configuration made, up to date."""
-        self._layout.update(collection, self._layout_changes())
+        self._layout.update(live.collection, self._layout_changes(live.manifest))
 
     @abstractmethod
-    def _layout_changes(self) -> dict[str, Any]:
+    def _layout_changes(self, manifest: Manifest) -> dict[str, Any]:
         """Return what the settings say of the parts of a collection that can be changed while it is live."""
 
     def _remove(self, collection: str) -> None:
@@ -203,7 +203,6 @@ class CollectionLayout:
         """Return the arguments of `update_collection`, with a digest of them for the metadata."""
         settings = self._settings
         found = {
-            **own,
             "collection_params": models.CollectionParamsDiff(
                 write_consistency_factor=settings.write_consistency,
                 read_fan_out_factor=settings.reads.fan_out,
@@ -211,6 +210,7 @@ class CollectionLayout:
             ),
             "optimizers_config": settings.optimizer.config,
             "strict_mode_config": settings.strict_mode.config,
+            **own,
         }
         digest = hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:16]
         return {**found, "metadata": {_LAYOUT: digest}}

@@ -89,12 +89,12 @@ class CollectionGenerations(Generic[Manifest]):
         self._foreign = ""
         self._left: set[str] = set()
         self._refreshing = threading.Lock()
-        self._found: Callable[[str], None] | None = None
+        self._found: Callable[[LiveCollection[Manifest]], None] | None = None
         self._kept_house = ""
         self._pinned = threading.local()
 
-    def on_found(self, listener: Callable[[str], None]) -> None:
-        """Call *listener* once with the name of each live collection that this process did not make."""
+    def on_found(self, listener: Callable[[LiveCollection[Manifest]], None]) -> None:
+        """Call *listener* once with each live collection that this process did not make."""
         self._found = listener
 
     def live(self) -> LiveCollection[Manifest] | None:
@@ -168,18 +168,17 @@ class CollectionGenerations(Generic[Manifest]):
     def collection(self, name: str, **arguments: Any) -> None:
         """Make a collection as the settings say."""
         settings = self._settings
+        chosen = {
+            "shard_number": settings.shards,
+            "replication_factor": settings.replicas,
+            "write_consistency_factor": settings.write_consistency,
+            "on_disk_payload": settings.storage.payload_on_disk,
+            "optimizers_config": settings.optimizer.config,
+            "wal_config": settings.wal.config,
+            "strict_mode_config": settings.strict_mode.config,
+        }
         self._connection.settle(
-            lambda: self._exists(name),
-            "create_collection",
-            collection_name=name,
-            shard_number=settings.shards,
-            replication_factor=settings.replicas,
-            write_consistency_factor=settings.write_consistency,
-            on_disk_payload=settings.storage.payload_on_disk,
-            optimizers_config=settings.optimizer.config,
-            wal_config=settings.wal.config,
-            strict_mode_config=settings.strict_mode.config,
-            **arguments,
+            lambda: self._exists(name), "create_collection", collection_name=name, **chosen | arguments
         )
 
     def touch(self, name: str) -> None:
@@ -228,7 +227,7 @@ class CollectionGenerations(Generic[Manifest]):
         if live is None or self._found is None or live.collection == self._kept_house:
             return
         try:
-            self._found(live.collection)
+            self._found(live)
         except AbsentError:
             return
         self._kept_house = live.collection

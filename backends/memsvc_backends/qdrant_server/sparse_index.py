@@ -121,13 +121,14 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         postings = models.SparseIndexParams(on_disk=self._settings.storage.sparse_on_disk)
         return {VECTOR: models.SparseVectorParams(modifier=models.Modifier.IDF, index=postings)}
 
-    def _layout_changes(self) -> dict[str, Any]:
+    def _layout_changes(self, manifest: LexicalManifest) -> dict[str, Any]:
+        del manifest
         return {"sparse_vectors_config": self._sparse()}
 
-    def _prepare(self, collection: str) -> None:
-        super()._prepare(collection)
-        self._generations.collection(ServerVocabulary.name_of(collection), **ServerVocabulary.layout())
-        self._vocabulary.prepare(collection)
+    def _prepare(self, made: LiveCollection[LexicalManifest]) -> None:
+        super()._prepare(made)
+        self._generations.collection(ServerVocabulary.name_of(made.collection), **ServerVocabulary.layout())
+        self._vocabulary.prepare(made.collection)
 
     def _put(self, live: LiveCollection[LexicalManifest], changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         self._send(live, changes, partial(_point, float(live.metadata[_AVERAGE])))

@@ -2,7 +2,8 @@
 
 One collection holds a generation: a point for each entry, with a payload index for each filtered field. All searches
 are of one owner, so there is no graph over all points but one for each owner who has enough of them (`payload_m`): what
-a filter leaves below `full_scan_kilobytes` is scanned, and nothing is missed there.
+a filter leaves below `full_scan_kilobytes` is scanned, and nothing is missed there. The first generation of a store,
+which has no means of its own and is replaced after the first import, has no graphs.
 """
 
 from __future__ import annotations
@@ -147,7 +148,16 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             ),
             hnsw_config=self._graph(),
             quantization_config=_quantization(settings),
+            optimizers_config=self._optimizer(manifest),
         )
+
+    def _optimizer(self, manifest: VectorManifest) -> models.OptimizersConfigDiff:
+        """Return the optimizers of a generation: without means of its own it is replaced when there are more memories.
+
+        Graphs of such a generation would be built during the import that outgrows it, and then once more.
+        """
+        config = self._settings.optimizer.config
+        return config if manifest.mean_samples else config.model_copy(update={"indexing_threshold": 0})
 
     def _graph(self) -> models.HnswConfigDiff:
         settings = self._settings
@@ -159,10 +169,11 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             on_disk=settings.storage.graph_on_disk,
         )
 
-    def _layout_changes(self) -> dict[str, Any]:
+    def _layout_changes(self, manifest: VectorManifest) -> dict[str, Any]:
         quantization = _quantization(self._settings)
         return {
             "hnsw_config": self._graph(),
+            "optimizers_config": self._optimizer(manifest),
             "quantization_config": models.Disabled.DISABLED if quantization is None else quantization,
             "vectors_config": {"": models.VectorParamsDiff(on_disk=self._settings.on_disk)},
         }

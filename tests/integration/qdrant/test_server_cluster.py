@@ -69,9 +69,10 @@ def cluster() -> Iterator[Cluster]:
         yield Cluster(keeper, f"http://127.0.0.1:{port}", stack)
 
 
-def fill_vectors(index: QdrantServerIndex, *rows: int, generation: int = 1) -> None:
+def fill_vectors(index: QdrantServerIndex, *rows: int, generation: int = 1, samples: int = 200) -> None:
     """Make a generation with these memories live."""
-    made = index.begin(VectorManifest(generation=generation, model="m", dimension=4, position=generation))
+    manifest = VectorManifest(generation=generation, model="m", dimension=4, position=generation, mean_samples=samples)
+    made = index.begin(manifest)
     made.replace({row: [vector_entry(factories.attributes(row), unit(*EAST))] for row in rows})
     made.seal()
     index.switch(made)
@@ -160,6 +161,19 @@ def test_a_live_collection_follows_its_settings(cluster: Cluster) -> None:
     cluster.keeper.calls.clear()
     cluster.vectors(quantization="binary", graph_build_width=200, optimizer={"segments": 4}).ping()
     assert cluster.keeper.calls["Update"] == 0
+
+
+def test_a_generation_without_means_builds_no_graphs(cluster: Cluster) -> None:
+    """The bulk of a first import is linked once: in the generation that is made after it."""
+    index = cluster.vectors(optimizer={"indexing_kilobytes": 500})
+    fill_vectors(index, 1, samples=0)
+    assert cluster.keeper.layouts[cluster.live()].optimizers_config.indexing_threshold == 0
+    cluster.vectors(optimizer={"indexing_kilobytes": 600}).ping()
+    assert cluster.keeper.layouts[cluster.live()].optimizers_config.indexing_threshold == 0
+
+    fill_vectors(index, 1, generation=2)
+
+    assert cluster.keeper.layouts[cluster.live()].optimizers_config.indexing_threshold == 500
 
 
 def test_options_of_storage_reach_the_collection(cluster: Cluster) -> None:
