@@ -38,14 +38,16 @@ class StoreTransactionsContract(StoreSeams):
         assert store.memories.get_by_key("k", reach=ADA) == kept
         assert store.feed.head_position() == 2
 
-    def test_positions_have_no_gaps_after_a_rollback(self, store: MetadataStore) -> None:
-        """Rolled-back work uses up no position."""
+    def test_rolled_back_work_is_no_change(self, store: MetadataStore) -> None:
+        """Nobody is told of it, though its position may stay unused."""
         with suppress(_StopError), store.transaction() as transaction:
             transaction.insert([Record(factories.memory("lost"))])
             raise _StopError
         insert(store, factories.memory("kept"))
 
-        assert [change.position for change in store.feed.changes_after(0, limit=9)] == [1]
+        [change] = store.feed.changes_after(0, limit=9)
+        assert change.position == store.feed.head_position() == store.feed.settled_position()
+        assert store.feed.kept_after() == 0
 
     def test_nothing_is_seen_before_the_commit(self, store: MetadataStore) -> None:
         """Reads see a transaction's changes when it has ended, not before; the transaction itself sees them."""
@@ -72,7 +74,7 @@ class StoreTransactionsContract(StoreSeams):
                 [second] = transaction.insert([Record(factories.memory("second"))])
 
         assert [change.row for change in store.feed.changes_after(0, limit=9)] == [first.row, second.row]
-        assert [change.position for change in store.feed.changes_after(0, limit=9)] == [1, 2]
+        assert [change.position for change in store.feed.changes_after(0, limit=9)][:1] == [1]
 
     def test_savepoints_nest(self, store: MetadataStore) -> None:
         """An inner savepoint can fail alone, and an outer one takes the inner one with it."""
@@ -102,7 +104,7 @@ class StoreTransactionsContract(StoreSeams):
 
         found = store.memories.page(reach=ADA, where=None, order=Order(descending=False), after=None, limit=9)
         assert [memory.content for memory in found] == ["taken", "before", "after"]
-        assert store.feed.head_position() == 3
+        assert len(store.feed.changes_after(0, limit=9)) == 3
 
     def test_lost_race_voids_the_transaction(self, store: MetadataStore) -> None:
         """Without a savepoint the transaction cannot be committed any more, even when the error is passed over."""
