@@ -806,6 +806,12 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
     consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
     """
+    WARNING_CODE_INDEX_STATE: _WarningCode.ValueType  # 27
+    """WARNING_CODE_INDEX_STATE: status, size and replicas of an index on a server (INFO). Diagnose reports it."""
+    WARNING_CODE_INDEX_IMPAIRED: _WarningCode.ValueType  # 28
+    """WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
+    index is not in order in another way that its server reports. Diagnose reports it.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -882,6 +888,12 @@ WARNING_CODE_SHORT_TERM_COUNT: WarningCode.ValueType  # 26
 """WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
 the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
 consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
+"""
+WARNING_CODE_INDEX_STATE: WarningCode.ValueType  # 27
+"""WARNING_CODE_INDEX_STATE: status, size and replicas of an index on a server (INFO). Diagnose reports it."""
+WARNING_CODE_INDEX_IMPAIRED: WarningCode.ValueType  # 28
+"""WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
+index is not in order in another way that its server reports. Diagnose reports it.
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 

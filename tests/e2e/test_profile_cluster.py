@@ -14,6 +14,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from qdrant_client import grpc as wire
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -119,6 +120,21 @@ def generations(stubs: Stubs) -> list[int]:
     """Return the numbers of the live generations."""
     diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
     return [index.generation for index in diagnosis.indexes]
+
+
+def test_diagnose_reports_the_state_of_qdrant(cluster: Cluster, both: tuple[Stubs, Stubs]) -> None:
+    """Status and replicas of each collection; a replica that is dead is a warning."""
+    codes = types_pb.WARNING_CODE_INDEX_STATE, types_pb.WARNING_CODE_INDEX_IMPAIRED
+    request = admin_pb.DiagnoseRequest()
+    warnings = both[0].admin.Diagnose(request, timeout=TIMEOUT).warnings
+    assert [one.code for one in warnings if one.code in codes] == [codes[0]] * 2
+    cluster.keeper.shards.append(wire.RemoteShardInfo(shard_id=0, peer_id=2, state=wire.ReplicaState.Dead))
+    try:
+        diagnosis = both[0].admin.Diagnose(request, timeout=TIMEOUT)
+    finally:
+        cluster.keeper.shards.clear()
+    assert not diagnosis.healthy
+    assert ["peer 2 is dead" in one.message for one in diagnosis.warnings if one.code == codes[1]] == [True, True]
 
 
 def test_what_one_indexed_the_other_finds(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:

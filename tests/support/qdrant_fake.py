@@ -46,6 +46,8 @@ class Keeper:
         self.calls: Counter[str] = Counter()
         self.faults: dict[str, Fault] = {}
         self.shards: list[Any] = []
+        self.status: Any = wire.CollectionStatus.Green
+        self.optimizer_error = ""
 
     def ask(self, context: grpc.ServicerContext, method: str, **arguments: Any) -> Any:
         """Call the local mode, one thread at a time, with the errors that a server has."""
@@ -156,8 +158,10 @@ class Collections(collections_service.CollectionsServicer):
         if layout.HasField("quantization_config"):
             config.quantization_config.CopyFrom(layout.quantization_config)
         info = wire.CollectionInfo(
-            status=wire.CollectionStatus.Green,
-            optimizer_status=wire.OptimizerStatus(ok=True),
+            status=self._keeper.status,
+            optimizer_status=wire.OptimizerStatus(
+                ok=not self._keeper.optimizer_error, error=self._keeper.optimizer_error
+            ),
             segments_count=1,
             points_count=found.points_count,
             config=config,
@@ -167,7 +171,10 @@ class Collections(collections_service.CollectionsServicer):
 
     def CollectionClusterInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._keeper.ask(context, "get_collection", collection_name=request.collection_name)
-        return wire.CollectionClusterInfoResponse(peer_id=1, shard_count=1, remote_shards=self._keeper.shards)
+        local = wire.LocalShardInfo(shard_id=0, points_count=0, state=wire.ReplicaState.Active)
+        return wire.CollectionClusterInfoResponse(
+            peer_id=1, shard_count=1, local_shards=[local], remote_shards=self._keeper.shards
+        )
 
     def List(self, request: Any, context: grpc.ServicerContext) -> Any:
         found = self._keeper.ask(context, "get_collections").collections
@@ -195,6 +202,12 @@ class Points(points_service.PointsServicer):
         kind = _KINDS.get(params.WhichOneof("index_params") or "", wire.PayloadSchemaType.Keyword)
         info = wire.PayloadSchemaInfo(data_type=kind, params=params, points=0)
         self._keeper.fields[request.collection_name][request.field_name] = info
+        result = wire.UpdateResult(operation_id=0, status=wire.UpdateStatus.Completed)
+        return wire.PointsOperationResponse(result=result, time=0.0)
+
+    def DeleteFieldIndex(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self._keeper.ask(context, "get_collection", collection_name=request.collection_name)
+        self._keeper.fields[request.collection_name].pop(request.field_name, None)
         result = wire.UpdateResult(operation_id=0, status=wire.UpdateStatus.Completed)
         return wire.PointsOperationResponse(result=result, time=0.0)
 

@@ -11,7 +11,7 @@ import os
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,14 +29,10 @@ from tests.support.qdrant_fake import stand_in
 URL = os.environ.get("MEMSVC_TEST_QDRANT_URL", "")
 """The gRPC address of a real server, as in http://127.0.0.1:6334; what the tests make there they remove."""
 API_KEY = os.environ.get("MEMSVC_TEST_QDRANT_API_KEY")
-PLACES = [
-    "local",
-    "grpc",
-    pytest.param(
-        "server",
-        marks=pytest.mark.skipif(not URL, reason="No real Qdrant server: MEMSVC_TEST_QDRANT_URL is not set."),
-    ),
-]
+SERVER = pytest.param(
+    "server", marks=pytest.mark.skipif(not URL, reason="No real Qdrant server: MEMSVC_TEST_QDRANT_URL is not set.")
+)
+PLACES = ["local", "grpc", SERVER]
 
 
 class Locked:
@@ -79,17 +75,31 @@ def place(kind: str) -> Iterator[Callable[..., ServerConnection]]:
         with stand_in() as address:
             yield lambda settings, name: open_connection(settings.model_copy(update={"url": address}), name)
         return
-    given = {"url": URL, "api_key": API_KEY}
     prefixes: set[str] = set()
 
     def real(settings: QdrantServerSettings, name: str) -> ServerConnection:
         prefixes.add(settings.prefix)
-        return open_connection(type(settings).model_validate({**settings.model_dump(), **given}), name)
+        return real_connection(settings, name)
 
     yield real
+    with real_client(prefixes):
+        pass
+
+
+def real_connection(settings: QdrantServerSettings, name: str) -> ServerConnection:
+    """Return a connection to the real server."""
+    given = {"url": URL, "api_key": API_KEY}
+    return open_connection(type(settings).model_validate({**settings.model_dump(), **given}), name)
+
+
+@contextmanager
+def real_client(prefixes: Iterable[str]) -> Iterator[QdrantClient]:
+    """Lend a client of the real server; at the end, remove all collections with one of the prefixes."""
     with closing(QdrantClient(**_options())) as client:
+        yield client
+        chosen = tuple(prefixes)
         for one in client.get_collections().collections:
-            if any(one.name.startswith(prefix) for prefix in prefixes):
+            if chosen and one.name.startswith(chosen):
                 client.delete_collection(one.name)
 
 

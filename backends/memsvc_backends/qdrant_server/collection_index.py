@@ -15,7 +15,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Generation, ListedEntry
+from memsvc.ports.indexes import Generation, IndexState, ListedEntry
 from memsvc_backends.qdrant_common.points import FINGERPRINT, PLAIN
 from memsvc_backends.qdrant_server.connection import AbsentError, Scored, ServerConnection
 from memsvc_backends.qdrant_server.filters import PLAIN_POINTS, filter_within, payload_indexes
@@ -30,6 +30,7 @@ _FIRST = 1024
 _SPARE = 64
 """Hits asked for beyond the limit at least: seldom do more have the score of the last one."""
 _GROWTH = 4
+_MOST_WORDS = 200
 _LAYOUT = "memsvc_layout"
 """Metadata of a collection: a digest of the parameters that can be changed while it is live."""
 _PARAMETERS = {"is_tenant": False, "on_disk": False, "lookup": False, "range": False, "enable_hnsw": True}
@@ -105,6 +106,11 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         self._connection.require_open()
         self._generations.refresh()
         self._generations.keep_house()
+
+    def state(self) -> IndexState | None:
+        """Return the status of the live collection, of its optimizers and of its replicas."""
+        live = self._generations.live()
+        return None if live is None else self._reading.of_live(self._reading.state)
 
     def close(self) -> None:
         """Close the connections, and refuse every later use."""
@@ -285,9 +291,40 @@ class CollectionReader(Generic[Manifest]):
             if after is None:
                 return
 
+    def state(self, live: LiveCollection[Manifest]) -> IndexState:
+        """Return the state of a collection."""
+        found = self._connection.ask("get_collection", collection_name=live.collection)
+        cluster = self._connection.ask("collection_cluster_info", collection_name=live.collection)
+        replicas = [(one.shard_id, cluster.peer_id, one.state) for one in cluster.local_shards]
+        replicas += [(one.shard_id, one.peer_id, one.state) for one in cluster.remote_shards]
+        active = sum(state == models.ReplicaState.ACTIVE for _, _, state in replicas)
+        summary = (
+            f"collection {live.collection} is {found.status.value}, {found.points_count} points in "
+            f"{found.segments_count} segments, {active} of {len(replicas)} replicas are active"
+        )
+        return IndexState(summary, (*_troubles(found), *_replica_troubles(replicas)))
+
     def _count_points(self, live: LiveCollection[Manifest], where: models.Filter | None) -> int:
         found = self._connection.read("count", collection_name=live.collection, count_filter=where, exact=True)
         return int(found.count)
+
+
+def _troubles(found: models.CollectionInfo) -> Iterator[str]:
+    error = getattr(found.optimizer_status, "error", None)
+    if error:
+        yield f"an optimizer failed ({str(error)[:_MOST_WORDS]}); Qdrant tries again after a restart"
+    if found.status is models.CollectionStatus.RED:
+        yield "the collection is red: a part of it cannot be read or written; see Qdrant's log"
+    if found.status is models.CollectionStatus.GREY:
+        yield "optimizations are pending since a restart; the next change of the collection starts them"
+
+
+def _replica_troubles(replicas: Sequence[tuple[int, int, models.ReplicaState]]) -> Iterator[str]:
+    for shard, peer, state in replicas:
+        if state is models.ReplicaState.DEAD:
+            yield f"the replica of shard {shard} on peer {peer} is dead; Qdrant copies it anew when the peer is back"
+        elif state is not models.ReplicaState.ACTIVE:
+            yield f"the replica of shard {shard} on peer {peer} is not active yet ({state.value})"
 
 
 def asked_for(limit: int) -> int:

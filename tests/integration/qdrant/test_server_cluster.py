@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from qdrant_client import QdrantClient, models
 from qdrant_client import grpc as wire
 
 from memsvc.domain.errors import BackendUnavailableError
@@ -26,8 +30,17 @@ from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.support.qdrant_fake import Fault, Keeper, served
-from tests.support.qdrant_targets import context, sparse_settings, vector_settings
+from tests.support.qdrant_targets import (
+    API_KEY,
+    SERVER,
+    URL,
+    context,
+    real_client,
+    sparse_settings,
+    vector_settings,
+)
 from tests.support.selections import selection_of
+from tests.support.until import until
 
 QUICK: dict[str, Any] = {"attempts": 2, "backoff_seconds": 0.01}
 FOREVER = 3600.0
@@ -37,36 +50,75 @@ FOREVER = 3600.0
 class Cluster:
     """A server, and both indexes of a process over it."""
 
-    keeper: Keeper
-    url: str
+    client: QdrantClient
+    given: dict[str, Any]
     stack: ExitStack
 
     def vectors(self, **options: Any) -> QdrantServerIndex:
         """Open the vector index."""
-        settings = vector_settings(**{"url": self.url, "prefix": "test", "refresh_seconds": FOREVER} | QUICK | options)
+        settings = vector_settings(**self.given | QUICK | options)
         index = QdrantServerIndex(open_connection(settings, NAME), settings, context())
         self.stack.callback(index.close)
         return index
 
     def words(self, **options: Any) -> QdrantSparseIndex:
         """Open the word index."""
-        settings = sparse_settings(**{"url": self.url, "prefix": "test", "refresh_seconds": FOREVER} | QUICK | options)
+        settings = sparse_settings(**self.given | QUICK | options)
         index = QdrantSparseIndex(open_connection(settings, SPARSE_NAME), settings, context())
         self.stack.callback(index.close)
         return index
 
-    def live(self) -> str:
-        """Return the collection of the live vectors."""
-        [alias] = [one for one in self.keeper.client.get_aliases().aliases if one.alias_name == "test-vectors"]
-        return str(alias.collection_name)
+    def live(self, kind: str = "vectors") -> str:
+        """Return the live collection of an index."""
+        alias = f"{self.given['prefix']}-{kind}"
+        [found] = [one for one in self.client.get_aliases().aliases if one.alias_name == alias]
+        return str(found.collection_name)
+
+    def config(self) -> models.CollectionConfig:
+        """Return how the live collection of vectors is configured."""
+        return self.client.get_collection(self.live()).config
+
+    def graphs(self, collection: str) -> set[str]:
+        """Return the fields of a collection whose indexes have graphs."""
+        fields: Any = self.client.get_collection(collection).payload_schema
+        return {name for name, info in fields.items() if info.params.enable_hnsw is not False}
+
+
+@dataclass
+class StandIn(Cluster):
+    """A cluster of our own, whose calls are counted and can be made to fail."""
+
+    keeper: Keeper
+    url: str
+
+
+@contextmanager
+def _stand_in() -> Iterator[StandIn]:
+    keeper = Keeper()
+    with served(keeper) as port, ExitStack() as stack:
+        client = stack.enter_context(closing(QdrantClient(grpc_port=port, prefer_grpc=True, check_compatibility=False)))
+        url = f"http://127.0.0.1:{port}"
+        yield StandIn(client, {"url": url, "prefix": "test", "refresh_seconds": FOREVER}, stack, keeper, url)
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """A server that is empty at first."""
-    keeper = Keeper()
-    with served(keeper) as port, ExitStack() as stack:
-        yield Cluster(keeper, f"http://127.0.0.1:{port}", stack)
+def cluster() -> Iterator[StandIn]:
+    """A stand-in that is empty at first."""
+    with _stand_in() as made:
+        yield made
+
+
+@pytest.fixture(params=["grpc", SERVER])
+def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The stand-in, and a real server where there is one."""
+    if request.param == "grpc":
+        with _stand_in() as made:
+            yield made
+        return
+    prefix = f"test-{uuid.uuid4().hex[:12]}"
+    given = {"url": URL, "api_key": API_KEY, "prefix": prefix, "refresh_seconds": FOREVER}
+    with real_client([prefix]) as client, ExitStack() as stack:
+        yield Cluster(client, given, stack)
 
 
 def fill_vectors(index: QdrantServerIndex, *rows: int, generation: int = 1, samples: int = 200) -> None:
@@ -102,68 +154,66 @@ def named(index: QdrantSparseIndex, *terms: str, limit: int = 9) -> list[int]:
 # Graphs and parameters of collections.
 
 
-def test_graphs_are_built_for_owners_alone(cluster: Cluster) -> None:
+def test_graphs_are_built_for_owners_alone(any_cluster: Cluster) -> None:
     """Every payload index but the owner's is made without graphs; there is no graph over all points."""
-    fill_vectors(cluster.vectors(), 1)
-    fill_words(cluster.words(), "tea")
+    fill_vectors(any_cluster.vectors(), 1)
+    fill_words(any_cluster.words(), "tea")
 
-    for name, fields in cluster.keeper.fields.items():
-        own = {field: info.params for field, info in fields.items()}
-        if name.endswith("-words"):
-            assert not own["near"].integer_index_params.enable_hnsw
-            continue
-        assert own.keys() == payload_indexes().keys()
-        graphs = {field for field, params in own.items() if _has_graph(params)}
-        assert graphs == {OWNER}
-        assert own[OWNER].keyword_index_params.is_tenant
-    hnsw = cluster.keeper.layouts[cluster.live()].hnsw_config
+    words = any_cluster.live("lexical")
+    assert any_cluster.graphs(any_cluster.live()) == any_cluster.graphs(words) == {OWNER}
+    assert any_cluster.graphs(f"{words}-words") == set()
+    described: Any = any_cluster.client.get_collection(words).payload_schema
+    assert described.keys() == payload_indexes().keys()
+    assert described[OWNER].params.is_tenant
+    hnsw = any_cluster.config().hnsw_config
     assert (hnsw.m, hnsw.payload_m) == (0, 16)
 
 
-def _has_graph(params: Any) -> bool:
-    kind = getattr(params, params.WhichOneof("index_params"))
-    return not kind.HasField("enable_hnsw") or bool(kind.enable_hnsw)
+def test_an_earlier_collection_is_brought_up_to_date(any_cluster: Cluster) -> None:
+    """Graphs are turned off, points get the flag of plain memories, nothing is lost."""
+    fill_vectors(any_cluster.vectors(), 1, 2)
+    live, client = any_cluster.live(), any_cluster.client
+    for name, wanted in payload_indexes().items():
+        client.create_payload_index(live, name, wanted.model_copy(update={"enable_hnsw": None}))
+    client.delete_payload_index(live, PLAIN)
+    flag = models.DeletePayload(keys=[PLAIN], filter=models.Filter())
+    client.batch_update_points(live, [models.DeletePayloadOperation(delete_payload=flag)])
+    assert any_cluster.graphs(live) == payload_indexes().keys() - {PLAIN}
+
+    any_cluster.vectors().ping()
+
+    until(lambda: any_cluster.graphs(live) == {OWNER})
+    until(lambda: all(point.payload and point.payload.get(PLAIN) == 1 for point in client.scroll(live)[0]))
+    assert sorted(rows(any_cluster.vectors())) == [1, 2]
 
 
-def test_an_earlier_collection_is_brought_up_to_date(cluster: Cluster) -> None:
-    """Graphs are turned off, points get the flag of plain memories, nothing is lost; the second time nothing is done."""
-    fill_vectors(cluster.vectors(), 1, 2)
-    live, keeper = cluster.live(), cluster.keeper
-    for info in keeper.fields[live].values():
-        getattr(info.params, info.params.WhichOneof("index_params")).ClearField("enable_hnsw")
-    del keeper.fields[live][PLAIN]
-    keeper.client.delete_payload(live, [PLAIN], points=[point.id for point in keeper.client.scroll(live)[0]])
-    keeper.calls.clear()
-
-    cluster.vectors().ping()
-
-    assert {field for field, info in keeper.fields[live].items() if _has_graph(info.params)} == {OWNER}
-    assert all(point.payload and point.payload[PLAIN] == 1 for point in keeper.client.scroll(live)[0])
-    assert sorted(rows(cluster.vectors())) == [1, 2]
-    assert keeper.calls["CreateFieldIndex"] == len(payload_indexes()) - 1
-    cluster.vectors().ping()
-    assert keeper.calls["CreateFieldIndex"] == len(payload_indexes()) - 1
-
-
-def test_a_live_collection_follows_its_settings(cluster: Cluster) -> None:
-    """Quantisation, graphs and optimizers change without a new generation."""
+def test_a_collection_that_is_up_to_date_is_left_alone(cluster: StandIn) -> None:
+    """Another process asks how it is, and changes nothing."""
     fill_vectors(cluster.vectors(), 1)
-    layout = cluster.keeper.layouts[cluster.live()]
-    assert layout.quantization_config.scalar.always_ram
-
-    changed = cluster.vectors(quantization="binary", graph_build_width=200, optimizer={"segments": 4})
-    changed.ping()
-    changed.ping()
-
-    assert layout.quantization_config.WhichOneof("quantization") == "binary"
-    assert (layout.hnsw_config.ef_construct, layout.optimizers_config.default_segment_number) == (200, 4)
-    assert rows(changed) == [1]
     cluster.keeper.calls.clear()
-    cluster.vectors(quantization="binary", graph_build_width=200, optimizer={"segments": 4}).ping()
-    assert cluster.keeper.calls["Update"] == 0
+
+    cluster.vectors().ping()
+
+    assert cluster.keeper.calls["Get"] > 0
+    assert cluster.keeper.calls.keys().isdisjoint({"CreateFieldIndex", "Update", "UpdateBatch"})
 
 
-def test_a_generation_without_means_builds_no_graphs(cluster: Cluster) -> None:
+def test_a_live_collection_follows_its_settings(any_cluster: Cluster) -> None:
+    """Quantisation, graphs and optimizers change without a new generation."""
+    fill_vectors(any_cluster.vectors(), 1)
+    assert isinstance(any_cluster.config().quantization_config, models.ScalarQuantization)
+
+    changed = any_cluster.vectors(quantization="binary", graph_build_width=200, optimizer={"segments": 4})
+    changed.ping()
+    changed.ping()
+
+    config = any_cluster.config()
+    assert isinstance(config.quantization_config, models.BinaryQuantization)
+    assert (config.hnsw_config.ef_construct, config.optimizer_config.default_segment_number) == (200, 4)
+    assert rows(changed) == [1]
+
+
+def test_a_generation_without_means_builds_no_graphs(cluster: StandIn) -> None:
     """The bulk of a first import is linked once: in the generation that is made after it."""
     index = cluster.vectors(optimizer={"indexing_kilobytes": 500})
     fill_vectors(index, 1, samples=0)
@@ -176,7 +226,7 @@ def test_a_generation_without_means_builds_no_graphs(cluster: Cluster) -> None:
     assert cluster.keeper.layouts[cluster.live()].optimizers_config.indexing_threshold == 500
 
 
-def test_options_of_storage_reach_the_collection(cluster: Cluster) -> None:
+def test_options_of_storage_reach_the_collection(cluster: StandIn) -> None:
     """On-disk graphs, indexes and postings, the log, strict mode and consistency are set as chosen."""
     storage = {"graph_on_disk": True, "payload_indexes_on_disk": True, "quantized_on_disk": True}
     options = {"wal": {"capacity_megabytes": 8}, "strict_mode": {"enabled": True, "read_rate_limit": 900}}
@@ -200,7 +250,7 @@ def _on_disk(params: Any) -> bool:
 # Round trips of a search.
 
 
-def test_a_hybrid_search_sends_both_queries_at_once(cluster: Cluster) -> None:
+def test_a_hybrid_search_sends_both_queries_at_once(cluster: StandIn) -> None:
     """One request to each index; the dense one is under way before the words are asked for."""
     vectors, words = cluster.vectors(), cluster.words()
     fill_vectors(vectors, 1)
@@ -223,7 +273,7 @@ def test_a_hybrid_search_sends_both_queries_at_once(cluster: Cluster) -> None:
     assert cluster.keeper.calls == {"QueryBatch": 2}
 
 
-def test_words_that_are_known_cost_no_request(cluster: Cluster) -> None:
+def test_words_that_are_known_cost_no_request(cluster: StandIn) -> None:
     """A search of long words is one request, Chinese ones too; a misspelt word costs two more."""
     words = cluster.words()
     fill_words(words, "kitten basket", "会议纪要归档 项目计划书草案", "tea")
@@ -236,7 +286,7 @@ def test_words_that_are_known_cost_no_request(cluster: Cluster) -> None:
     assert cluster.keeper.calls == {"QueryBatch": 5, "Scroll": 1}
 
 
-def test_equal_scores_at_the_cut_are_asked_for_at_once(cluster: Cluster) -> None:
+def test_equal_scores_at_the_cut_are_asked_for_at_once(cluster: StandIn) -> None:
     """Of 60 memories with the same score the first ones are returned, by one request."""
     words = cluster.words()
     fill_words(words, *(["tea"] * 60))
@@ -246,7 +296,7 @@ def test_equal_scores_at_the_cut_are_asked_for_at_once(cluster: Cluster) -> None
     assert cluster.keeper.calls == {"QueryBatch": 1}
 
 
-def test_plain_memories_are_tested_by_one_flag(cluster: Cluster) -> None:
+def test_plain_memories_are_tested_by_one_flag(cluster: StandIn) -> None:
     """A default search tests owner, project, and the flag or all of its conditions."""
     where = selection_of(filters_pb.Filter(), now=factories.NOW).where
     must: Any = filter_within(REACH, None, where).must
@@ -258,7 +308,7 @@ def test_plain_memories_are_tested_by_one_flag(cluster: Cluster) -> None:
 # Statuses, failover, nodes that are down.
 
 
-def test_a_change_that_waits_too_long_is_not_applied(cluster: Cluster) -> None:
+def test_a_change_that_waits_too_long_is_not_applied(cluster: StandIn) -> None:
     """It is repeated, and fails if it is never applied."""
     index = cluster.vectors()
     fill_vectors(index, 1)
@@ -274,7 +324,7 @@ def test_a_change_that_waits_too_long_is_not_applied(cluster: Cluster) -> None:
         index.replace(entry)
 
 
-def test_calls_go_to_the_next_node_when_one_is_down(cluster: Cluster) -> None:
+def test_calls_go_to_the_next_node_when_one_is_down(cluster: StandIn) -> None:
     """Searches, writes and a new generation go on, with the address of the node that is gone first or last."""
     with served(cluster.keeper) as port:
         other = f"http://127.0.0.1:{port}"
@@ -292,7 +342,7 @@ def test_calls_go_to_the_next_node_when_one_is_down(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("call", ["Create", "UpdateAliases", "Update", "Delete"])
-def test_generations_go_on_with_a_node_down(cluster: Cluster, call: str) -> None:
+def test_generations_go_on_with_a_node_down(cluster: StandIn, call: str) -> None:
     """A change of collections that the other nodes made, but that waited for the one that is down, has worked."""
     index = cluster.vectors(linger_seconds=0.0)
     fill_vectors(index, 1)
@@ -316,7 +366,7 @@ def test_generations_go_on_with_a_node_down(cluster: Cluster, call: str) -> None
         (grpc.StatusCode.UNAVAILABLE, "connection refused", "cannot be reached"),
     ],
 )
-def test_errors_are_named(cluster: Cluster, status: grpc.StatusCode, words: str, problem: str) -> None:
+def test_errors_are_named(cluster: StandIn, status: grpc.StatusCode, words: str, problem: str) -> None:
     """A refused key, wrong parameters and a server that is away differ; the server's words are not repeated."""
     cluster.keeper.faults["ListAliases"] = Fault(status, words)
 
@@ -324,3 +374,35 @@ def test_errors_are_named(cluster: Cluster, status: grpc.StatusCode, words: str,
         cluster.vectors().ping()
 
     assert not words or words not in raised.value.message
+
+
+def test_the_state_of_the_cluster_is_reported(cluster: StandIn) -> None:
+    """Status, failed optimizers and replicas that are dead or not active yet."""
+    index = cluster.vectors()
+    assert index.state() is None
+    fill_vectors(index, 1)
+    state = index.state()
+    assert state is not None
+    assert "green" in state.summary
+    assert "1 of 1 replicas" in state.summary
+    assert state.problems == ()
+
+    cluster.keeper.status, cluster.keeper.optimizer_error = wire.CollectionStatus.Red, "no space left"
+    for peer, replica in ((2, wire.ReplicaState.Dead), (3, wire.ReplicaState.Partial)):
+        cluster.keeper.shards.append(wire.RemoteShardInfo(shard_id=0, peer_id=peer, state=replica))
+    state = index.state()
+
+    assert state is not None
+    assert "1 of 3 replicas" in state.summary
+    assert [word in " ".join(state.problems) for word in ("no space left", "is red", "peer 2 is dead", "peer 3")] == [
+        True
+    ] * 4
+
+
+def test_the_images_have_the_version_of_the_client() -> None:
+    """Qdrant supports clients of the same minor version; storage is upgraded one minor version at a time."""
+    root = Path(__file__).parents[3]
+    [locked] = re.findall(r"^qdrant-client==(\d+\.\d+)", (root / "requirements.lock").read_text("utf-8"), re.MULTILINE)
+    for file in ("compose.yaml", "kubernetes/example/qdrant.yaml"):
+        text = (root / "docker" / file).read_text("utf-8")
+        assert re.findall(r"qdrant/qdrant:v(\d+\.\d+)", text) == [locked]

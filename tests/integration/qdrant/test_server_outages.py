@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,17 +20,26 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc_backends.qdrant_server.connection import open_connection
+from memsvc_backends.qdrant_server.settings import GRPC_PORT
 from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.support.qdrant_fake import Keeper, served
-from tests.support.qdrant_targets import context, sparse_settings, vector_settings
+from tests.support.qdrant_targets import (
+    API_KEY,
+    SERVER,
+    URL,
+    context,
+    real_client,
+    sparse_settings,
+    vector_settings,
+)
 from tests.support.tcp_proxy import Proxy, proxy
 from tests.support.until import until
 
 ROW = 1
 TIMEOUT_SECONDS = 120.0
-QUICK = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": TIMEOUT_SECONDS}
+QUICK: dict[str, Any] = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": TIMEOUT_SECONDS}
 """Nobody waits in vain for so long: a server that is away is told of at once."""
 
 T = TypeVar("T")
@@ -39,7 +50,7 @@ class Place:
     """Both indexes behind a proxy to a server that keeps what it is told."""
 
     proxy: Proxy
-    keeper: Keeper
+    keeper: Keeper | None
     vectors: QdrantServerIndex
     words: QdrantSparseIndex
 
@@ -64,13 +75,26 @@ class Place:
         self.words.switch(words)
 
 
-@pytest.fixture
-def place() -> Iterator[Place]:
-    """A filled place."""
-    keeper = Keeper()
-    with served(keeper) as port, proxy(port) as between:
+@contextmanager
+def _server(kind: str) -> Iterator[tuple[Keeper | None, int, dict[str, Any]]]:
+    """Lend what the stand-in keeps, the port of the server on this machine, and the settings of all indexes."""
+    prefix = f"test-{uuid.uuid4().hex[:12]}"
+    if kind == "grpc":
+        keeper = Keeper()
+        with served(keeper) as port:
+            yield keeper, port, {"prefix": prefix}
+        return
+    with real_client([prefix]):
+        yield None, urlsplit(URL).port or GRPC_PORT, {"prefix": prefix, "api_key": API_KEY}
+
+
+@pytest.fixture(params=["grpc", SERVER])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A filled place: the stand-in, and a real server without TLS on this machine where there is one."""
+    with _server(request.param) as (keeper, port, given), proxy(port) as between:
         address = f"http://127.0.0.1:{between.port}"
-        dense, sparse = vector_settings(url=address, **QUICK), sparse_settings(url=address, **QUICK)
+        common = {"url": address, **given, **QUICK}
+        dense, sparse = vector_settings(**common), sparse_settings(**common)
         vectors = QdrantServerIndex(open_connection(dense, NAME), dense, context())
         words = QdrantSparseIndex(open_connection(sparse, SPARSE_NAME), sparse, context())
         made = Place(between, keeper, vectors, words)
@@ -163,6 +187,8 @@ def test_an_index_may_be_opened_before_its_server(place: Place) -> None:
 
 def test_a_server_that_was_started_anew_is_found(place: Place) -> None:
     """On another port behind the same address, with what it had."""
+    if place.keeper is None:
+        pytest.skip("A real server is not started anew here.")
     with served(place.keeper) as port:
         place.proxy.target = port
         place.proxy.drop()

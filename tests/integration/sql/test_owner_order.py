@@ -231,8 +231,7 @@ def test_killed_writers_lose_nothing_that_they_acknowledged(
         readers = [threading.Thread(target=_collect, args=(writer, acknowledged)) for writer in writers]
         for reader in readers:
             reader.start()
-        count = len(acknowledged)
-        until(lambda count=count: len(acknowledged) > count + 60)
+        _await(acknowledged, len(acknowledged) + 60)
         for writer in writers:
             os.kill(writer.pid, signal.SIGKILL)
             writer.wait()
@@ -254,6 +253,10 @@ def test_killed_writers_lose_nothing_that_they_acknowledged(
     assert set(acknowledged) <= set(seen)
     everything = [one.memory_id for one in store.feed.changes_after(0, limit=10_000)]
     assert sorted(everything) == sorted(seen)
+
+
+def _await(acknowledged: list[str], count: int) -> None:
+    until(lambda: len(acknowledged) > count)
 
 
 def _collect(writer: subprocess.Popen[bytes], acknowledged: list[str]) -> None:
