@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import (
+    cluster,
     concurrency,
     contexts,
     embedding,
@@ -29,6 +30,7 @@ from tests.bench import (
     vault,
 )
 from tests.bench import requests as asking
+from tests.bench.cluster import measure_cluster
 from tests.bench.concurrency import measure_concurrency
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -54,7 +56,7 @@ from tests.bench.vault import measure_editing, measure_vault
 ORDER = (
     latency.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
-    postgres.PART, replicas.PART,
+    postgres.PART, replicas.PART, cluster.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -96,6 +98,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             report.add(*await measure_postgres(plan, screen.stage))
         if "replicas" in plan.parts:
             report.add(*await measure_replicas(plan, screen.stage))
+        if "cluster" in plan.parts:
+            report.add(*await measure_cluster(plan, screen.stage))
         if "vault" in plan.parts:
             step = screen.stage("vault")
             report.add(*await measure_vault(plan))

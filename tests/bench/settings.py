@@ -10,7 +10,7 @@ PARTS = (
     "latency", "concurrency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
-ASKED_FOR = ("embedding", "postgres", "replicas")
+ASKED_FOR = ("embedding", "postgres", "replicas", "cluster")
 """Parts that are measured only when they are named."""
 
 RANKING = "ranking"
