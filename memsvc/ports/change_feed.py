@@ -113,7 +113,7 @@ class IndexFeed(Protocol):
         ...
 
     def applied_position(self) -> int:
-        """Return a position up to which every change is applied; none that is committed later lies before it."""
+        """Return a position up to which every change is applied; later commits come after it."""
         ...
 
     def pending_count(self) -> int:

@@ -39,7 +39,7 @@ class StoreTransactionsContract(StoreSeams):
         assert store.feed.head_position() == 2
 
     def test_rolled_back_work_is_no_change(self, store: MetadataStore) -> None:
-        """Nobody is told of it, though its position may stay unused."""
+        """No feed returns it, though its position may stay unused."""
         with suppress(_StopError), store.transaction() as transaction:
             transaction.insert([Record(factories.memory("lost"))])
             raise _StopError

@@ -18,7 +18,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.text.analysis import query_terms
 from memsvc_backends.qdrant_server.bm25_terms import query_vector
 from memsvc_backends.qdrant_server.connection import ServerConnection, open_connection
-from memsvc_backends.qdrant_server.filters import filter_within
+from memsvc_backends.qdrant_server.points import filter_within
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from memsvc_backends.qdrant_server.sparse_index import VECTOR
 from tests.bench import requests as asking

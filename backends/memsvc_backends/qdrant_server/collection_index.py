@@ -18,9 +18,8 @@ from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import Generation, IndexState, ListedEntry
 from memsvc_backends.qdrant_common.points import FINGERPRINT, PLAIN
 from memsvc_backends.qdrant_server.connection import AbsentError, Scored, ServerConnection
-from memsvc_backends.qdrant_server.filters import PLAIN_POINTS, filter_within, payload_indexes
 from memsvc_backends.qdrant_server.generations import CollectionGenerations, LiveCollection, Manifest, ServerGeneration
-from memsvc_backends.qdrant_server.points import E, operations
+from memsvc_backends.qdrant_server.points import PLAIN_POINTS, E, filter_within, operations, payload_indexes
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 _log = logging.getLogger(__name__)
@@ -179,7 +178,7 @@ class CollectionLayout:
     def update(self, collection: str, own: Mapping[str, Any]) -> None:
         """Correct payload indexes and parameters that differ; the server does the work in the background.
 
-        Points are neither moved nor removed. An index that was made with graphs is made anew without them.
+        Points are neither moved nor removed. An index that was made with graphs is replaced by one without.
 
         Args:
             collection: The live collection.

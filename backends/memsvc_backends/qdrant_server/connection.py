@@ -238,7 +238,7 @@ class ServerConnection:
     def _query_message(
         self, collection: str, requests: Sequence[models.QueryRequest], deadline: Deadline
     ) -> wire.QueryBatchPoints:
-        consistency = self._settings.reads.wanted
+        consistency = self._settings.reads.read_consistency
         return wire.QueryBatchPoints(
             collection_name=collection,
             query_points=[RestToGrpc.convert_query_request(request, collection) for request in requests],

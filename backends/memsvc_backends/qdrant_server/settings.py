@@ -37,7 +37,7 @@ class Consistency(StrEnum):
     """All of them answer; the points that all have are returned."""
 
 
-class Ordering(StrEnum):
+class WriteOrdering(StrEnum):
     """Order of concurrent writes of one point on several nodes."""
 
     WEAK = "weak"
@@ -48,7 +48,7 @@ class Ordering(StrEnum):
     """Through a leader that does not change: writes fail while it is down."""
 
 
-class ReadOptions(BackendSettings):
+class ReplicaReadOptions(BackendSettings):
     """Reads of a replicated collection."""
 
     consistency: Consistency | int | None = None
@@ -65,16 +65,16 @@ class ReadOptions(BackendSettings):
         return value
 
     @property
-    def wanted(self) -> models.ReadConsistency | None:
+    def read_consistency(self) -> models.ReadConsistency | None:
         """Return the consistency as the client takes it."""
         chosen = self.consistency
         return models.ReadConsistencyType(chosen.value) if isinstance(chosen, Consistency) else chosen
 
 
-class WriteOptions(BackendSettings):
+class ReplicaWriteOptions(BackendSettings):
     """Writes to a replicated collection."""
 
-    ordering: Ordering | None = None
+    ordering: WriteOrdering | None = None
     """Order of concurrent writes. By default weak: a memory is written by one process at a time."""
 
 
@@ -233,8 +233,8 @@ class QdrantServerSettings(BackendSettings):
     full_scan_kilobytes: int = Field(default=10_000, ge=10)
     """What a filter leaves is scanned, and not looked for by a graph, when its vectors take less than this."""
 
-    reads: ReadOptions = ReadOptions()
-    writes: WriteOptions = WriteOptions()
+    reads: ReplicaReadOptions = ReplicaReadOptions()
+    writes: ReplicaWriteOptions = ReplicaWriteOptions()
     storage: StorageOptions = StorageOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     wal: WalOptions = WalOptions()

@@ -31,14 +31,13 @@ from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_server.bm25_terms import entry_vector, is_forgivable, query_vector
 from memsvc_backends.qdrant_server.collection_index import CollectionIndex, asked_for, best_hits
 from memsvc_backends.qdrant_server.connection import Scored, ServerConnection, open_connection
-from memsvc_backends.qdrant_server.filters import filter_within
 from memsvc_backends.qdrant_server.generations import (
     CollectionGenerations,
     LiveCollection,
     lexical_manifest,
     lexical_text,
 )
-from memsvc_backends.qdrant_server.points import server_payload
+from memsvc_backends.qdrant_server.points import filter_within, server_payload
 from memsvc_backends.qdrant_server.settings import QdrantSparseSettings
 from memsvc_backends.qdrant_server.vocabulary import HeldTerms, ServerVocabulary
 

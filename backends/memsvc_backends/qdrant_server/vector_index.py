@@ -27,14 +27,13 @@ from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_common.points import require_dimension
 from memsvc_backends.qdrant_server.collection_index import CollectionIndex, asked_for, best_hits
 from memsvc_backends.qdrant_server.connection import AbsentError, Scored, ServerConnection, open_connection
-from memsvc_backends.qdrant_server.filters import filter_within
 from memsvc_backends.qdrant_server.generations import (
     CollectionGenerations,
     LiveCollection,
     vector_manifest,
     vector_text,
 )
-from memsvc_backends.qdrant_server.points import server_payload
+from memsvc_backends.qdrant_server.points import filter_within, server_payload
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings, Quantization
 
 NAME = "qdrant"

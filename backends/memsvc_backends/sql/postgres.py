@@ -7,9 +7,9 @@ transaction has read is unchanged when it writes (keys, contents, statements, th
 request is answered once, and transactions do not deadlock. Transactions of other owners run and commit at the same
 time. One that concerns any owner takes the lock of the whole store, which the others share.
 
-Rows and positions are taken from the counters on a connection of their own, so that nobody waits for a commit. Across
-owners they are therefore not in commit order. A transaction holds a lock whose key is the last position that was taken
-before its own: the smallest key of those under way is the position up to which no further change will be committed
+Rows and positions are taken from the counters on a connection of their own, so that no writer waits for the commit of
+another. Across owners they are therefore not in commit order. A transaction holds a lock whose key is the last position
+that was taken before its own: the smallest key of those under way is the position up to which no further change will be committed
 (`_SETTLED`). Readers of all owners' changes go no further: indexes, the vault and caches skip no change that is
 committed late. The horizon of transaction ids (pg_snapshot_xmin) would do as well, but is held back by transactions of
 other databases of the server.

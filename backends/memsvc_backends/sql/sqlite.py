@@ -59,7 +59,7 @@ class SqliteDriver:
         execute(connection, "BEGIN")
 
     def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
-        """Take the writer's lock at once, whoever the owners are."""
+        """Take the writer's lock at once, for any owners."""
         del owners
         execute(connection, "BEGIN IMMEDIATE")
 

@@ -25,7 +25,7 @@ from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc_backends.qdrant_common.points import OWNER, PLAIN
 from memsvc_backends.qdrant_server.connection import open_connection
-from memsvc_backends.qdrant_server.filters import filter_within, payload_indexes
+from memsvc_backends.qdrant_server.points import filter_within, payload_indexes
 from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
