@@ -9,10 +9,10 @@ time. One that concerns any owner takes the lock of the whole store, which the o
 
 Rows and positions are taken from the counters on a connection of their own, so that no writer waits for the commit of
 another. Across owners they are therefore not in commit order. A transaction holds a lock whose key is the last position
-that was taken before its own: the smallest key of those under way is the position up to which no further change will be committed
-(`_SETTLED`). Readers of all owners' changes go no further: indexes, the vault and caches skip no change that is
-committed late. The horizon of transaction ids (pg_snapshot_xmin) would do as well, but is held back by transactions of
-other databases of the server.
+that was taken before its own: the smallest key of those under way is the position up to which no further change will be
+committed (`_SETTLED`). Readers of all owners' changes go no further: indexes, the vault and caches skip no change that
+is committed late. The horizon of transaction ids (pg_snapshot_xmin) would do as well, but transactions of other
+databases of the server hold it back.
 
 Data without an order (embeddings, applied marks, leases) are written without these locks. Reads never wait.
 """
