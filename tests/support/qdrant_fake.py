@@ -46,8 +46,22 @@ class Keeper:
         self.calls: Counter[str] = Counter()
         self.faults: dict[str, Fault] = {}
         self.shards: list[Any] = []
+        self.shard_keys: dict[str, list[str]] = defaultdict(list)
+        self.selected: list[tuple[str, list[str]]] = []
         self.status: Any = wire.CollectionStatus.Green
         self.optimizer_error = ""
+
+    def select(self, context: grpc.ServicerContext, collection: str, kind: str, selector: Any) -> None:
+        """Note the shards that a call names; as a server does, refuse a change that names none, and unknown ones."""
+        keys = [key.keyword for key in selector.shard_keys]
+        layout = self.layouts.get(collection)
+        if layout is None or layout.sharding_method != wire.ShardingMethod.Custom:
+            return
+        self.selected.append((kind, keys))
+        if kind != "query" and not keys:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "Shard key not specified")
+        if not set(keys) <= set(self.shard_keys[collection]):
+            context.abort(grpc.StatusCode.NOT_FOUND, "Shard key not found")
 
     def ask(self, context: grpc.ServicerContext, method: str, **arguments: Any) -> Any:
         """Call the local mode, one thread at a time, with the errors that a server has."""
@@ -169,6 +183,10 @@ class Collections(collections_service.CollectionsServicer):
         )
         return wire.GetCollectionInfoResponse(result=info, time=0.0)
 
+    def CreateShardKey(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self._keeper.shard_keys[request.collection_name].append(request.request.shard_key.keyword)
+        return wire.CreateShardKeyResponse(result=True)
+
     def CollectionClusterInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._keeper.ask(context, "get_collection", collection_name=request.collection_name)
         local = wire.LocalShardInfo(shard_id=0, points_count=0, state=wire.ReplicaState.Active)
@@ -212,6 +230,12 @@ class Points(points_service.PointsServicer):
         return wire.PointsOperationResponse(result=result, time=0.0)
 
     def UpdateBatch(self, request: Any, context: grpc.ServicerContext) -> Any:
+        for one in request.operations:
+            kind = one.WhichOneof("operation")
+            selected = getattr(one, kind)
+            self._keeper.select(context, request.collection_name, kind, selected.shard_key_selector)
+            # The client converts none from the wire, and the local mode has no shards.
+            selected.ClearField("shard_key_selector")
         steps = [GrpcToRest.convert_points_update_operation(one) for one in request.operations]
         self._keeper.ask(
             context, "batch_update_points", collection_name=request.collection_name, update_operations=steps
@@ -252,6 +276,7 @@ class Points(points_service.PointsServicer):
         return wire.CountResponse(result=wire.CountResult(count=found.count), time=0.0)
 
     def _found(self, request: Any, context: grpc.ServicerContext) -> list[Any]:
+        self._keeper.select(context, request.collection_name, "query", request.shard_key_selector)
         arguments: dict[str, Any] = {
             "collection_name": request.collection_name,
             "query": GrpcToRest.convert_query(request.query),

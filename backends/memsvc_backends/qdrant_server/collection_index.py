@@ -19,7 +19,7 @@ from memsvc.ports.indexes import Generation, IndexState, ListedEntry
 from memsvc_backends.qdrant_common.points import FINGERPRINT, PLAIN
 from memsvc_backends.qdrant_server.connection import AbsentError, Scored, ServerConnection
 from memsvc_backends.qdrant_server.generations import CollectionGenerations, LiveCollection, Manifest, ServerGeneration
-from memsvc_backends.qdrant_server.points import PLAIN_POINTS, E, filter_within, operations, payload_indexes
+from memsvc_backends.qdrant_server.points import PLAIN_POINTS, E, ShardKeys, filter_within, operations, payload_indexes
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 _log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
 
     def _update_layout(self, live: LiveCollection[Manifest]) -> None:
         """Bring the live collection, which an earlier version or another configuration made, up to date."""
-        self._layout.update(live.collection, self._layout_changes(live.manifest))
+        self._layout.update(live.collection, self._layout_changes(live.manifest), live.shard_keys)
 
     @abstractmethod
     def _layout_changes(self, manifest: Manifest) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         point_of: Callable[[E], models.PointStruct],
     ) -> None:
         """Write the points of a change, batch by batch."""
-        for request in operations(changes, point_of, size=self._settings.batch_points):
+        for request in operations(changes, point_of, size=self._settings.batch_points, keys=live.shard_keys):
             self._connection.update(live.collection, request)
 
     def _write(self, live: LiveCollection[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
@@ -175,7 +175,7 @@ class CollectionLayout:
         chosen = arguments if self._settings.reads.fan_out is not None else {"metadata": arguments["metadata"]}
         self._connection.settle(lambda: True, "update_collection", collection_name=collection, **chosen)
 
-    def update(self, collection: str, own: Mapping[str, Any]) -> None:
+    def update(self, collection: str, own: Mapping[str, Any], keys: ShardKeys) -> None:
         """Correct payload indexes and parameters that differ; the server does the work in the background.
 
         Points are neither moved nor removed. An index that was made with graphs is replaced by one without.
@@ -183,6 +183,7 @@ class CollectionLayout:
         Args:
             collection: The live collection.
             own: Arguments of the client's `update_collection` for the parameters that only this index has.
+            keys: The shards by tenant.
         """
         found = self._connection.ask("get_collection", collection_name=collection)
         changes = self._arguments(own)
@@ -191,7 +192,7 @@ class CollectionLayout:
         for name in wrong:
             self._index(collection, name, wait=False)
         if PLAIN in wrong and known and PLAIN not in known:
-            flag = models.SetPayload(payload={PLAIN: 1}, filter=PLAIN_POINTS)
+            flag = models.SetPayload(payload={PLAIN: 1}, filter=PLAIN_POINTS, shard_key=keys.all)
             self._connection.write(
                 "batch_update_points",
                 collection_name=collection,

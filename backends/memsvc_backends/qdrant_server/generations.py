@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from qdrant_client import models
@@ -27,10 +28,11 @@ from qdrant_client import models
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
 from memsvc.domain.index_entries import LexicalManifest, VectorManifest, content_of, manifest_of
 from memsvc_backends.qdrant_server.connection import AbsentError, ServerConnection
+from memsvc_backends.qdrant_server.points import SHARED_SHARDS, ShardKeys
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 _log = logging.getLogger(__name__)
-_MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
+_MANIFEST, _WANTED, _TENANTS = "memsvc", "memsvc_wanted", "memsvc_tenants"
 TOO_OLD = "keeps no metadata of collections: a server of version 1.16 or newer is needed"
 SWITCHED = "was switched to another generation meanwhile; the change is repeated"
 _LOOK_SECONDS = 10.0
@@ -63,6 +65,11 @@ class LiveCollection(Generic[Manifest]):
     collection: str
     manifest: Manifest
     metadata: Mapping[str, Any]
+
+    @property
+    def shard_keys(self) -> ShardKeys:
+        """Return the shards by tenant."""
+        return ShardKeys(self.metadata.get(_TENANTS) or ())
 
 
 class CollectionGenerations(Generic[Manifest]):
@@ -159,11 +166,34 @@ class CollectionGenerations(Generic[Manifest]):
         # A name of its own, for another process may be making, or have left, one of the same number.
         name = self._kept_house = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
         metadata = {_MANIFEST: self._text_of(manifest), _WANTED: self._seconds(), **extra}
+        if tenants := list(self._settings.tenants.own_shards):
+            metadata[_TENANTS] = tenants
+            arguments["sharding_method"] = models.ShardingMethod.CUSTOM
         self.collection(name, metadata=metadata, **arguments)
         if not (self._connection.ask("get_collection", collection_name=name).config.metadata or {}).get(_MANIFEST):
             self.remove(name)
             raise BackendUnavailableError(self._connection.name, problem=TOO_OLD)
-        return LiveCollection(name, manifest, metadata)
+        made = LiveCollection(name, manifest, metadata)
+        self._create_shards(made)
+        return made
+
+    def _create_shards(self, made: LiveCollection[Manifest]) -> None:
+        """Create the shards of each key of a collection, if tenants have some of their own."""
+        settings = self._settings
+        for key in made.shard_keys.all or ():
+            number = settings.shards if key == SHARED_SHARDS else settings.tenants.shards
+            self._connection.settle(
+                partial(self._has_shards, made.collection, key),
+                "create_shard_key",
+                collection_name=made.collection,
+                shard_key=key,
+                shards_number=number,
+                replication_factor=settings.replicas,
+            )
+
+    def _has_shards(self, collection: str, key: models.ShardKey) -> bool:
+        found = self._connection.ask("collection_cluster_info", collection_name=collection)
+        return any(one.shard_key == key for one in (*found.local_shards, *found.remote_shards))
 
     def collection(self, name: str, **arguments: Any) -> None:
         """Make a collection as the settings say."""

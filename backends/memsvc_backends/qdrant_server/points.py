@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from qdrant_client import models
@@ -16,7 +17,7 @@ from qdrant_client import models
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.index_entries import Attributes, View
 from memsvc.domain.memory import Layer, Status, Tier
-from memsvc.domain.scope import Reach
+from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.domain.visibility import is_default_visible, split_default_visible
 from memsvc_backends.qdrant_common.points import (
     FINGERPRINT,
@@ -55,6 +56,8 @@ PLAIN_POINTS = models.Filter(
 IS_PLAIN = models.FieldCondition(key=PLAIN, match=models.MatchValue(value=1))
 COMPARED = ("create_time", "update_time", "event_time", "expire_time", "valid_from", "valid_to")
 _MAX_KEYWORD = 512
+SHARED_SHARDS = "shared"
+"""Key of the shards of all tenants that have none of their own."""
 
 
 def keyword(value: str) -> str:
@@ -192,6 +195,11 @@ class PointEntry(Protocol):
         """Return the number of the entry, which is the point's too."""
         ...
 
+    @property
+    def attributes(self) -> Attributes:
+        """Return what is known of the memory of the entry."""
+        ...
+
 
 E = TypeVar("E", bound=PointEntry)
 
@@ -232,29 +240,55 @@ def server_payload(attributes: Attributes, view: View | None = None) -> dict[str
     return payload
 
 
+@dataclass(frozen=True, slots=True)
+class ShardKeys:
+    """Shards of a collection by tenant; without *tenants* Qdrant distributes the points by itself."""
+
+    tenants: Sequence[str]
+
+    @property
+    def all(self) -> list[models.ShardKey] | None:
+        """Return the keys of all shards; a change without one would be refused."""
+        return [SHARED_SHARDS, *map(_shards_of, self.tenants)] if self.tenants else None
+
+    def of(self, owner: str) -> str | None:
+        """Return the key of the shards that hold the points of an owner."""
+        if not self.tenants:
+            return None
+        tenant = owner.partition(OWNER_SEPARATOR)[0]
+        return _shards_of(tenant) if tenant in self.tenants else SHARED_SHARDS
+
+
+def _shards_of(tenant: str) -> str:
+    return f"tenant:{tenant}"
+
+
 def operations(
-    changes: Mapping[int, Sequence[E]], point_of: Callable[[E], models.PointStruct], *, size: int
+    changes: Mapping[int, Sequence[E]], point_of: Callable[[E], models.PointStruct], *, size: int, keys: ShardKeys
 ) -> Iterator[list[models.UpdateOperation]]:
     """Cut a change into requests of about *size* points, each of whole memories.
 
     A request writes the points of its memories, then deletes their other points. It is idempotent.
     """
     rows: list[int] = []
-    points: list[models.PointStruct] = []
+    points: dict[str | None, list[models.PointStruct]] = {}
+    count = 0
     for row, entries in changes.items():
         rows.append(row)
-        points.extend(point_of(entry) for entry in entries)
-        if max(len(points), len(rows)) >= size:
-            yield _request(rows, points)
-            rows, points = [], []
+        for entry in entries:
+            points.setdefault(keys.of(entry.attributes.owner), []).append(point_of(entry))
+        count += len(entries)
+        if max(count, len(rows)) >= size:
+            yield _request(rows, points, keys)
+            rows, points, count = [], {}, 0
     if rows:
-        yield _request(rows, points)
+        yield _request(rows, points, keys)
 
 
-def _request(rows: Sequence[int], points: list[models.PointStruct]) -> list[models.UpdateOperation]:
-    kept = [int(point.id) for point in points]
-    selector = models.FilterSelector(filter=others_of(rows, kept))
-    found: list[models.UpdateOperation] = [models.DeleteOperation(delete=selector)]
-    if points:
-        found.insert(0, models.UpsertOperation(upsert=models.PointsList(points=points)))
-    return found
+def _request(
+    rows: Sequence[int], points: Mapping[str | None, list[models.PointStruct]], keys: ShardKeys
+) -> list[models.UpdateOperation]:
+    kept = [int(point.id) for part in points.values() for point in part]
+    selector = models.FilterSelector(filter=others_of(rows, kept), shard_key=keys.all)
+    upserts = (models.PointsList(points=part, shard_key=key) for key, part in points.items())
+    return [*(models.UpsertOperation(upsert=one) for one in upserts), models.DeleteOperation(delete=selector)]

@@ -175,6 +175,24 @@ class StrictModeOptions(BackendSettings):
         )
 
 
+class TenantOptions(BackendSettings):
+    """Tenants with shards of their own; all others share the rest (Qdrant's custom sharding)."""
+
+    own_shards: tuple[str, ...] = ()
+    """Tenants whose entries have shards of their own, so that their load is theirs; takes effect with the next
+    generation (`memsvc reindex`)."""
+    shards: int = Field(default=1, ge=1)
+    """Shards of each of these tenants."""
+
+    @field_validator("own_shards")
+    @classmethod
+    def _are_tenants(cls, tenants: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(tenants) or len(set(tenants)) < len(tenants):
+            message = "give each tenant once, by its name"
+            raise ValueError(message)
+        return tenants
+
+
 class QdrantServerSettings(BackendSettings):
     """Options of the Qdrant server backends. Both indexes may use one server: each has its own collections."""
 
@@ -239,6 +257,7 @@ class QdrantServerSettings(BackendSettings):
     optimizer: OptimizerOptions = OptimizerOptions()
     wal: WalOptions = WalOptions()
     strict_mode: StrictModeOptions = StrictModeOptions()
+    tenants: TenantOptions = TenantOptions()
 
     @field_validator("urls")
     @classmethod

@@ -72,7 +72,9 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         if live is None or not terms or limit <= 0:
             return Hits.of(())
         within = filter_within(reach, None, where)
-        return self._reading.of_live(lambda found: self._search_terms(found, list(terms), within, limit, deadline))
+        return self._reading.of_live(
+            lambda found: self._search_terms(found, list(terms), (reach.owner, within), limit, deadline)
+        )
 
     def storage_bytes(self) -> int:
         """Return about what the live generation takes; the server does not tell."""
@@ -82,7 +84,7 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         self,
         live: LiveCollection[LexicalManifest],
         terms: list[str],
-        where: models.Filter,
+        within: tuple[str, models.Filter],
         limit: int,
         deadline: Deadline,
     ) -> Hits:
@@ -92,7 +94,8 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         """
         doubtful = self._held.doubtful(live.collection, [term for term in dict.fromkeys(terms) if is_forgivable(term)])
         weights = [1.0] * len(terms)
-        request = _request(query_vector(terms, weights), asked_for(limit), where)
+        owner, where = within
+        request = _request(query_vector(terms, weights), asked_for(limit), where, live.shard_keys.of(owner))
         probes = [_request(query_vector([term], [1.0]), 1) for term in doubtful]
         found, *replies = self._connection.query(live.collection, [request, *probes], deadline)
         unknown = [term for term, reply in zip(doubtful, replies, strict=True) if not _positive(reply)]
@@ -164,8 +167,10 @@ def _point(average: float, entry: LexicalEntry) -> models.PointStruct:
     return models.PointStruct(id=entry.entry_id, vector=vector, payload=payload)
 
 
-def _request(query: models.SparseVector, limit: int, where: models.Filter | None = None) -> models.QueryRequest:
-    return models.QueryRequest(query=query, using=VECTOR, filter=where, limit=limit, with_payload=False)
+def _request(
+    query: models.SparseVector, limit: int, where: models.Filter | None = None, key: str | None = None
+) -> models.QueryRequest:
+    return models.QueryRequest(query=query, using=VECTOR, filter=where, limit=limit, with_payload=False, shard_key=key)
 
 
 def _positive(found: Scored) -> Scored:

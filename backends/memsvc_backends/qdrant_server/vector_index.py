@@ -62,7 +62,9 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         if live is None or limit <= 0:
             return Hits.of(())
         request = self._request(vector, filter_within(reach, view, where), limit)
-        return self._reading.of_live(lambda found: self._search_live(found, request, limit, deadline))
+        return self._reading.of_live(
+            lambda found: self._search_live(found, _within_shards(request, found, reach), limit, deadline)
+        )
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
@@ -76,7 +78,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             require_dimension(vector, live.manifest.dimension)
         except MemsvcError:
             return DeferredSearch(again)
-        request = self._request(vector, filter_within(reach, view, where), limit)
+        request = _within_shards(self._request(vector, filter_within(reach, view, where), limit), live, reach)
         begun = self._connection.begin_queries(live.collection, [request], deadline)
         return DeferredSearch(partial(self._finish, live, begun, again, request, limit, deadline))
 
@@ -182,6 +184,14 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             for entry in entries:
                 require_dimension(entry.vector, live.manifest.dimension)
         self._send(live, changes, _point)
+
+
+def _within_shards(
+    request: models.QueryRequest, live: LiveCollection[VectorManifest], reach: Reach
+) -> models.QueryRequest:
+    """Return the request for the shards of the tenant, if it has some of its own."""
+    key = live.shard_keys.of(reach.owner)
+    return request if key is None else request.model_copy(update={"shard_key": key})
 
 
 def _point(entry: VectorEntry) -> models.PointStruct:

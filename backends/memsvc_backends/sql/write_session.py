@@ -385,6 +385,8 @@ class NextNumbers(NamedTuple):
     position: int
 
 
+SMALL_BLOCKS, LARGEST_BLOCK = 4, 1024
+"""So many blocks of a transaction have the size that was asked for; the next ones double up to the largest."""
 NumberState = tuple[NextNumbers | None, NextNumbers | None]
 """The numbers that were taken last, and the last ones of the block that they are from."""
 
@@ -435,7 +437,8 @@ class NumberAllocator:
 class BlockAllocator(NumberAllocator):
     """Allocator from blocks of numbers that are taken ahead of the commit, so that others can take the next ones.
 
-    The numbers of a block follow one another; those of the next block are larger. Numbers that are not used stay so.
+    The numbers of a block follow one another; those of the next block are larger. Numbers that are not used stay so. A
+    transaction of many changes takes ever larger blocks, since each costs two calls.
     """
 
     def __init__(self, connection: sa.Connection, block: Callable[[int, int], tuple[int, int]], size: int) -> None:
@@ -443,6 +446,7 @@ class BlockAllocator(NumberAllocator):
         super().__init__(connection)
         self._block = block
         self._size = size
+        self._taken = 0
         self._end: NextNumbers | None = None
 
     @property
@@ -466,7 +470,9 @@ class BlockAllocator(NumberAllocator):
         """Take the next numbers, if need be from another block; return the last of each."""
         last = self.last
         if last is None or not self.has(rows=rows, positions=positions):
-            counts = max(rows, self._size), max(positions, self._size)
+            size = min(self._size << max(0, self._taken - SMALL_BLOCKS), LARGEST_BLOCK)
+            counts = max(rows, size), max(positions, size)
+            self._taken += 1
             self._end = NextNumbers(*self._block(*counts))
             last = NextNumbers(self._end.row - counts[0], self._end.position - counts[1])
         self.last = NextNumbers(last.row + rows, last.position + positions)

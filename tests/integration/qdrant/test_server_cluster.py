@@ -18,6 +18,7 @@ from qdrant_client import grpc as wire
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import LexicalManifest, VectorManifest, View
+from memsvc.domain.scope import Reach, Scope
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
@@ -245,6 +246,33 @@ def test_options_of_storage_reach_the_collection(cluster: StandIn) -> None:
 
 def _on_disk(params: Any) -> bool:
     return bool(getattr(params, params.WhichOneof("index_params")).on_disk)
+
+
+def test_tenants_have_shards_of_their_own(cluster: StandIn) -> None:
+    """Entries of the tenant go to its shards and are searched there; all others share theirs; removals reach all."""
+    tenants = {"own_shards": ["acme"], "shards": 2}
+    index, words = cluster.vectors(tenants=tenants), cluster.words(tenants=tenants)
+    fill_vectors(index, 1)
+    fill_words(words, "tea")
+    ours = factories.attributes(2, tenant_id="acme")
+    index.replace({2: [vector_entry(ours, unit(*EAST))]})
+    words.replace({2: [lexical_entry(ours, ["tea"])]})
+    keys = cluster.keeper.shard_keys
+    assert keys[cluster.live()] == keys[cluster.live("lexical")] == ["shared", "tenant:acme"]
+    upserts = [shards for kind, shards in cluster.keeper.selected if kind == "upsert"]
+    assert upserts == [["shared"], ["shared"], ["tenant:acme"], ["tenant:acme"]]
+
+    cluster.keeper.selected.clear()
+    for user, shards in ((Scope("ada", tenant_id="acme"), "tenant:acme"), (Scope("ada"), "shared")):
+        reach = Reach.from_scope(user)
+        assert len(index.search(unit(*EAST), view=View.CHUNK, reach=reach, limit=9, deadline=NO_HURRY)) == 1
+        begun = index.begin_search(unit(*EAST), view=View.CHUNK, reach=reach, limit=9, deadline=NO_HURRY)
+        assert len(begun.result()) == len(words.search(["tea"], reach=reach, limit=9, deadline=NO_HURRY)) == 1
+        assert cluster.keeper.selected == [("query", [shards])] * 3
+        cluster.keeper.selected.clear()
+    index.replace({2: ()})
+    assert cluster.keeper.selected == [("delete_points", ["shared", "tenant:acme"])]
+    assert index.count() == 1
 
 
 # Round trips of a search.

@@ -16,6 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.watch.watch import ChangeNotifier, CommitPoller
@@ -276,3 +277,24 @@ def test_a_writer_that_hangs_holds_back_its_own_owner_alone(
             with pytest.raises(BackendUnavailableError):
                 _write(other, "late")
     assert one.memories.counts(reach=OF_BEN).total == 1
+
+
+def test_a_transaction_of_many_changes_takes_few_blocks_of_numbers(stores: tuple[MetadataStore, MetadataStore]) -> None:
+    """Its changes are among as many positions as it says, though others take numbers in between."""
+    one, other = stores
+    with one.transaction(owners={OWNER}) as transaction:
+        transaction.insert([Record(factories.memory("first"))])
+        _take(other)
+        for number in range(200):
+            transaction.set_status(transaction.insert([Record(factories.memory(f"{number}"))]), Status.EXPIRED)
+    page = one.changes.after(0, reach=ADA, limit=999)
+    positions = [seen.change.position for seen in page.changes]
+    assert len(positions) == len(set(positions)) == 401
+    assert positions[-1] == transaction.position
+    assert transaction.position - transaction.changes < positions[0]
+    assert positions[-1] < 2000
+
+
+def _take(store: MetadataStore) -> None:
+    with store.transaction(owners={BEN.owner}) as transaction:
+        transaction.insert([of_ben("between")])
