@@ -134,7 +134,8 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
 
     def _put(self, live: LiveCollection[LexicalManifest], changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         self._send(live, changes, partial(_point, float(live.metadata[_AVERAGE])))
-        if not all(changes.values()):
+        if not all(map(_is_new, changes.values())):
+            # The last entry with a term may be gone.
             self._held.clear()
         terms = (term for entries in changes.values() for entry in entries for term in entry.terms)
         self._vocabulary.learn(live.collection, terms)
@@ -158,6 +159,11 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
             with_payload=[_LENGTH],
         )
         return [int(point.payload[_LENGTH]) for point in found.points]
+
+
+def _is_new(entries: Sequence[LexicalEntry]) -> bool:
+    """Return whether a memory has entries and was not changed since it was created, so that it had none before."""
+    return bool(entries) and entries[0].attributes.update_time == entries[0].attributes.create_time
 
 
 def _point(average: float, entry: LexicalEntry) -> models.PointStruct:
