@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
@@ -195,3 +196,37 @@ class StoreTransactionsContract(StoreSeams):
                 insert(store, factories.memory(f"{number}"))
 
                 assert set(pool.map(read, range(8))) == {number + 1}
+
+    def test_transactions_of_one_owner_see_each_other(self, store: MetadataStore) -> None:
+        """Each adds to what it reads, and none is lost."""
+
+        def add(_: int) -> None:
+            with store.transaction(owners={OWNER}) as transaction:
+                [before] = transaction.find_keys(OWNER, [("", "count")]).values()
+                after = replace(before, revision=before.revision + 1, title=f"{int(before.title) + 1}")
+                transaction.update(before, Record(after), ChangeAction.UPDATED)
+
+        insert(store, factories.memory("counter", key="count", title="0"))
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(add, range(8)))
+
+        counter = store.memories.get_by_key("count", reach=ADA)
+        assert counter is not None
+        assert counter.title == "8"
+
+    def test_transaction_of_an_owner_writes_to_no_other(self, store: MetadataStore) -> None:
+        """Another process may be writing to the other owner."""
+        other = factories.memory("other", user_id="ben")
+        with pytest.raises(RuntimeError), store.transaction(owners={OWNER}) as transaction:
+            transaction.insert([Record(other)])
+        assert store.memories.get([other.id], reach=Reach.from_scope(other.scope)) == {}
+
+    def test_settled_position_follows_the_commits(self, store: MetadataStore) -> None:
+        """Without a transaction under way no change is beyond it, and a reader goes on from the end."""
+        insert(store, factories.memory("a"), factories.memory("b"))
+        head = store.feed.head_position()
+
+        assert store.feed.settled_position() >= head
+        assert [change.position for change in store.feed.changes_after(0, limit=9)][-1] == head
+        assert store.changes.end(reach=ADA) >= head
+        assert store.feed.kept_after() == 0
