@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from qdrant_client import QdrantClient
@@ -23,8 +24,8 @@ from qdrant_client import QdrantClient
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import filter_contract
 from memsvc_backends.qdrant_server.connection import Endpoint, ServerConnection, open_connection
-from memsvc_backends.qdrant_server.settings import QdrantServerSettings, QdrantSparseSettings
-from tests.support.qdrant_fake import stand_in
+from memsvc_backends.qdrant_server.settings import GRPC_PORT, QdrantServerSettings, QdrantSparseSettings
+from tests.support.qdrant_fake import Keeper, served, stand_in
 
 URL = os.environ.get("MEMSVC_TEST_QDRANT_URL", "")
 """The gRPC address of a real server, as in http://127.0.0.1:6334; what the tests make there they remove."""
@@ -114,6 +115,22 @@ def _options() -> dict[str, Any]:
         "api_key": API_KEY,
         "check_compatibility": False,
     }
+
+
+@contextmanager
+def local_port(kind: str) -> Iterator[tuple[Keeper | None, int, dict[str, Any]]]:
+    """Lend a server on this machine, for a proxy: what the stand-in keeps, the port, and the settings of all indexes.
+
+    A real server must listen without TLS here.
+    """
+    prefix = _own_prefix()
+    if kind == "grpc":
+        keeper = Keeper()
+        with served(keeper) as port:
+            yield keeper, port, {"prefix": prefix}
+        return
+    with real_client([prefix]):
+        yield None, urlsplit(URL).port or GRPC_PORT, {"prefix": prefix, "api_key": API_KEY}
 
 
 PATIENCE: dict[str, Any] = {"timeout_seconds": 60.0}

@@ -10,13 +10,15 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client import grpc as wire
 
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.index_entries import LexicalManifest, VectorManifest, View
 from memsvc.domain.scope import Reach, Scope
 from memsvc.testing import factories
@@ -41,6 +43,7 @@ from tests.support.qdrant_targets import (
     vector_settings,
 )
 from tests.support.selections import selection_of
+from tests.support.tcp_proxy import proxy
 from tests.support.until import until
 
 QUICK: dict[str, Any] = {"attempts": 2, "backoff_seconds": 0.01}
@@ -367,6 +370,23 @@ def test_calls_go_to_the_next_node_when_one_is_down(cluster: StandIn) -> None:
         begun = index.begin_search(unit(*EAST), view=View.CHUNK, reach=REACH, limit=9, deadline=NO_HURRY)
         assert len(begun.result()) == number
         fill_vectors(index, 1, *range(2, number + 1), generation=number)
+
+
+def test_a_node_that_hangs_is_left_after_one_search(cluster: StandIn) -> None:
+    """The search that finds it hanging is given up at its deadline; the next one is answered by another node."""
+    fill_vectors(cluster.vectors(), 1)
+    with proxy(urlsplit(cluster.url).port or 0) as hanging:
+        index = cluster.vectors(urls=[f"http://127.0.0.1:{hanging.port}", cluster.url])
+        index._connection._at = 0
+        assert rows(index) == [1]
+        hanging.hold()
+        begun = index.begin_search(unit(*EAST), view=View.CHUNK, reach=REACH, limit=9, deadline=Deadline.after(0.5))
+        with pytest.raises((DeadlineExceededError, BackendUnavailableError)):
+            begun.result()
+
+        assert rows(index) == [1]
+        index.close()
+        hanging.release()
 
 
 @pytest.mark.parametrize("call", ["Create", "UpdateAliases", "Update", "Delete"])

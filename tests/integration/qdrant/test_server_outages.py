@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,17 +18,14 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc_backends.qdrant_server.connection import open_connection
-from memsvc_backends.qdrant_server.settings import GRPC_PORT
 from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.support.qdrant_fake import Keeper, served
 from tests.support.qdrant_targets import (
-    API_KEY,
     SERVER,
-    URL,
     context,
-    real_client,
+    local_port,
     sparse_settings,
     vector_settings,
 )
@@ -75,23 +70,10 @@ class Place:
         self.words.switch(words)
 
 
-@contextmanager
-def _server(kind: str) -> Iterator[tuple[Keeper | None, int, dict[str, Any]]]:
-    """Lend what the stand-in keeps, the port of the server on this machine, and the settings of all indexes."""
-    prefix = f"test-{uuid.uuid4().hex[:12]}"
-    if kind == "grpc":
-        keeper = Keeper()
-        with served(keeper) as port:
-            yield keeper, port, {"prefix": prefix}
-        return
-    with real_client([prefix]):
-        yield None, urlsplit(URL).port or GRPC_PORT, {"prefix": prefix, "api_key": API_KEY}
-
-
 @pytest.fixture(params=["grpc", SERVER])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A filled place: the stand-in, and a real server without TLS on this machine where there is one."""
-    with _server(request.param) as (keeper, port, given), proxy(port) as between:
+    with local_port(request.param) as (keeper, port, given), proxy(port) as between:
         address = f"http://127.0.0.1:{between.port}"
         common = {"url": address, **given, **QUICK}
         dense, sparse = vector_settings(**common), sparse_settings(**common)
