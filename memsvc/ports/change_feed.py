@@ -93,8 +93,15 @@ class IndexFeed(Protocol):
         """Return those of *positions*, which are not beyond the head, that any process has applied."""
         ...
 
-    def changes_after(self, position: int, *, limit: int) -> list[Change]:
-        """Return the changes after *position*, applied or not, ascending."""
+    def changes_after(self, position: int, *, limit: int, settled: bool = True) -> list[Change]:
+        """Return the changes after *position*, applied or not, ascending.
+
+        Args:
+            position: Those after it are returned.
+            limit: How many are returned at most.
+            settled: Leave out changes beyond `settled_position`, so that a reader may go on after the last one. False:
+                return all that are committed; others may be committed later before the last one.
+        """
         ...
 
     def mark_applied(self, changes: Sequence[Change]) -> None:
@@ -109,11 +116,23 @@ class IndexFeed(Protocol):
         ...
 
     def head_position(self) -> int:
-        """Return the position of the newest change, 0 when there is none."""
+        """Return a position that no committed change is beyond: that of the newest one; 0 when there never was one."""
+        ...
+
+    def settled_position(self) -> int:
+        """Return a position up to which no further change will be committed.
+
+        Transactions of different owners may commit in another order than that of their positions; those under way hold
+        it back. It may be less than an earlier call returned.
+        """
+        ...
+
+    def kept_after(self) -> int:
+        """Return the position after which every change is kept; earlier ones may have been trimmed."""
         ...
 
     def applied_position(self) -> int:
-        """Return the position up to which every change is applied."""
+        """Return a position up to which every change is applied; later commits come after it."""
         ...
 
     def pending_count(self) -> int:
@@ -123,7 +142,7 @@ class IndexFeed(Protocol):
     def trim(self, *, before: datetime) -> int:
         """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
 
-        The remaining changes have no gaps, so readers can detect whether some are missing.
+        Positions may have gaps that were never used: `kept_after` says whether changes are missing.
         """
         ...
 
@@ -213,10 +232,10 @@ class ChangePage:
     """Changes that follow a position, ascending, and what is known around them, all as of one moment.
 
     Attributes:
-        position: Every change of the reach up to it is in this page, or before it.
+        position: Every change of the reach up to it is in this page, or before it; none is committed later.
         is_all: Whether there are no more.
         kept_after: Every change after this position is still kept; earlier ones may be gone.
-        head: The position of the newest change of anybody.
+        head: A position that none of the store's changes is beyond, whether committed or under way.
     """
 
     changes: tuple[LoggedChange, ...]
@@ -227,7 +246,10 @@ class ChangePage:
 
 
 class ChangeFeed(Protocol):
-    """The changes of memories within a reach. A change is here as soon as it is committed, and never before."""
+    """The changes of memories within a reach. A change is here as soon as it is committed, and never before.
+
+    Those of one owner are committed in the order of their positions.
+    """
 
     @property
     def identity(self) -> str:
@@ -239,6 +261,10 @@ class ChangeFeed(Protocol):
 
         A memory's project and owner never change, so neither does the reach of its changes.
         """
+        ...
+
+    def end(self, *, reach: Reach) -> int:
+        """Return the position that all committed changes of memories in *reach* are at or before, and no later ones."""
         ...
 
     def count(self, position: int, *, reach: Reach) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
@@ -92,6 +92,36 @@ class DerivedIndex(Protocol[E_contra]):
     def ping(self) -> None:
         """Return when the index can be searched, or raise BackendUnavailableError."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """State of an index on a server, for operators.
+
+    Attributes:
+        summary: One line: its status, and what it is made of.
+        problems: One line for each problem, with its remedy.
+    """
+
+    summary: str
+    problems: tuple[str, ...] = ()
+
+
+class StateReporter(Protocol):
+    """An index on a server that knows more of its state than `DerivedIndex.ping` says."""
+
+    def state(self) -> IndexState | None:
+        """Return the state of the live generation, or None when there is none.
+
+        Raises:
+            BackendUnavailableError: The index cannot be reached.
+        """
+        ...
+
+
+def state_reporter(index: object) -> StateReporter | None:
+    """Return *index* as one that reports its state, or None if it reports none."""
+    return cast("StateReporter", index) if callable(getattr(index, "state", None)) else None
 
 
 # The port to the nearest-neighbour index.

@@ -321,7 +321,7 @@ class Transaction(
 
     @property
     def changes(self) -> int:
-        """Return how many changes this transaction has made; their positions follow one another."""
+        """Return among how many positions, up to `position`, the changes of this transaction are; it grows."""
         ...
 
     @property
@@ -518,8 +518,18 @@ class MetadataStore(Protocol):
         """Keep what the vault knows of its files."""
         ...
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
+    def transaction(
+        self, *, owners: AbstractSet[str] | None = None, works: int = 1
+    ) -> AbstractContextManager[Transaction]:
         """Open a transaction; leaving it normally commits, durably (kill -9 after that loses nothing).
+
+        Transactions of one owner follow each other, in all processes that share the store: each sees what those before
+        it committed, and nothing that it reads of its owners changes before it ends. Transactions of different owners
+        may run at the same time; one without *owners* runs alone.
+
+        Args:
+            owners: The owners whose data the transaction reads and writes; others must not be written to. None: any.
+            works: About how many changes are made.
 
         Raises:
             BackendUnavailableError: The store cannot be reached; nothing was changed.

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-_OF_ONE_SERVER = ("url", "api_key", "ca_file", "cert_file", "key_file", "prefix")
+_ADDRESSES = ("url", "urls")
+_OF_ONE_SERVER = (*_ADDRESSES, "api_key", "ca_file", "cert_file", "key_file", "prefix")
 """Options of a server that need be said for one of its two indexes only."""
 MISSING_URL = (
     "metadata.options.url: the profile {profile!r} keeps the store in PostgreSQL; set "
@@ -55,7 +56,10 @@ class ProfileDefaults(PydanticBaseSettingsSource):
         found: dict[str, Any] = {port: {"backend": backend} for port, backend in chosen.items()}
         if chosen["lexical"] == "qdrant-sparse" and chosen["vectors"] == "qdrant":
             options = _options(known, "vectors")
-            found["lexical"]["options"] = {name: options[name] for name in _OF_ONE_SERVER if name in options}
+            own = _options(known, "lexical")
+            others = () if any(name in own for name in _ADDRESSES) else _ADDRESSES
+            taken = (name for name in _OF_ONE_SERVER if name not in _ADDRESSES or name in others)
+            found["lexical"]["options"] = {name: options[name] for name in taken if name in options}
         # A choice that was made whole, as in tests, is left alone.
         return {port: choice for port, choice in found.items() if isinstance(known.get(port, {}), dict)}
 

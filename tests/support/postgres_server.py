@@ -20,7 +20,7 @@ import pytest
 from psycopg import sql
 
 START_ATTEMPTS = 5
-_AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, store_id = md5(random()::text)"
+_AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, trimmed_position = 0, store_id = md5(random()::text)"
 
 
 @cache

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from qdrant_client import models
@@ -27,11 +28,13 @@ from qdrant_client import models
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
 from memsvc.domain.index_entries import LexicalManifest, VectorManifest, content_of, manifest_of
 from memsvc_backends.qdrant_server.connection import AbsentError, ServerConnection
+from memsvc_backends.qdrant_server.points import SHARED_SHARDS, ShardKeys
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 _log = logging.getLogger(__name__)
-_MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
-TOO_OLD = "qdrant (the server keeps no metadata of collections: version 1.16 or newer is needed)"
+_MANIFEST, _WANTED, _TENANTS = "memsvc", "memsvc_wanted", "memsvc_tenants"
+TOO_OLD = "keeps no metadata of collections: a server of version 1.16 or newer is needed"
+SWITCHED = "was switched to another generation meanwhile; the change is repeated"
 _LOOK_SECONDS = 10.0
 """Interval of the removal of unused collections."""
 _GRACE_SECONDS = 0.25
@@ -63,6 +66,11 @@ class LiveCollection(Generic[Manifest]):
     manifest: Manifest
     metadata: Mapping[str, Any]
 
+    @property
+    def shard_keys(self) -> ShardKeys:
+        """Return the shards by tenant."""
+        return ShardKeys(self.metadata.get(_TENANTS) or ())
+
 
 class CollectionGenerations(Generic[Manifest]):
     """The generations on the server: reads, creation, switches and the removal of leftovers."""
@@ -88,7 +96,13 @@ class CollectionGenerations(Generic[Manifest]):
         self._foreign = ""
         self._left: set[str] = set()
         self._refreshing = threading.Lock()
+        self._found: Callable[[LiveCollection[Manifest]], None] | None = None
+        self._kept_house = ""
         self._pinned = threading.local()
+
+    def on_found(self, listener: Callable[[LiveCollection[Manifest]], None]) -> None:
+        """Call *listener* once with each live collection that this process did not make."""
+        self._found = listener
 
     def live(self) -> LiveCollection[Manifest] | None:
         """Return the live generation, as of a moment ago; while the server is unreachable, the last known one.
@@ -121,7 +135,7 @@ class CollectionGenerations(Generic[Manifest]):
         """Raise BackendUnavailableError unless the generation is live still."""
         now_live = self.refresh()
         if now_live is None or now_live.collection != written.collection:
-            raise BackendUnavailableError(self._connection.name)
+            raise BackendUnavailableError(self._connection.name, problem=SWITCHED)
 
     def refresh(self) -> LiveCollection[Manifest] | None:
         """Ask the server which generation is live.
@@ -150,29 +164,58 @@ class CollectionGenerations(Generic[Manifest]):
         if before is not None and manifest.generation <= before.manifest.generation:
             raise ReindexRunningError
         # A name of its own, for another process may be making, or have left, one of the same number.
-        name = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
+        name = self._kept_house = f"{self.alias}-{manifest.generation:06d}-{secrets.token_hex(4)}"
         metadata = {_MANIFEST: self._text_of(manifest), _WANTED: self._seconds(), **extra}
+        if tenants := list(self._settings.tenants.own_shards):
+            metadata[_TENANTS] = tenants
+            arguments["sharding_method"] = models.ShardingMethod.CUSTOM
         self.collection(name, metadata=metadata, **arguments)
         if not (self._connection.ask("get_collection", collection_name=name).config.metadata or {}).get(_MANIFEST):
             self.remove(name)
-            raise BackendUnavailableError(TOO_OLD)
-        return LiveCollection(name, manifest, metadata)
+            raise BackendUnavailableError(self._connection.name, problem=TOO_OLD)
+        made = LiveCollection(name, manifest, metadata)
+        self._create_shards(made)
+        return made
+
+    def _create_shards(self, made: LiveCollection[Manifest]) -> None:
+        """Create the shards of each key of a collection, if tenants have some of their own."""
+        settings = self._settings
+        for key in made.shard_keys.all or ():
+            number = settings.shards if key == SHARED_SHARDS else settings.tenants.shards
+            self._connection.settle(
+                partial(self._has_shards, made.collection, key),
+                "create_shard_key",
+                collection_name=made.collection,
+                shard_key=key,
+                shards_number=number,
+                replication_factor=settings.replicas,
+            )
+
+    def _has_shards(self, collection: str, key: models.ShardKey) -> bool:
+        found = self._connection.ask("collection_cluster_info", collection_name=collection)
+        return any(one.shard_key == key for one in (*found.local_shards, *found.remote_shards))
 
     def collection(self, name: str, **arguments: Any) -> None:
         """Make a collection as the settings say."""
         settings = self._settings
-        self._connection.write(
-            "create_collection",
-            collection_name=name,
-            shard_number=settings.shards,
-            replication_factor=settings.replicas,
-            write_consistency_factor=settings.write_consistency,
-            **arguments,
+        chosen = {
+            "shard_number": settings.shards,
+            "replication_factor": settings.replicas,
+            "write_consistency_factor": settings.write_consistency,
+            "on_disk_payload": settings.storage.payload_on_disk,
+            "optimizers_config": settings.optimizer.config,
+            "wal_config": settings.wal.config,
+            "strict_mode_config": settings.strict_mode.config,
+        }
+        self._connection.settle(
+            lambda: self._exists(name), "create_collection", collection_name=name, **chosen | arguments
         )
 
     def touch(self, name: str) -> None:
-        """Note that a collection is wanted now."""
-        self._connection.write("update_collection", collection_name=name, metadata={_WANTED: self._seconds()})
+        """Note that a collection is wanted now; the next time is soon, so one that fails is not repeated."""
+        self._connection.settle(
+            lambda: True, "update_collection", collection_name=name, metadata={_WANTED: self._seconds()}
+        )
 
     def switch(self, made: LiveCollection[Manifest]) -> None:
         """Move the alias; the generation before lingers for those who have not noticed.
@@ -182,7 +225,7 @@ class CollectionGenerations(Generic[Manifest]):
         """
         before = self.refresh()
         if before is not None and before.manifest.generation >= made.manifest.generation:
-            raise BackendUnavailableError(self._connection.name)
+            raise BackendUnavailableError(self._connection.name, problem=SWITCHED)
         create = models.CreateAlias(collection_name=made.collection, alias_name=self.alias)
         steps: list[models.AliasOperations] = [models.CreateAliasOperation(create_alias=create)]
         if before is not None:
@@ -190,16 +233,34 @@ class CollectionGenerations(Generic[Manifest]):
             leave = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self.alias))
             steps.insert(0, leave)
             self._left.add(before.collection)
-        self._connection.write("update_collection_aliases", change_aliases_operations=steps)
+        self._connection.settle(
+            lambda: self._read_alias() == made.collection, "update_collection_aliases", change_aliases_operations=steps
+        )
         self._keep(made)
         self.remove_leftovers()
 
     def remove(self, name: str) -> None:
-        """Remove a collection, if it is there."""
+        """Remove a collection, if it is there; one that cannot be removed now is a leftover for later."""
         try:
-            self._connection.write("delete_collection", collection_name=name)
+            self._connection.settle(lambda: True, "delete_collection", collection_name=name)
         except AbsentError:
             return
+
+    def keep_house(self) -> None:
+        """Remove leftovers, and have a live collection that this process did not make brought up to date.
+
+        Raises:
+            BackendUnavailableError: The server cannot be reached.
+        """
+        self.remove_leftovers()
+        live = self._live
+        if live is None or self._found is None or live.collection == self._kept_house:
+            return
+        try:
+            self._found(live)
+        except AbsentError:
+            return
+        self._kept_house = live.collection
 
     def remove_leftovers(self) -> None:
         """Remove the collections that are not live and that have not been used for a while, at intervals."""
@@ -233,7 +294,7 @@ class CollectionGenerations(Generic[Manifest]):
         try:
             self.refresh()
             # Here, since ping may never be called: the earlier generation contains erased data, too.
-            self.remove_leftovers()
+            self.keep_house()
         except BackendUnavailableError:
             self._known_until = time.monotonic() + self._settings.refresh_seconds
         except BackendClosedError:
@@ -245,6 +306,13 @@ class CollectionGenerations(Generic[Manifest]):
         self._live = live
         self._known_until = time.monotonic() + self._settings.refresh_seconds
         return live
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self._connection.ask("get_collection", collection_name=name)
+        except AbsentError:
+            return False
+        return True
 
     def _read_alias(self) -> str | None:
         aliases = self._connection.ask("get_aliases").aliases

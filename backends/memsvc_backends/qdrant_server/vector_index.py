@@ -2,12 +2,13 @@
 
 One collection holds a generation: a point for each entry, with a payload index for each filtered field. All searches
 are of one owner, so there is no graph over all points but one for each owner who has enough of them (`payload_m`): what
-a filter leaves below `full_scan_kilobytes` is scanned, and nothing is missed there.
+a filter leaves below `full_scan_kilobytes` is scanned, and nothing is missed there. The first generation of a store,
+which has no means of its own and is replaced after the first import, has no graphs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from qdrant_client import models
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import DeadlineExceededError
+from memsvc.domain.errors import DeadlineExceededError, MemsvcError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
@@ -24,16 +25,15 @@ from memsvc.ports.indexes import DeferredSearch, PendingSearch, VectorEntry, Vec
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_common.points import require_dimension
-from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
-from memsvc_backends.qdrant_server.connection import ServerConnection, open_connection
-from memsvc_backends.qdrant_server.filters import filter_within
+from memsvc_backends.qdrant_server.collection_index import CollectionIndex, asked_for, best_hits
+from memsvc_backends.qdrant_server.connection import AbsentError, Scored, ServerConnection, open_connection
 from memsvc_backends.qdrant_server.generations import (
     CollectionGenerations,
     LiveCollection,
     vector_manifest,
     vector_text,
 )
-from memsvc_backends.qdrant_server.points import server_payload
+from memsvc_backends.qdrant_server.points import filter_within, server_payload
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings, Quantization
 
 NAME = "qdrant"
@@ -49,7 +49,6 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         codec = (vector_text, vector_manifest)
         generations = CollectionGenerations(connection, settings, f"{settings.prefix}-vectors", codec, context.now)
         super().__init__(connection, settings, generations)
-        self._settings = settings
 
     def search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
@@ -62,25 +61,26 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             require_dimension(vector, live.manifest.dimension)
         if live is None or limit <= 0:
             return Hits.of(())
-        arguments = {
-            "query": vector.tolist(),
-            "query_filter": filter_within(reach, view, where),
-            "search_params": models.SearchParams(
-                hnsw_ef=max(self._settings.graph_search_width, min(limit, 1024)),
-                quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0),
-            ),
-        }
+        request = self._request(vector, filter_within(reach, view, where), limit)
         return self._reading.of_live(
-            lambda found: best_hits(partial(self._search_live, found, arguments, deadline), limit)
+            lambda found: self._search_live(found, _within_shards(request, found, reach), limit, deadline)
         )
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> PendingSearch:
-        """Return what searches when the result is asked for."""
-        return DeferredSearch(
-            partial(self.search, vector, view=view, reach=reach, where=where, limit=limit, deadline=deadline)
-        )
+        """Send the search, and return what waits for the hits."""
+        again = partial(self.search, vector, view=view, reach=reach, where=where, limit=limit, deadline=deadline)
+        try:
+            live = self._generations.live()
+            if live is None or limit <= 0 or deadline.has_passed():
+                return DeferredSearch(again)
+            require_dimension(vector, live.manifest.dimension)
+        except MemsvcError:
+            return DeferredSearch(again)
+        request = _within_shards(self._request(vector, filter_within(reach, view, where), limit), live, reach)
+        begun = self._connection.begin_queries(live.collection, [request], deadline)
+        return DeferredSearch(partial(self._finish, live, begun, again, request, limit, deadline))
 
     def unsealed_count(self) -> int:
         """Return 0: the server packs new points in the background."""
@@ -99,18 +99,45 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             return 0
         return self._reading.count(None) * (live.manifest.dimension * _FLOAT_BYTES + _PAYLOAD_BYTES)
 
-    def _search_live(
-        self, live: LiveCollection[VectorManifest], arguments: dict[str, Any], deadline: Deadline, limit: int
-    ) -> list[tuple[int, float]]:
-        found = self._connection.read(
-            "query_points",
-            deadline=deadline,
-            collection_name=live.collection,
-            limit=limit,
+    def _request(self, vector: Vector, where: models.Filter, limit: int) -> models.QueryRequest:
+        settings = self._settings
+        return models.QueryRequest(
+            query=vector.tolist(),
+            filter=where,
+            params=models.SearchParams(
+                hnsw_ef=max(settings.graph_search_width, min(limit, 1024)),
+                quantization=models.QuantizationSearchParams(rescore=True, oversampling=settings.storage.oversampling),
+            ),
+            limit=asked_for(limit),
             with_payload=False,
-            **arguments,
         )
-        return [(int(point.id), float(point.score)) for point in found.points]
+
+    def _search_live(
+        self, live: LiveCollection[VectorManifest], request: models.QueryRequest, limit: int, deadline: Deadline
+    ) -> Hits:
+        [found] = self._connection.query(live.collection, [request], deadline)
+        return best_hits(found, partial(self._ask, live.collection, request, deadline), limit)
+
+    def _finish(
+        self,
+        live: LiveCollection[VectorManifest],
+        begun: Callable[[], list[Scored]],
+        again: Callable[[], Hits],
+        request: models.QueryRequest,
+        limit: int,
+        deadline: Deadline,
+    ) -> Hits:
+        """Return the hits of a search that was sent; search again if its generation was removed."""
+        try:
+            [found] = begun()
+            return best_hits(found, partial(self._ask, live.collection, request, deadline), limit)
+        except AbsentError:
+            self._generations.refresh()
+            return again()
+
+    def _ask(self, collection: str, request: models.QueryRequest, deadline: Deadline, asked: int) -> Scored:
+        [found] = self._connection.query(collection, [request.model_copy(update={"limit": asked})], deadline)
+        return found
 
     def _create(self, manifest: VectorManifest) -> LiveCollection[VectorManifest]:
         settings = self._settings
@@ -120,14 +147,37 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             vectors_config=models.VectorParams(
                 size=manifest.dimension, distance=models.Distance.COSINE, on_disk=settings.on_disk
             ),
-            hnsw_config=models.HnswConfigDiff(
-                m=0,
-                payload_m=settings.graph_links,
-                ef_construct=settings.graph_build_width,
-                full_scan_threshold=settings.full_scan_kilobytes,
-            ),
-            quantization_config=_quantization(settings.quantization),
+            hnsw_config=self._graph(),
+            quantization_config=_quantization(settings),
+            optimizers_config=self._optimizer(manifest),
         )
+
+    def _optimizer(self, manifest: VectorManifest) -> models.OptimizersConfigDiff:
+        """Return the optimizers of a generation: without means of its own it is replaced when there are more memories.
+
+        Graphs of such a generation would be built during the import that outgrows it, and then once more.
+        """
+        config = self._settings.optimizer.config
+        return config if manifest.mean_samples else config.model_copy(update={"indexing_threshold": 0})
+
+    def _graph(self) -> models.HnswConfigDiff:
+        settings = self._settings
+        return models.HnswConfigDiff(
+            m=0,
+            payload_m=settings.graph_links,
+            ef_construct=settings.graph_build_width,
+            full_scan_threshold=settings.full_scan_kilobytes,
+            on_disk=settings.storage.graph_on_disk,
+        )
+
+    def _layout_changes(self, manifest: VectorManifest) -> dict[str, Any]:
+        quantization = _quantization(self._settings)
+        return {
+            "hnsw_config": self._graph(),
+            "optimizers_config": self._optimizer(manifest),
+            "quantization_config": models.Disabled.DISABLED if quantization is None else quantization,
+            "vectors_config": {"": models.VectorParamsDiff(on_disk=self._settings.on_disk)},
+        }
 
     def _put(self, live: LiveCollection[VectorManifest], changes: Mapping[int, Sequence[VectorEntry]]) -> None:
         for entries in changes.values():
@@ -136,17 +186,26 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         self._send(live, changes, _point)
 
 
+def _within_shards(
+    request: models.QueryRequest, live: LiveCollection[VectorManifest], reach: Reach
+) -> models.QueryRequest:
+    """Return the request for the shards of the tenant, if it has some of its own."""
+    key = live.shard_keys.of(reach.owner)
+    return request if key is None else request.model_copy(update={"shard_key": key})
+
+
 def _point(entry: VectorEntry) -> models.PointStruct:
     payload = server_payload(entry.attributes, entry.view)
     return models.PointStruct(id=entry.entry_id, vector=entry.vector.tolist(), payload=payload)
 
 
-def _quantization(chosen: Quantization) -> models.QuantizationConfig | None:
-    if chosen is Quantization.INT8:
-        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+def _quantization(settings: QdrantServerSettings) -> models.QuantizationConfig | None:
+    in_memory = not settings.storage.quantized_on_disk
+    if settings.quantization is Quantization.INT8:
+        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=in_memory)
         return models.ScalarQuantization(scalar=scalar)
-    if chosen is Quantization.BINARY:
-        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    if settings.quantization is Quantization.BINARY:
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=in_memory))
     return None
 
 

@@ -7,6 +7,7 @@ nothing, so it does no harm.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -45,7 +46,9 @@ class ServerVocabulary:
 
     def prepare(self, collection: str) -> None:
         """Create the index of the vocabulary collection of *collection*."""
-        schema = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+        schema = models.IntegerIndexParams(
+            type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False
+        )
         self._connection.write(
             "create_payload_index",
             collection_name=self.name_of(collection),
@@ -68,12 +71,7 @@ class ServerVocabulary:
         ]
         for start in range(0, len(points), _BATCH):
             upsert = models.UpsertOperation(upsert=models.PointsList(points=points[start : start + _BATCH]))
-            self._connection.write(
-                "batch_update_points",
-                collection_name=self.name_of(collection),
-                update_operations=[upsert],
-                wait=True,
-            )
+            self._connection.update(self.name_of(collection), [upsert])
         self._remember(collection, new)
 
     def near(self, collection: str, term: str, deadline: Deadline = NO_HURRY) -> list[str]:
@@ -98,3 +96,37 @@ class ServerVocabulary:
             if sum(map(len, self._known.values())) > _MOST_KNOWN:
                 self._known.clear()
             self._known.setdefault(collection, set()).update(numbers)
+
+
+# Terms that had entries lately, so that searches for them need not ask whether they have any.
+
+
+HELD_SECONDS = 60.0
+_MOST_HELD = 100_000
+
+
+class HeldTerms:
+    """Terms that had entries lately, by collection. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+
+    def doubtful(self, collection: str, terms: Iterable[str]) -> list[str]:
+        """Return those of *terms* that are not known to have entries."""
+        now = time.monotonic()
+        with self._lock:
+            return [term for term in terms if self._until.get((collection, term), 0.0) < now]
+
+    def note(self, collection: str, terms: Iterable[str]) -> None:
+        """Note that these terms have entries now."""
+        until = time.monotonic() + HELD_SECONDS
+        with self._lock:
+            if len(self._until) > _MOST_HELD:
+                self._until.clear()
+            self._until.update({(collection, term): until for term in terms})
+
+    def clear(self) -> None:
+        """Forget all terms, since entries were removed."""
+        with self._lock:
+            self._until.clear()

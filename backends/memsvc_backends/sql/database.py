@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,10 +16,16 @@ from sqlalchemy import exc
 
 from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.ports.metadata import UniquenessRaceError
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import SqlSettings
 
 BACKEND = "sql"
-_UNIQUE_VIOLATION = "23505"
+_UNIQUE_VIOLATION, _DEADLOCK = "23505", "40P01"
+NOT_DURABLE = "SET synchronous_commit = off"
+"""Numbers are durable with the commit of the transaction that uses them, which comes later in the log."""
+_TAKE_NUMBERS = (
+    "UPDATE counters SET last_row = last_row + %s, last_position = last_position + %s RETURNING last_row, last_position"
+)
 MOVED = "memsvc: moved to "
 """What a database refuses writes with whose data have moved away; the place follows."""
 _PROBLEMS = {
@@ -57,6 +65,7 @@ class Database:
         self._lock = threading.Lock()
         self._writer_thread: int | None = None
         self._writer: sa.Connection | None = None
+        self._numbers: sa.Connection | None = None
         self._slots = threading.BoundedSemaphore(settings.readers)
         self._idle_lock = threading.Lock()
         self._idle: list[sa.Connection] = []
@@ -79,10 +88,29 @@ class Database:
                 self.driver.undo(connection)
 
     @contextmanager
-    def write_transaction(self) -> Iterator[sa.Connection]:
-        """Provide the writing connection in a transaction: committed at its end, rolled back on an error."""
-        with self._writing_connection() as connection, self._commit_on_exit(connection, self.driver.begin_write):
+    def write_transaction(self, *, owners: AbstractSet[str] | None = None) -> Iterator[sa.Connection]:
+        """Provide the writing connection in a transaction: committed at its end, rolled back on an error.
+
+        It waits for those of other processes that write to one of *owners*; without owners, for all.
+        """
+        begin = partial(self.driver.begin_write, owners=owners)
+        with self._writing_connection() as connection, self._commit_on_exit(connection, begin):
             yield connection
+
+    def take_numbers(self, connection: sa.Connection, rows: int, positions: int) -> tuple[int, int]:
+        """Take the next numbers of a shared store, at once for all; return the last row and the last position.
+
+        For the thread in the write transaction of *connection*. The numbers are taken on a connection of their own,
+        since the row that holds them would be locked until the end of the transaction.
+        """
+        self.driver.announce(connection)
+        if self._numbers is not None and not self.driver.is_usable(self._numbers):
+            self._close_numbers()
+        if self._numbers is None:
+            self._numbers = self.driver.connect()
+            execute(self._numbers, NOT_DURABLE)
+        row, position = execute(self._numbers, _TAKE_NUMBERS, (rows, positions)).one()
+        return int(row), int(position)
 
     @contextmanager
     def note_transaction(self) -> Iterator[sa.Connection]:
@@ -103,6 +131,11 @@ class Database:
         with self._writing_connection() as connection:
             yield connection
 
+    def settled_position(self) -> int:
+        """Return the position up to which no change will be committed that a later snapshot does not see."""
+        with self.read_connection() as connection:
+            return self.driver.settled_position(connection)
+
     def close(self) -> None:
         """Close every connection, those in use when they are returned. Waits for the running write."""
         with self._lock:
@@ -113,6 +146,7 @@ class Database:
                 # The last connection to close brings SQLite's log into the database file and removes it.
                 self._writer.close()
                 self._writer = None
+            self._close_numbers()
         self.driver.close()
 
     @contextmanager
@@ -188,6 +222,12 @@ class Database:
         writer, self._writer = self._writer, None
         if writer is not None:
             _close_connection(writer)
+        self._close_numbers()
+
+    def _close_numbers(self) -> None:
+        numbers, self._numbers = self._numbers, None
+        if numbers is not None:
+            _close_connection(numbers)
 
     def _wait_for_turn(self) -> None:
         self._refuse_when_closed()
@@ -244,11 +284,20 @@ class Driver(Protocol):
         """Begin a transaction that sees one state of the database throughout."""
         ...
 
-    def begin_write(self, connection: sa.Connection) -> None:
-        """Begin a transaction that changes memories.
+    def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
+        """Begin a transaction that changes memories of *owners*, or with None of any.
 
-        It waits until no other one is under way, in this process or another, so that it cannot fail half way for it.
+        It waits until no other one of these is under way, in this process or another, so that it cannot fail half way
+        for it.
         """
+        ...
+
+    def announce(self, connection: sa.Connection) -> None:
+        """Say, before numbers are taken ahead of the commit, that positions beyond the last one are under way."""
+        ...
+
+    def settled_position(self, connection: sa.Connection) -> int:
+        """Return the position up to which no change will be committed that a later statement does not see."""
         ...
 
     def begin_note(self, connection: sa.Connection) -> None:
@@ -316,6 +365,8 @@ def translate() -> Iterator[None]:
 
 def _of_database(error: exc.DatabaseError) -> Exception:
     text = str(error.orig)
+    if getattr(error.orig, "sqlstate", None) == _DEADLOCK:
+        return UniquenessRaceError("Another writer waited for this one; repeat the transaction.")
     if MOVED in text:
         # Where to is nothing for those who only write.
         message = "Everything was moved to another store, and the service has yet to be started with that; try again."

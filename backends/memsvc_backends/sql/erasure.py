@@ -38,7 +38,7 @@ from memsvc_backends.sql.tables import (
     passage_tokens,
     revisions,
 )
-from memsvc_backends.sql.write_session import WriteSession
+from memsvc_backends.sql.write_session import NumberAllocator, WriteSession
 
 _OWNED = tuple(
     table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)
@@ -129,9 +129,15 @@ class SqlErasureReads:
 class SqlErasureWrites(WriteSession):
     """`memsvc.ports.operations.ErasureWrites`."""
 
-    def __init__(self, connection: sa.Connection, now: datetime) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        now: datetime,
+        numbering: NumberAllocator | None = None,
+        allowed: AbstractSet[str] | None = None,
+    ) -> None:
         """Work on a connection that is in a transaction."""
-        super().__init__(connection, now)
+        super().__init__(connection, now, numbering, allowed)
         self._began = 0
 
     def set_began(self, moment: int) -> None:
@@ -144,7 +150,7 @@ class SqlErasureWrites(WriteSession):
         Raises:
             ErasureRunningError: One of them is being erased, or was while the work was under way.
         """
-        for owner in owners:
+        for owner in self._require_allowed(owners):
             if owner not in self._ends:
                 self._ends[owner] = self._end_of(owner)
             if (self._began or self._time) <= self._ends[owner]:

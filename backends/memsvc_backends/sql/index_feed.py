@@ -32,6 +32,7 @@ from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
+    MAX_INTEGER,
     MAX_PARAMETERS,
     NUMBER,
     cached_statement,
@@ -188,9 +189,11 @@ class SqlIndexFeed:
         marked = self._marks.unwritten
         return set(positions) - (pending_among(self._database, positions) - marked)
 
-    def changes_after(self, position: int, *, limit: int) -> list[Change]:
+    def changes_after(self, position: int, *, limit: int, settled: bool = True) -> list[Change]:
         """Return the changes after a position."""
-        return self._changes(_select_since(), {"limit": limit, "after": position})
+        # Read before the changes: then all up to it are seen.
+        last = self._database.settled_position() if settled and self._database.driver.is_shared else MAX_INTEGER
+        return self._changes(_select_since(), {"limit": limit, "after": position, "last": last})
 
     def mark_applied(self, changes: Sequence[Change]) -> None:
         """Note that changes are applied."""
@@ -203,14 +206,24 @@ class SqlIndexFeed:
 
     def head_position(self) -> int:
         """Return the newest position."""
-        return self._number(_select_head())
+        return self._number(_select_head(is_shared=self._database.driver.is_shared))
+
+    def settled_position(self) -> int:
+        """Return the position before those under way."""
+        return self._database.settled_position()
+
+    def kept_after(self) -> int:
+        """Return the last position that was trimmed."""
+        return self._number(_select_trimmed())
 
     def applied_position(self) -> int:
-        """Return the position below the oldest change that is not applied."""
+        """Return the position below the oldest change that is not applied or still under way."""
         marked = self._marks.unwritten
+        # Read first: a change that is committed later must not be taken for one that is applied.
+        settled = self._database.settled_position() if self._database.driver.is_shared else None
         with self._database.read_connection() as connection:
             [(position,)] = execute(connection, _select_applied(), {"marked": list_parameter(marked)})
-        return int(position)
+        return int(position) if settled is None else min(int(position), settled)
 
     def pending_count(self) -> int:
         """Count the changes that are not applied."""
@@ -225,6 +238,9 @@ class SqlIndexFeed:
         with self._database.write_transaction() as connection:
             kept = execute(connection, _select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
             old = sa.true() if kept is None else outbox.c.position < kept
+            last = execute(connection, sa.select(sa.func.max(outbox.c.position)).where(old)).scalar_one_or_none()
+            if last is not None:
+                execute(connection, sa.update(counters).values(trimmed_position=last))
             return execute(connection, sa.delete(outbox).where(old)).rowcount
 
     def _number(self, statement: sa.Select[Any], **parameters: str) -> int:
@@ -275,7 +291,9 @@ def _select_pending() -> sa.Select[Any]:
 
 @cached_statement
 def _select_since() -> sa.Select[Any]:
-    return _changes_as_json(outbox.c.position > sa.bindparam("after"))
+    return _changes_as_json(
+        sa.and_(outbox.c.position > sa.bindparam("after"), outbox.c.position <= sa.bindparam("last"))
+    )
 
 
 def _changes_as_json(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -288,8 +306,15 @@ def _is_unmarked() -> sa.ColumnElement[bool]:
 
 
 @cached_statement
-def _select_head() -> sa.Select[Any]:
-    return sa.select(counters.c.last_position)
+def _select_head(*, is_shared: bool) -> sa.Select[Any]:
+    newest = sa.select(sa.func.max(outbox.c.position)).scalar_subquery()
+    # Positions that are taken ahead may never be used.
+    return sa.select(sa.func.coalesce(newest, counters.c.trimmed_position) if is_shared else counters.c.last_position)
+
+
+@cached_statement
+def _select_trimmed() -> sa.Select[Any]:
+    return sa.select(counters.c.trimmed_position)
 
 
 @cached_statement

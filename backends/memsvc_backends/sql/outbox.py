@@ -299,6 +299,8 @@ class SqlChangeFeed:
     def after(self, position: int, *, reach: Reach, limit: int) -> ChangePage:
         """Return the changes after a position, all as of one moment."""
         asked = {"owner": reach.owner, "after": position, "limit": limit}
+        # Read before the snapshot, which sees all up to it.
+        settled = self._database.settled_position() if self._database.driver.is_shared else None
         with self._database.snapshot() as connection:
             kept_after, head = execute(connection, _select_bounds()).one()
             found: list[list[Any]] = []
@@ -308,8 +310,22 @@ class SqlChangeFeed:
                 found += rows_of_text(text)
         changes = tuple(starmap(_logged_change, sorted(found)[:limit]))
         is_all = len(changes) < limit
-        reached = max(position, head) if is_all else changes[-1].change.position
+        last = changes[-1].change.position if changes else position
+        reached = max(position, last, head if settled is None else settled) if is_all else last
         return ChangePage(changes, reached, is_all, kept_after, head)
+
+    def end(self, *, reach: Reach) -> int:
+        """Return the newest position of the reach, or a later one that is settled."""
+        settled = self._database.settled_position()
+        if not self._database.driver.is_shared:
+            return settled
+        with self._database.snapshot() as connection:
+            at = {"owner": reach.owner}
+            newest = [
+                execute(connection, _select_newest(), {**at, "project_id": project}).scalar()
+                for project in reach.project_ids
+            ]
+        return max([settled, *(int(one) for one in newest if one is not None)])
 
     def count(self, position: int, *, reach: Reach) -> int:
         """Count the changes after a position."""
@@ -364,8 +380,13 @@ def _count_changes() -> sa.Select[Any]:
 
 @cached_statement
 def _select_bounds() -> sa.Select[Any]:
-    oldest = sa.select(sa.func.min(outbox.c.position)).scalar_subquery()
-    return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position), counters.c.last_position)
+    return sa.select(counters.c.trimmed_position, counters.c.last_position)
+
+
+@cached_statement
+def _select_newest() -> sa.Select[Any]:
+    place = [outbox.c[name] == sa.bindparam(name) for name in ("owner", "project_id")]
+    return sa.select(outbox.c.position).where(*place).order_by(outbox.c.position.desc()).limit(1)
 
 
 @cached_statement

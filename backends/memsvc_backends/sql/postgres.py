@@ -1,19 +1,30 @@
 """PostgreSQL through psycopg 3: a database that several processes share.
 
-Writes are serialised across servers: a transaction that changes memories takes an advisory lock of the whole store,
-which PostgreSQL releases after the commit is visible. So the same guarantees hold as for the threads of one process on
-SQLite: rows and positions grow in commit order without gaps (watchers miss nothing), what a transaction has read is
-unchanged when it writes (keys, contents, statements, the ordinals of messages, erasures), a request is answered once,
-and transactions do not deadlock. Locking the row of counters alone would order the numbers too, but only after the
-reads. Data without an order (embeddings, applied marks, leases) are written without the lock. Reads never wait.
+Writes of one owner are serialised across servers: a transaction that changes memories takes an advisory lock of each
+owner, ascending, which PostgreSQL releases after the commit is visible. So for each owner the same guarantees hold as
+for the threads of one process on SQLite: rows and positions grow in commit order (watchers miss nothing), what a
+transaction has read is unchanged when it writes (keys, contents, statements, the ordinals of messages, erasures), a
+request is answered once, and transactions do not deadlock. Transactions of other owners run and commit at the same
+time. One that concerns any owner takes the lock of the whole store, which the others share.
+
+Rows and positions are taken from the counters on a connection of their own, so that no writer waits for the commit of
+another. Across owners they are therefore not in commit order. A transaction holds a lock whose key is the last position
+that was taken before its own: the smallest key of those under way is the position up to which no further change will be
+committed (`_SETTLED`). Readers of all owners' changes go no further: indexes, the vault and caches skip no change that
+is committed late. The horizon of transaction ids (pg_snapshot_xmin) would do as well, but transactions of other
+databases of the server hold it back.
+
+Data without an order (embeddings, applied marks, leases) are written without these locks. Reads never wait.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 import select
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +39,28 @@ _LOCK = 1_835_363_699
 """The class of our advisory locks ("mems"); the second key is the name of the schema."""
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_NOTE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-_LINE_UP = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
+_ALONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
+_BESIDE = f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(current_schema()))"
+_OWNER, _UNDER_WAY = 1_835_363_704, 1_835_363_705
+"""Combined with the name of the schema: the classes of the locks of owners, and of positions."""
+_OF_OWNERS = (
+    f"SELECT pg_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock) FROM unnest(ARRAY[{{}}]) AS lock"  # noqa: S608 - numbers
+)
+_ANNOUNCE = (
+    f"SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()) # {_UNDER_WAY}, last_position::bit(32)::int) "  # noqa: S608 - a constant
+    "FROM counters"
+)
+"""Before a position is taken: a reader that sees the position taken sees the lock, or the commit."""
+_SETTLED = (
+    "SELECT last_position - coalesce((SELECT max((last_position - objid::bigint) & 4294967295) FROM pg_locks "  # noqa: S608 - a constant
+    "WHERE locktype = 'advisory' AND objsubid = 2 "
+    f"AND classid::bigint = (hashtext(current_schema()) # {_UNDER_WAY})::bigint & 4294967295 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), 0) FROM counters"
+)
+"""The position up to which no further change will be committed. Keys have the lower 32 bits of a position.
+
+The statement sees the counters as they were when it began, and the locks as they are later.
+"""
 _PATIENCE_WITH_ONE = 3
 """A writer that is silent in its transaction for so many times what others wait has lost it: a process that hangs
 must not keep all others from writing."""
@@ -79,7 +111,7 @@ class PostgresDriver:
         )
         lock_timeout = math.ceil(settings.wait_seconds * 1000)
         silence = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
-        self._begin_write = f"{_BEGIN_NOTE}; {silence}; {_LINE_UP}"
+        self._begin_write = f"{_BEGIN_NOTE}; {silence}"
         durable = _ALWAYS_DURABLE if settings.durability is Durability.FULL else "'off'"
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
@@ -111,9 +143,21 @@ class PostgresDriver:
         """Begin to read one state."""
         _say(connection, _BEGIN_SNAPSHOT)
 
-    def begin_write(self, connection: sa.Connection) -> None:
-        """Wait for the lock of writers."""
-        _say(connection, self._begin_write)
+    def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
+        """Wait for the locks of the owners, or for that of the whole store."""
+        steps = [self._begin_write, _ALONE if owners is None else _BESIDE]
+        if owners:
+            locks = ",".join(map(str, sorted(set(map(_lock_of, owners)))))
+            steps.append(_OF_OWNERS.format(locks))
+        _say(connection, "; ".join(steps))
+
+    def announce(self, connection: sa.Connection) -> None:
+        """Hold the settled position back until the transaction ends."""
+        _say(connection, _ANNOUNCE)
+
+    def settled_position(self, connection: sa.Connection) -> int:
+        """Return the last position before those of the transactions under way."""
+        return int(execute(connection, _SETTLED).scalar_one())
 
     def begin_note(self, connection: sa.Connection) -> None:
         """Begin without the lock of writers."""
@@ -152,6 +196,11 @@ class PostgresDriver:
     def close(self) -> None:
         """Dispose of the engine."""
         self._engine.dispose()
+
+
+def _lock_of(owner: str) -> int:
+    """Return the key of the lock of an owner: 31 bits, so that two of many owners may share one."""
+    return int.from_bytes(hashlib.blake2b(owner.encode(errors="surrogatepass"), digest_size=4).digest(), "big") >> 1
 
 
 def _driver(connection: sa.Connection) -> Any:

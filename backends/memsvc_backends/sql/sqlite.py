@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,17 @@ class SqliteDriver:
         """Begin; the state is that of the first look."""
         execute(connection, "BEGIN")
 
-    def begin_write(self, connection: sa.Connection) -> None:
-        """Take the writer's lock at once."""
+    def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
+        """Take the writer's lock at once, for any owners."""
+        del owners
         execute(connection, "BEGIN IMMEDIATE")
+
+    def announce(self, connection: sa.Connection) -> None:
+        """Return: there is one writer, and positions are in the order of its commits."""
+
+    def settled_position(self, connection: sa.Connection) -> int:
+        """Return the position of the last change."""
+        return int(execute(connection, "SELECT last_position FROM counters").scalar_one())
 
     def begin_note(self, connection: sa.Connection) -> None:
         """Do as for any write: SQLite has one writer."""

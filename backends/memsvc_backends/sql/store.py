@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
+
+import sqlalchemy as sa
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
@@ -46,6 +49,7 @@ from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
 from memsvc_backends.sql.user_export import SqlUserReads
 from memsvc_backends.sql.vault import SqlVaultManifest
+from memsvc_backends.sql.write_session import BlockAllocator, NumberAllocator
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -192,14 +196,15 @@ class SqlMetadataStore:
         return self._vault
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Open a transaction; others wait until it ends."""
+    def transaction(self, *, owners: AbstractSet[str] | None = None, works: int = 1) -> Iterator[Transaction]:
+        """Open a transaction; others of this process, and those of the same owners, wait until it ends."""
         changed: AbstractSet[int] = frozenset()
         counted: Mapping[int, int] = {}
         inserted: Sequence[Record] = ()
         try:
-            with self._database.write_transaction() as connection:
-                transaction = SqlTransaction(connection, self._now())
+            with self._database.write_transaction(owners=owners) as connection:
+                numbering = self._numbering(connection, works)
+                transaction = SqlTransaction(connection, self._now(), numbering, owners)
                 changed, counted, inserted = (
                     transaction.changed_rows,
                     transaction.access_counts,
@@ -219,6 +224,11 @@ class SqlMetadataStore:
         self._memories.forget(changed)
         self._memories.recount(counted, version)
         self._memories.keep(inserted, version)
+
+    def _numbering(self, connection: sa.Connection, works: int) -> NumberAllocator:
+        if self._database.driver.is_shared:
+            return BlockAllocator(connection, partial(self._database.take_numbers, connection), works)
+        return NumberAllocator(connection)
 
     @property
     def preloader(self) -> RankingPreloader:

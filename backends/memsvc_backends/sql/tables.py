@@ -222,13 +222,15 @@ sa.Index("outbox_reach", outbox.c.owner, outbox.c.project_id, outbox.c.position)
 counters = sa.Table(
     "counters",
     metadata,
-    # One row. A transaction that raises a number holds it until its end: so numbers have no gaps and
-    # follow the order of commits, in databases with many writers too, and none comes twice after a trim.
+    # One row. Numbers grow, and none comes twice after a trim. On SQLite they follow the order of commits without gaps.
+    # On PostgreSQL they are taken ahead of the commit, and follow the order of commits of one owner.
     sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("last_row", Number, nullable=False),
     sa.Column("last_position", Number, nullable=False),
     # A name that no other store has, so that a place in its changes is not taken for one of another's.
     sa.Column("store_id", sa.Text, nullable=False),
+    # The last position that was trimmed. Last, as a migration adds it.
+    sa.Column("trimmed_position", Number, nullable=False, server_default=sa.text("0")),
 )
 
 embeddings = sa.Table(

@@ -121,7 +121,7 @@ class SqlTransaction(
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
         execute(self._connection, sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
-        self._owners.add(before.scope.owner)
+        self._note_owners([before.scope.owner])
         was_public = before.layer is not Layer.SESSION
         self._log(ChangeRows(before.row, before.row, action, self._time, position, was_public=was_public))
 
@@ -132,7 +132,7 @@ class SqlTransaction(
         _, last = self._allot(rows=0, positions=len(memories))
         after = [with_status(memory, status, self._now) for memory in memories]
         self._changed.update(memory.row for memory in memories)
-        self._owners.update(memory.scope.owner for memory in memories)
+        self._note_owners(memory.scope.owner for memory in memories)
         with self._void_on_race():
             update_statuses(self._connection, memories, after)
         note_scattered(self._connection, after, ChangeAction.UPDATED, self._time, last)
@@ -147,7 +147,7 @@ class SqlTransaction(
         stored = memory_from_row(rows[0])
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
-        self._owners.add(stored.scope.owner)
+        self._note_owners([stored.scope.owner])
         append_outbox(self._connection, ChangeRows(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)

@@ -7,7 +7,7 @@ statements that one would need. Before anything else is asked or written, those 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,16 +42,23 @@ class _Savepoint:
     answers: int
     position: int
     changes: int
-    last: NextNumbers | None
+    numbers: NumberState
     is_made: bool = False
 
 
 class WriteSession:
     """The base of `SqlTransaction` and its parts."""
 
-    def __init__(self, connection: sa.Connection, now: datetime) -> None:
-        """Work on a connection that is in a transaction."""
+    def __init__(
+        self,
+        connection: sa.Connection,
+        now: datetime,
+        numbering: NumberAllocator | None = None,
+        allowed: AbstractSet[str] | None = None,
+    ) -> None:
+        """Work on a connection that is in a transaction; None but *allowed* owners may be written to."""
         self._direct = connection
+        self._allowed = allowed
         self._now = now
         self._time = to_micros(now)
         self._position = self._changes = 0
@@ -67,7 +74,7 @@ class WriteSession:
         self._ahead = 0
         self._waiting = PendingWrites()
         self._parts: list[_Savepoint] = []
-        self._numbering = NumberAllocator(connection)
+        self._numbering = NumberAllocator(connection) if numbering is None else numbering
 
     @property
     def changed_rows(self) -> AbstractSet[int]:
@@ -96,7 +103,7 @@ class WriteSession:
 
     @property
     def changes(self) -> int:
-        """Return how many changes were made here."""
+        """Return among how many positions, up to the last one, the changes made here are."""
         return self._changes
 
     @contextmanager
@@ -137,7 +144,7 @@ class WriteSession:
         # What waited may have been refused in the part before, which is not to blame; PostgreSQL refuses all else then.
         self.refuse_when_void()
         name = f"savepoint_{len(self._parts)}"
-        marks = (len(self._inserted), len(self._answers), self._position, self._changes, self._numbering.last)
+        marks = (len(self._inserted), len(self._answers), self._position, self._changes, self._numbering.state)
         part = _Savepoint(name, *marks)
         self._parts.append(part)
         try:
@@ -157,7 +164,7 @@ class WriteSession:
             self._is_void = False
         del self._inserted[part.inserted :], self._answers[part.answers :]
         self._written, self._answered = min(self._written, part.inserted), min(self._answered, part.answers)
-        self._position, self._changes, self._numbering.last = part.position, part.changes, part.last
+        self._position, self._changes, self._numbering.state = part.position, part.changes, part.numbers
         self._ends.clear()
         self._changed.update(self._counted)
         self._counted.clear()
@@ -181,19 +188,41 @@ class WriteSession:
     def _allot(self, *, rows: int, positions: int) -> NextNumbers:
         """Take the next numbers of rows and positions; return the last of each."""
         self._write_waiting()
-        self._changes += positions
-        return self._numbering.take(rows=rows, positions=positions)
+        return self._take(rows, positions)
+
+    def _take(self, rows: int, positions: int) -> NextNumbers:
+        before = self._numbering.last
+        last = self._numbering.take(rows=rows, positions=positions)
+        # With the positions of others in between, if the numbers come from another block.
+        self._changes += positions if before is None else last.position - before.position
+        return last
+
+    def _note_owners(self, owners: Iterable[str]) -> None:
+        """Note whose memories are changed.
+
+        Raises:
+            RuntimeError: The transaction was not opened for one of them: another process may be writing to it.
+        """
+        self._owners.update(self._require_allowed(owners))
+
+    def _require_allowed(self, owners: Iterable[str]) -> Iterable[str]:
+        owners = set(owners)
+        if self._allowed is not None and not owners <= self._allowed:
+            message = "A transaction of other owners wrote to this one."
+            raise RuntimeError(message)
+        return owners
 
     def _insert(self, records: Sequence[Record]) -> list[Memory]:
         """Have new memories wait when they may, or write them; return them with their rows."""
         waits = self._waiting.may_wait(records)
-        if not waits or len(self._inserted) - self._written + len(records) > MOST:
+        is_full = len(self._inserted) - self._written + len(records) > MOST
+        if not waits or is_full or not self._numbering.has(rows=len(records), positions=len(records)):
+            # What waits is written as one run of numbers.
             self._write_waiting()
-        last = self._numbering.take(rows=len(records), positions=len(records))
+        last = self._take(len(records), len(records))
         written = assign_rows([record.memory for record in records], last.row - len(records) + 1)
         records = [with_memory(*pair) for pair in zip(records, written, strict=True)]
         self._note_inserted(records, last)
-        self._changes += len(records)
         self._waiting.add(records)
         self._ahead = last.position - last.row
         if not waits:
@@ -202,7 +231,7 @@ class WriteSession:
 
     def _note_inserted(self, records: Sequence[Record], last: NextNumbers) -> None:
         self._inserted += records
-        self._owners.update({record.memory.scope.owner for record in records})
+        self._note_owners({record.memory.scope.owner for record in records})
         self._position = last.position
 
     def _note_written(self, records: Sequence[Record], last: NextNumbers) -> None:
@@ -356,6 +385,12 @@ class NextNumbers(NamedTuple):
     position: int
 
 
+SMALL_BLOCKS, LARGEST_BLOCK = 4, 1024
+"""So many blocks of a transaction have the size that was asked for; the next ones double up to the largest."""
+NumberState = tuple[NextNumbers | None, NextNumbers | None]
+"""The numbers that were taken last, and the last ones of the block that they are from."""
+
+
 class NumberAllocator:
     """Allocator of rows and positions: read at first use, and written when the transaction ends.
 
@@ -367,6 +402,21 @@ class NumberAllocator:
         self._connection = connection
         self._numbers: NextNumbers | None = None
         self.last: NextNumbers | None = None
+
+    @property
+    def state(self) -> NumberState:
+        """Return what `take` goes on from."""
+        return self.last, None
+
+    @state.setter
+    def state(self, state: NumberState) -> None:
+        """Go back to an earlier state."""
+        self.last = state[0]
+
+    def has(self, *, rows: int, positions: int) -> bool:
+        """Return whether the next numbers follow those before: they always do."""
+        del rows, positions
+        return True
 
     def take(self, *, rows: int, positions: int) -> NextNumbers:
         """Take the next numbers; return the last of each."""
@@ -382,6 +432,54 @@ class NumberAllocator:
         if self.last is not None and self.last != self._numbers:
             execute(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
             self._numbers = self.last
+
+
+class BlockAllocator(NumberAllocator):
+    """Allocator from blocks of numbers that are taken ahead of the commit, so that others can take the next ones.
+
+    The numbers of a block follow one another; those of the next block are larger. Numbers that are not used stay so. A
+    transaction of many changes takes ever larger blocks, since each costs two calls.
+    """
+
+    def __init__(self, connection: sa.Connection, block: Callable[[int, int], tuple[int, int]], size: int) -> None:
+        """Take blocks of *size* numbers or more from *block*, which returns the last row and position of the block."""
+        super().__init__(connection)
+        self._block = block
+        self._size = size
+        self._taken = 0
+        self._end: NextNumbers | None = None
+
+    @property
+    def state(self) -> NumberState:
+        """Return what `take` goes on from."""
+        return self.last, self._end
+
+    @state.setter
+    def state(self, state: NumberState) -> None:
+        """Go back to an earlier state; a block that was taken since is not used."""
+        self.last, self._end = state
+
+    def has(self, *, rows: int, positions: int) -> bool:
+        """Return whether the block has so many numbers left."""
+        last, end = self.last, self._end
+        if last is None or end is None:
+            return False
+        return last.row + rows <= end.row and last.position + positions <= end.position
+
+    def take(self, *, rows: int, positions: int) -> NextNumbers:
+        """Take the next numbers, if need be from another block; return the last of each."""
+        last = self.last
+        if last is None or not self.has(rows=rows, positions=positions):
+            size = min(self._size << max(0, self._taken - SMALL_BLOCKS), LARGEST_BLOCK)
+            counts = max(rows, size), max(positions, size)
+            self._taken += 1
+            self._end = NextNumbers(*self._block(*counts))
+            last = NextNumbers(self._end.row - counts[0], self._end.position - counts[1])
+        self.last = NextNumbers(last.row + rows, last.position + positions)
+        return self.last
+
+    def note(self) -> None:
+        """Return: blocks are noted when they are taken."""
 
 
 def assign_rows(new: Sequence[Memory], first: int) -> list[Memory]:

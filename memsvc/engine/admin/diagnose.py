@@ -25,7 +25,7 @@ from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
 from memsvc.ports.change_feed import IndexFeed
-from memsvc.ports.indexes import LexicalIndex, VectorIndex
+from memsvc.ports.indexes import LexicalIndex, VectorIndex, state_reporter
 
 
 class DiagnoseService:
@@ -110,9 +110,20 @@ class DiagnoseService:
                 continue
             reports.append(self._with_progress(report))
             found.extend(_index_warnings(report))
+            found.extend(self._states(port))
             if verify and report.generation:
                 found.extend(self._probe_index(report.index))
         return reports, found
+
+    def _states(self, port: str) -> Iterator[HealthWarning]:
+        """Report the state of an index on a server."""
+        reporter = state_reporter(self._vectors if port == "vectors" else self._lexical)
+        state = None if reporter is None else reporter.state()
+        if state is None:
+            return
+        yield HealthWarning("INDEX_STATE", f"{port}: {state.summary}", NoticeSeverity.INFO)
+        for problem in state.problems:
+            yield HealthWarning("INDEX_IMPAIRED", f"{port}: {problem}")
 
     def _probe_index(self, kind: IndexKind) -> Iterator[HealthWarning]:
         failed, asked = self._probing.run(kind)

@@ -54,24 +54,29 @@ class GroupCommitter:
         """As `on_commit`; *listener* receives the owners of the changed memories, and possibly a few other owners."""
         self._owner_listeners = (*self._owner_listeners, listener)
 
-    def submit(self, work: Callable[[Transaction], T]) -> CommitResult[T]:
+    def submit(self, work: Callable[[Transaction], T], *, owner: str | None = None) -> CommitResult[T]:
         """Run *work* in a transaction; return once it is durable, or raise its error after rolling it back.
+
+        Args:
+            work: The work.
+            owner: The only owner whose data the work reads and writes: it then runs next to the work of other owners in
+                other processes. None: it concerns several owners, and runs alone.
 
         Raises:
             BackendUnavailableError: The store cannot be reached, or the work lost too many races.
             BackendClosedError: The committer or the store is closed.
         """
-        queued = self.queue(work)
+        queued = self.queue(work, owner=owner)
         with ThreadWait():
             return queued.result()
 
-    def queue(self, work: Callable[[Transaction], T]) -> Future[CommitResult[T]]:
+    def queue(self, work: Callable[[Transaction], T], *, owner: str | None = None) -> Future[CommitResult[T]]:
         """Queue *work* behind earlier work; return a future with the result or error of `submit`.
 
         Raises:
             BackendClosedError: The committer is closed.
         """
-        task = _Task(work, CALL_START.get())
+        task = _Task(work, CALL_START.get(), owner)
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
@@ -135,7 +140,9 @@ class GroupCommitter:
 
     def _run(self, group: Sequence[_Task]) -> tuple[list[_TaskResult], AbstractSet[str] | None]:
         """Commit a group; return the result of each task, and the owners of changed memories, None without changes."""
-        with self._store.transaction() as transaction:
+        named = {task.owner for task in group if task.owner is not None}
+        owners = named if all(task.owner is not None for task in group) else None
+        with self._store.transaction(owners=owners, works=len(group)) as transaction:
             results = [_attempt(task, transaction) for task in group]
             changed = transaction.owners if transaction.position else None
         return results, changed
@@ -174,9 +181,10 @@ class CommitPipeline(Generic[T]):
     Work whose predecessor failed is not done. Not thread-safe.
     """
 
-    def __init__(self, committer: GroupCommitter) -> None:
-        """Queue work at *committer*."""
+    def __init__(self, committer: GroupCommitter, owner: str) -> None:
+        """Queue work of *owner* at *committer*."""
         self._committer = committer
+        self._owner = owner
         self._last: _Link[T] | None = None
         self._is_reported = True
 
@@ -191,7 +199,7 @@ class CommitPipeline(Generic[T]):
         """
         before = self._last
         link: _Link[T] = _Link(before)
-        link.future = self._committer.queue(lambda transaction: _run(link, work, transaction))
+        link.future = self._committer.queue(lambda transaction: _run(link, work, transaction), owner=self._owner)
         was_reported, self._last, self._is_reported = self._is_reported, link, False
         return None if before is None or was_reported else _result_of(before)
 
@@ -217,7 +225,7 @@ class CommitResult(Generic[T]):
 
     Attributes:
         position: An outbox position. Indexes that have reached it contain everything that the work wrote and read.
-        changes: The number of changes that the work made; the last one is at *position*.
+        changes: The changes that the work made are among as many positions, the last of which is *position*.
     """
 
     value: T
@@ -229,6 +237,7 @@ class CommitResult(Generic[T]):
 class _Task:
     work: Callable[[Transaction], Any]
     call_start: int
+    owner: str | None
     future: Future[CommitResult[Any]] = field(default_factory=Future)
 
 

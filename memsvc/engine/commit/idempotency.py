@@ -57,7 +57,9 @@ class IdempotentExecutor:
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        committed = self._committer.submit(lambda transaction: _run_or_recall(transaction, request, work))
+        committed = self._committer.submit(
+            lambda transaction: _run_or_recall(transaction, request, work), owner=request.reach.owner
+        )
         if isinstance(committed.value, _StoredAnswer):
             return self._load_answer(committed.value.answer, committed.position, request.reach)
         results, note = committed.value
@@ -72,7 +74,9 @@ class IdempotentExecutor:
         """
         if not request.id:
             return None
-        committed = self._committer.submit(lambda transaction: recall_answer(transaction, request))
+        committed = self._committer.submit(
+            lambda transaction: recall_answer(transaction, request), owner=request.reach.owner
+        )
         if committed.value is None:
             return None
         return self._load_answer(committed.value, committed.position, request.reach)

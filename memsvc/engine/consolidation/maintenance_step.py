@@ -249,9 +249,11 @@ class IncrementalScan:
         if cursor.place >= cursor.head:
             return [], None
         changes = self._feed.changes_after(cursor.place, limit=most)
-        if not changes or changes[0].position != cursor.place + 1:
+        if self._feed.kept_after() > cursor.place:
             # Changes were pruned since, so the memories they changed are unknown: scan all.
             return [], self._full_scan(cursor.head)
+        if not changes:
+            return [], None
         seeds = self._load(list(dict.fromkeys(change.row for change in changes)))
         return seeds, replace(cursor, place=changes[-1].position)
 

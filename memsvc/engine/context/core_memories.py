@@ -158,7 +158,8 @@ class CoreMemoryCache:
         """Return whether no change since concerns the entry; it is then valid for the current position."""
         if entry.commits == commits and not self._is_shared:
             return True
-        changes = self._feed.changes_after(entry.position, limit=MOST_CHANGES)
+        settled = self._feed.settled_position()
+        changes = self._feed.changes_after(entry.position, limit=MOST_CHANGES, settled=False)
         if len(changes) == MOST_CHANGES:
             return False
         rows = {change.row for change in changes}
@@ -169,12 +170,12 @@ class CoreMemoryCache:
             return False
         with self._lock:
             entry.commits = max(entry.commits, commits)
-            entry.position = max(entry.position, changes[-1].position if changes else 0)
+            entry.position = max(entry.position, settled)
         return True
 
     def _read(self, name: tuple[str, str], commits: int, now: datetime) -> tuple[Sequence[Memory], ...]:
         # In this order: a commit in between is seen by the lists, and checked again later.
-        position, reach = self._feed.head_position(), Reach(name[0], (name[1],))
+        position, reach = self._feed.settled_position(), Reach(name[0], (name[1],))
         lists = tuple(self._lists(reach, now))
         until = self._until(lists, reach, now)
         memories = [memory for part in lists for memory in part]

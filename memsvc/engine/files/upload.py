@@ -110,7 +110,8 @@ class FileUploader:
         if not (request_id and new.sha256):
             return None
         request = _request(scope, new, new.sha256, request_id)
-        answer = self._committer.submit(lambda transaction: recall_answer(transaction, request)).value
+        committed = self._committer.submit(lambda transaction: recall_answer(transaction, request), owner=scope.owner)
+        answer = committed.value
         return None if answer is None else file_from_json(answer["value"])
 
     @contextmanager

@@ -67,7 +67,7 @@ class CheckpointService:
             remember_answer(transaction, request, {"name": name})
             return made
 
-        return self._committer.submit(work).value
+        return self._committer.submit(work, owner=scope.owner).value
 
     def get(self, scope: Scope, name: str) -> Checkpoint:
         """Return a checkpoint of the scope's project.

@@ -348,7 +348,7 @@ class IndexRebuilder:
         Raises:
             BackendUnavailableError: The index or the embedder cannot be reached; the live generation stays.
         """
-        position = self._feed.head_position()
+        position = self._feed.settled_position()
         total = self._feed.indexable()
         generation = writer.begin_generation(position=position, sample=self._documents, total=total)
         try:
@@ -373,17 +373,20 @@ class IndexRebuilder:
 
     def _switch(self, generation: GenerationBuilder, position: int) -> None:
         while self._feed.head_position() - position > FREEZE_LIMIT:
-            position = self._apply_changes(generation, position)
+            before, position = position, self._apply_changes(generation, position)
+            if position == before:
+                break
         # Once more, so that nothing remains to be embedded while the indexes are frozen.
         position = self._apply_changes(generation, position)
         with self._feed.pause(), self._change_applier.exclusive():
-            while (reached := self._apply_changes(generation, position)) != position:
+            # All that are committed: what is committed later is pending, and applied to the new generation.
+            while (reached := self._apply_changes(generation, position, settled=False)) != position:
                 position = reached
             self._feed.require_claim()
             generation.switch()
 
-    def _apply_changes(self, generation: GenerationBuilder, position: int) -> int:
-        changes = self._feed.changes_after(position, limit=CATCH_UP)
+    def _apply_changes(self, generation: GenerationBuilder, position: int, *, settled: bool = True) -> int:
+        changes = self._feed.changes_after(position, limit=CATCH_UP, settled=settled)
         if changes:
             rows = list(dict.fromkeys(change.row for change in changes))
             generation.write(rows, self._feed.documents(rows))

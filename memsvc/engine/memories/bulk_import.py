@@ -52,7 +52,9 @@ class BulkImporter:
         request = IdempotentRequest(_METHOD, request_id, digest, Reach.from_scope(scope))
         progress = ImportProgress()
         if request_id:
-            progress = self._parts.committer.submit(lambda transaction: _load_progress(transaction, request)).value
+            progress = self._parts.committer.submit(
+                lambda transaction: _load_progress(transaction, request), owner=scope.owner
+            ).value
         return ImportRun(self._parts, request, scope, _Choices(on_duplicate, on_conflict), progress)
 
 
@@ -73,7 +75,7 @@ class ImportRun:
         self._scope = scope
         self._choices = choices
         self._progress = progress
-        self._pipeline: CommitPipeline[_StoredBatch] = CommitPipeline(parts.committer)
+        self._pipeline: CommitPipeline[_StoredBatch] = CommitPipeline(parts.committer, scope.owner)
 
     @property
     def progress(self) -> ImportProgress:

@@ -64,7 +64,7 @@ class KeyResolver:
             remember_answer(transaction, request, memory_id)
             return memory_id
 
-        return self._committer.submit(work).value
+        return self._committer.submit(work, owner=scope.owner).value
 
     def _find(self, scope: Scope, key: str, prefer: Status | None) -> str:
         reach = Reach.from_scope(scope, Visibility.PROJECT)

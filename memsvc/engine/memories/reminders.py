@@ -86,7 +86,7 @@ class ReminderService:
                 remember_answer(transaction, request, [one.value for one in slots])
             return memory, max(times)
 
-        return self._committer.submit(work).value
+        return self._committer.submit(work, owner=scope.owner).value
 
     def _ahead(
         self, scope: Scope, reach: Reach, moment: Moment, wanted: Window, *, after: ReminderPlace | None, limit: int

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -278,11 +279,11 @@ class Instrumentation:
         """Return an instrumented store: reads of memories, and whole transactions."""
 
         @contextmanager
-        def transaction() -> Iterator[Transaction]:
+        def transaction(*, owners: AbstractSet[str] | None = None, works: int = 1) -> Iterator[Transaction]:
             started = time.perf_counter()
             is_done = False
             try:
-                with inner.transaction() as opened:
+                with inner.transaction(owners=owners, works=works) as opened:
                     yield opened
                 is_done = True
             finally:

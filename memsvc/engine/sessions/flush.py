@@ -63,7 +63,9 @@ class SessionFlusher:
         name = SessionName.from_scope(scope)
         with self._lock_session(name):
             # Read the status under the lock, after an earlier flush has finished.
-            status = self._committer.submit(lambda transaction: transaction.sessions.status(name)).value
+            status = self._committer.submit(
+                lambda transaction: transaction.sessions.status(name), owner=scope.owner
+            ).value
             if status is not None and self.is_due(status.unflushed_tokens):
                 self._flush_all(name)
 
@@ -171,7 +173,7 @@ class SessionFlusher:
             transaction.sessions.update(session)
             return written
 
-        committed = self._committer.submit(work)
+        committed = self._committer.submit(work, owner=part.session.scope.owner)
         if committed.value is None:
             return None
         results: list[RequestResult] = [with_position(one, committed.position) for one in committed.value]

@@ -52,7 +52,7 @@ def run_once(
         remember_answer(transaction, request, {"value": to_json(value), "position": transaction.position})
         return value, transaction.position
 
-    committed = committer.submit(run_or_recall)
+    committed = committer.submit(run_or_recall, owner=request.reach.owner)
     value, position = committed.value
     return SessionResult(value, position or committed.position)
 

@@ -109,7 +109,8 @@ class SessionTrimmer:
         """Return the messages to drop and their summary; nothing for a request that was answered before."""
         if (
             request.id
-            and self._committer.submit(lambda transaction: recall_answer(transaction, request)).value is not None
+            and self._committer.submit(lambda transaction: recall_answer(transaction, request), owner=scope.owner).value
+            is not None
         ):
             return (), ""
         session = self._store.sessions.get(SessionName.from_scope(scope))

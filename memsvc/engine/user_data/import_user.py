@@ -358,7 +358,7 @@ class UserImport:
     ) -> None:
         """Import into the user of *scope*."""
         self._scope = scope
-        self._works: CommitPipeline[_StoredLines] = CommitPipeline(committer)
+        self._works: CommitPipeline[_StoredLines] = CommitPipeline(committer, scope.owner)
         self._embedding = embedding
         self._tier = tier
         self._parser = ExportParser(scope, search_priority)

@@ -99,7 +99,7 @@ class VaultSync:
             self._running.release()
 
     def _run(self, plan: SyncPlan) -> Iterator[SyncEvent]:
-        head = self._feed.head_position()
+        head = self._feed.settled_position()
         is_new = self._require_vault(is_dry=plan.is_dry)
         tally = _SyncTally()
         yield from self._files(plan, tally)

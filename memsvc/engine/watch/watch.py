@@ -60,7 +60,7 @@ class WatchService:
         page = self._changes.after(0 if position is None else position, reach=reach, limit=1)
         kept_after = max(page.kept_after, self._erased.before(reach.owner) or 0)
         if position is None:
-            position = page.head if start is Start.NOW else kept_after
+            position = max(self._changes.end(reach=reach), kept_after) if start is Start.NOW else kept_after
         elif position > page.head:
             raise InvalidRequestError([Violation("cursor", "is beyond the newest change of this store")])
         elif position < kept_after:
@@ -253,15 +253,17 @@ class CommitPoller:
         """Call *bell* when the *feed* has advanced since the last poll."""
         self._feed = feed
         self._bell = bell
-        self._head = -1
+        self._seen = (-1, -1)
 
     def poll(self) -> None:
         """Poll once. Not thread-safe.
 
+        While a commit is under way the listeners are notified every time: it may be that of an earlier position.
+
         Raises:
             BackendUnavailableError: The store cannot be reached; listeners are notified by the next successful poll.
         """
-        head = self._feed.head_position()
-        if head != self._head:
-            self._head = head
+        seen = (self._feed.settled_position(), self._feed.head_position())
+        if seen != self._seen or seen[0] < seen[1]:
+            self._seen = seen
             self._bell.notify_all()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -22,13 +22,19 @@ from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.support.qdrant_fake import Keeper, served
-from tests.support.qdrant_targets import context, sparse_settings, vector_settings
+from tests.support.qdrant_targets import (
+    SERVER,
+    context,
+    local_port,
+    sparse_settings,
+    vector_settings,
+)
 from tests.support.tcp_proxy import Proxy, proxy
 from tests.support.until import until
 
 ROW = 1
 TIMEOUT_SECONDS = 120.0
-QUICK = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": TIMEOUT_SECONDS}
+QUICK: dict[str, Any] = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": TIMEOUT_SECONDS}
 """Nobody waits in vain for so long: a server that is away is told of at once."""
 
 T = TypeVar("T")
@@ -39,7 +45,7 @@ class Place:
     """Both indexes behind a proxy to a server that keeps what it is told."""
 
     proxy: Proxy
-    keeper: Keeper
+    keeper: Keeper | None
     vectors: QdrantServerIndex
     words: QdrantSparseIndex
 
@@ -64,13 +70,13 @@ class Place:
         self.words.switch(words)
 
 
-@pytest.fixture
-def place() -> Iterator[Place]:
-    """A filled place."""
-    keeper = Keeper()
-    with served(keeper) as port, proxy(port) as between:
+@pytest.fixture(params=["grpc", SERVER])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A filled place: the stand-in, and a real server without TLS on this machine where there is one."""
+    with local_port(request.param) as (keeper, port, given), proxy(port) as between:
         address = f"http://127.0.0.1:{between.port}"
-        dense, sparse = vector_settings(url=address, **QUICK), sparse_settings(url=address, **QUICK)
+        common = {"url": address, **given, **QUICK}
+        dense, sparse = vector_settings(**common), sparse_settings(**common)
         vectors = QdrantServerIndex(open_connection(dense, NAME), dense, context())
         words = QdrantSparseIndex(open_connection(sparse, SPARSE_NAME), sparse, context())
         made = Place(between, keeper, vectors, words)
@@ -163,6 +169,8 @@ def test_an_index_may_be_opened_before_its_server(place: Place) -> None:
 
 def test_a_server_that_was_started_anew_is_found(place: Place) -> None:
     """On another port behind the same address, with what it had."""
+    if place.keeper is None:
+        pytest.skip("A real server is not started anew here.")
     with served(place.keeper) as port:
         place.proxy.target = port
         place.proxy.drop()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,17 @@ from memsvc_backends.qdrant_server.connection import ServerConnection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
-from tests.support.qdrant_targets import Locked, context, place, sparse_settings, vector_settings
+from tests.support.qdrant_targets import (
+    SERVER,
+    Locked,
+    context,
+    local_connection,
+    place,
+    real_client,
+    real_connection,
+    sparse_settings,
+    vector_settings,
+)
 
 
 class Clock:
@@ -42,24 +55,42 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def client() -> Iterator[QdrantClient]:
-    """What the server keeps."""
-    kept = QdrantClient(":memory:")
-    yield kept
-    kept.close()
+@dataclass
+class Qdrant:
+    """A server, with a prefix of its own for each test."""
+
+    client: QdrantClient
+    connect: Callable[[QdrantServerSettings, str], ServerConnection]
+    prefix: str
+
+    def collections(self) -> int:
+        """Count the collections of the test."""
+        found = self.client.get_collections().collections
+        return sum(one.name.startswith(self.prefix) for one in found)
+
+
+@pytest.fixture(params=["local", SERVER])
+def qdrant(request: pytest.FixtureRequest) -> Iterator[Qdrant]:
+    """The client's local mode, and a real server where there is one."""
+    prefix = f"test-{uuid.uuid4().hex[:12]}"
+    if request.param == "local":
+        with closing(QdrantClient(":memory:")) as client:
+            shared = Locked(client)
+            yield Qdrant(client, partial(local_connection, shared), prefix)
+        return
+    with real_client([prefix]) as client:
+        yield Qdrant(client, real_connection, prefix)
 
 
 @pytest.fixture
-def pair(client: QdrantClient, clock: Clock) -> Iterator[tuple[QdrantServerIndex, QdrantServerIndex]]:
+def pair(qdrant: Qdrant, clock: Clock) -> Iterator[tuple[QdrantServerIndex, QdrantServerIndex]]:
     """The indexes of two processes, of which the second notices a switch at its next look."""
-    shared: Any = Locked(client)
-    settings = vector_settings(refresh_seconds=3600)
+    settings = vector_settings(prefix=qdrant.prefix, refresh_seconds=3600)
     with ExitStack() as stack:
         made = []
         for _ in range(2):
             surroundings = BackendContext(directory=Path("/nonexistent"), now=clock)
-            index = QdrantServerIndex(ServerConnection(shared, shared, settings, NAME), settings, surroundings)
+            index = QdrantServerIndex(qdrant.connect(settings, NAME), settings, surroundings)
             stack.callback(index.close)
             made.append(index)
         yield made[0], made[1]
@@ -129,7 +160,7 @@ def test_a_write_beside_a_switch_is_refused_and_then_goes_to_the_next_generation
 
 
 def test_a_search_of_a_removed_generation_goes_to_the_next(
-    pair: tuple[QdrantServerIndex, QdrantServerIndex], client: QdrantClient, clock: Clock
+    pair: tuple[QdrantServerIndex, QdrantServerIndex], qdrant: Qdrant, clock: Clock
 ) -> None:
     """Who has not noticed a switch finds the generation before for a while, and after that the next."""
     one, other = pair
@@ -142,7 +173,7 @@ def test_a_search_of_a_removed_generation_goes_to_the_next(
     one._generations._looked = -1.0
     one.ping()
 
-    assert len(client.get_collections().collections) == 1
+    assert qdrant.collections() == 1
     assert rows(other) == rows(one) == [2]
 
 
@@ -161,7 +192,7 @@ def test_of_two_who_build_at_once_the_second_is_refused(pair: tuple[QdrantServer
 
 
 def test_what_another_is_making_is_left_alone_and_what_the_dead_left_is_removed(
-    pair: tuple[QdrantServerIndex, QdrantServerIndex], client: QdrantClient, clock: Clock
+    pair: tuple[QdrantServerIndex, QdrantServerIndex], qdrant: Qdrant, clock: Clock
 ) -> None:
     """A generation counts as left when it was not written to for ten minutes."""
     one, other = pair
@@ -172,7 +203,7 @@ def test_what_another_is_making_is_left_alone_and_what_the_dead_left_is_removed(
         clock.now += after
         one._generations._looked = -1.0
         one.ping()
-        return len(client.get_collections().collections)
+        return qdrant.collections()
 
     assert look(timedelta(minutes=9)) == 2
     making.seal()
@@ -181,13 +212,13 @@ def test_what_another_is_making_is_left_alone_and_what_the_dead_left_is_removed(
 
 
 def test_the_generation_before_goes_away_by_use_alone(
-    pair: tuple[QdrantServerIndex, QdrantServerIndex], client: QdrantClient, clock: Clock
+    pair: tuple[QdrantServerIndex, QdrantServerIndex], qdrant: Qdrant, clock: Clock
 ) -> None:
     """Nobody need ask how the index is: what is erased later would stay in it for ever."""
     one, _ = pair
     renew(one, 1, 1)
     renew(one, 2, 2)
-    assert len(client.get_collections().collections) == 2
+    assert qdrant.collections() == 2
 
     clock.now += timedelta(minutes=1)
     one._generations._known_until = one._generations._looked = -1.0
@@ -195,17 +226,16 @@ def test_the_generation_before_goes_away_by_use_alone(
 
     # The search has begun the clearing beside itself, and does not wait long for its end.
     with one._generations._refreshing:
-        assert len(client.get_collections().collections) == 1
+        assert qdrant.collections() == 1
 
 
-def test_installations_with_like_names_keep_apart(client: QdrantClient, clock: Clock) -> None:
+def test_installations_with_like_names_keep_apart(qdrant: Qdrant, clock: Clock) -> None:
     """No one's collections are another's, though its prefix begins like it."""
-    shared: Any = Locked(client)
     made = []
-    for prefix in ("memsvc", "memsvc-vectors"):
-        settings = QdrantServerSettings(prefix=prefix)
+    for prefix in (qdrant.prefix, f"{qdrant.prefix}-vectors"):
+        settings = vector_settings(prefix=prefix)
         surroundings = BackendContext(directory=Path("/nonexistent"), now=clock)
-        made.append(QdrantServerIndex(ServerConnection(shared, shared, settings, NAME), settings, surroundings))
+        made.append(QdrantServerIndex(qdrant.connect(settings, NAME), settings, surroundings))
         renew(made[-1], 1, len(made))
     clock.now += timedelta(days=1)
     for index in made:
@@ -215,10 +245,11 @@ def test_installations_with_like_names_keep_apart(client: QdrantClient, clock: C
     assert [rows(index) for index in made] == [[1], [2]]
 
 
-def test_later_generations_know_how_long_entries_are() -> None:
+@pytest.mark.parametrize("kind", ["local", SERVER])
+def test_later_generations_know_how_long_entries_are(kind: str) -> None:
     """The average length is the setting in the first generation, and that of its entries in the next."""
     settings = sparse_settings(average_terms=7.0)
-    with place("local") as connect:
+    with place(kind) as connect:
         index = QdrantSparseIndex(connect(settings, "words"), settings, context())
         for generation, terms in ((1, ["tea"] * 4), (2, ["tea"] * 4)):
             made = index.begin(LexicalManifest(generation, 1, "a"))

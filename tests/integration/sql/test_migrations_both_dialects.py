@@ -93,6 +93,7 @@ def test_memories_of_the_first_version_get_their_cues(
     with _connected(place) as connection:
         for undo in (
             "DROP TABLE passage_tokens",
+            "ALTER TABLE counters DROP COLUMN trimmed_position",
             "ALTER TABLE memories DROP COLUMN cues",
             "DROP INDEX unique_memory_content",
             f"CREATE UNIQUE INDEX unique_memory_content ON memories ({', '.join(columns)}) WHERE is_unique = 1",

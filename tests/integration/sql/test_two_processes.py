@@ -82,7 +82,7 @@ def _settings(url: str, wait_seconds: float = 10.0) -> SqlSettings:
 
 
 def test_changes_of_two_processes_come_once_in_the_order_of_their_positions(url: str, context: BackendContext) -> None:
-    """Whoever follows is told every change, and finds later only what has a later position: there are no gaps."""
+    """Whoever follows is told every change, and finds later only what has a later position."""
     with SQL.open(_settings(url), context) as store, ExitStack() as stack:
         writers = [
             stack.enter_context(
@@ -110,8 +110,9 @@ def test_changes_of_two_processes_come_once_in_the_order_of_their_positions(url:
             rows += [one.change.row for one in page.changes if one.change.action is ChangeAction.CREATED]
         assert [writer.wait() for writer in writers] == [0, 0]
 
-    assert told == list(range(1, 4 * WRITES + 1))
-    assert rows == list(range(1, 2 * WRITES + 1))
+    assert told == sorted(set(told))
+    assert rows == sorted(set(rows))
+    assert (len(told), len(rows)) == (4 * WRITES, 2 * WRITES)
 
 
 def test_what_one_writes_the_other_reads(stores: tuple[MetadataStore, MetadataStore]) -> None:
@@ -203,10 +204,9 @@ def test_a_writer_that_hangs_loses_its_turn(url: str, context: BackendContext) -
     ):
         with pytest.raises(BackendUnavailableError), hanging.transaction() as transaction:
             transaction.insert([Record(factories.memory("lost"))])
-            [kept] = insert(other, factories.memory("kept"))
+            insert(other, factories.memory("kept"))
         insert(hanging, factories.memory("again"))
 
-        assert kept.row == 1
         assert other.memories.counts(reach=ADA).total == 2
 
 

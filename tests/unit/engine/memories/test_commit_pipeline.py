@@ -51,7 +51,7 @@ def put_together(
 @pytest.fixture
 def works(desk: Desk) -> CommitPipeline[list[int]]:
     """Works at a real store."""
-    return CommitPipeline(desk.writing.committer)
+    return CommitPipeline(desk.writing.committer, "owner")
 
 
 def test_each_goes_on_from_the_one_before(works: CommitPipeline[list[int]]) -> None:
