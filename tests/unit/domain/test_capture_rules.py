@@ -162,6 +162,39 @@ def test_wishes_stories_hearsay_and_moods_are_no_facts(text: str) -> None:
     assert not judge(text).remember
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "explain inflation like I'm a pirate",
+        "we got stuck behind a tractor for twenty minutes",
+        "I've been staring at this sentence for an hour",
+        "it took me ten minutes to open that jar",
+        "I lost at scrabble to a nine year old",
+        "a recruiter asked if I'd ever leave the firm",
+        "刚看到一条特别长的彩虹",
+        "我妈同事的女儿的同学上电视了",
+        "我今天走路踩到三次水坑",
+        "帮我把语气改得客气点",
+        "考研报名一般几月",
+    ],
+)
+def test_what_happens_in_passing_is_not_kept(text: str) -> None:
+    assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I saw the doctor, no more coffee for me",
+        "we ended up buying the house in Leeds, we live there now",
+        "刚收到通知,体检改到5月6号了",
+        "把我的会都改到周五,以后每周如此",
+    ],
+)
+def test_news_told_in_passing_is_kept(text: str) -> None:
+    assert judge(text).remember
+
+
 def test_the_utterances_are_of_both_languages_and_sorts() -> None:
     """At least 150, both languages and both decisions in both halves."""
     found = Counter((one.is_held_out, one.language, one.remember) for one in utterances())
