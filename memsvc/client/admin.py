@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 from uuid import uuid4
 
 import grpc
-from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
@@ -72,10 +71,13 @@ class AdminMethods(ScopedMethods):
         self,
         operation: str = "",
         *,
+        window: timedelta | None = None,
         timeout: float | None = None,
     ) -> admin_pb.GetPerformanceResponse:
-        """Return how long operations took since the service started; all of them, or the one that is named."""
+        """Return how long operations took, all of them or the one that is named, in all or within *window*."""
         request = admin_pb.GetPerformanceRequest(operation=operation)
+        if window is not None:
+            request.window.CopyFrom(to_proto.duration_to_proto(window))
         return await self._remote.unary(self._remote.admin.GetPerformance, request, timeout)
 
     async def reindex(
@@ -410,9 +412,7 @@ class AdminMethods(ScopedMethods):
         if expire_time is not None:
             request.expire_time.CopyFrom(to_proto.timestamp_to_proto("expire_time", expire_time))
         if ttl is not None:
-            duration = Duration()
-            duration.FromTimedelta(ttl)
-            request.ttl.CopyFrom(duration)
+            request.ttl.CopyFrom(to_proto.duration_to_proto(ttl))
         return await self._remote.unary(self._remote.admin.CreateApiKey, request, timeout)
 
     async def api_keys(

@@ -14,7 +14,6 @@ from typing import IO, Any, Literal
 from uuid import uuid4
 
 import grpc
-from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
@@ -59,7 +58,7 @@ class FileMethods(ScopedMethods):
             category=category_to_proto(category),
             media_type=media_type,
             metadata=None if metadata is None else to_proto.struct_to_proto(metadata),
-            ttl=None if ttl is None else _duration(ttl),
+            ttl=None if ttl is None else to_proto.duration_to_proto(ttl),
             expire_time=None if expire_time is None else to_proto.timestamp_to_proto("expire_time", expire_time),
             request_id=request_id or str(uuid4()),
         )
@@ -270,12 +269,6 @@ def _measured(content: bytes | Path) -> tuple[int, str]:
 
 def _size(source: IO[bytes]) -> int:
     return source.seek(0, 2)
-
-
-def _duration(span: timedelta) -> Duration:
-    duration = Duration()
-    duration.FromTimedelta(span)
-    return duration
 
 
 def _is_over(request: file_pb.DownloadFileRequest, length: int) -> bool:

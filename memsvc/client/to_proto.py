@@ -131,15 +131,20 @@ def memory_to_proto(fields: MemoryFields, **more: Any) -> types_pb.Memory:
     return types_pb.Memory(scope=types_pb.Scope(**scope) if scope else None, **values)
 
 
+def duration_to_proto(span: timedelta) -> Duration:
+    """Return a duration as a message."""
+    duration = Duration()
+    duration.FromTimedelta(span)
+    return duration
+
+
 def _value_of_memory(name: str, value: Any) -> Any:
     if name in _ENUMS:
         return named(name, value)
     if isinstance(value, datetime):
         return timestamp_to_proto(name, value)
     if isinstance(value, timedelta):
-        duration = Duration()
-        duration.FromTimedelta(value)
-        return duration
+        return duration_to_proto(value)
     return _SPECIAL[name](value) if name in _SPECIAL else value
 
 

@@ -1220,24 +1220,33 @@ Global___ReindexResponse: _TypeAlias = ReindexResponse  # noqa: Y015
 class GetPerformanceRequest(_message.Message):
     """GetPerformanceRequest selects the operations to report.
 
-    Errors: none of its own.
+    Errors: INVALID_ARGUMENT (INVALID_REQUEST) names window when it is not positive or longer than 7 days.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     OPERATION_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """operation is the operation to report, as in OperationPerformance.operation. Empty: all. An unknown name returns an
     empty list.
     """
+    @_builtins.property
+    def window(self) -> _duration_pb2.Duration:
+        """window is how far back from now calls count, at most 7 days: from a whole minute on for a window of up to an hour,
+        from a whole hour on for a longer one. The time series continue after a restart. Percentiles of a window are
+        estimates within 10 percent, and it has no stages. Unset: all calls, with percentiles of the last 2 048.
+        """
+
     def __init__(
         self,
         *,
         operation: _builtins.str = ...,
+        window: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation", b"operation", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1257,7 +1266,8 @@ class GetPerformanceResponse(_message.Message):
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since is the time at which the measurement began: the first start of the process on its data directory. The process
+        """since is the time at which the measurement began, or with a window that of the window if it is later. The measurement
+        begins with the first start of the process on its data directory. The process
         writes the durations to its data directory once a minute and at its end, at most the last 128 of an operation; a
         crash loses those since. Always set.
         """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from memsvc.engine.services import Services
 from memsvc.server.interceptors.chain import Interceptor
 from memsvc.server.monitoring.health import READINESS
 from memsvc.server.options import ServerOptions
-from memsvc.server.server import Server, build
+from memsvc.server.server import Server, build, utc_now
 from memsvc.settings import load_settings
 from tests.support.server_process import Stubs
 from tests.support.sqlite_store import SQLITE
@@ -77,8 +78,8 @@ class ServerThread:
 
 
 @contextmanager
-def served(data_dir: Path, **settings: Any) -> Iterator[Stubs]:
-    """Serve on SQLite, with the embedded indexes and the fast embedder, and give the stubs.
+def served(data_dir: Path, *, now: Callable[[], datetime] = utc_now, **settings: Any) -> Iterator[Stubs]:
+    """Serve on SQLite, with the embedded indexes and the fast embedder, and give the stubs; *now* is the clock.
 
     Neither upkeep nor maintenance runs by itself: vectors that are built anew between two searches have other scores.
     """
@@ -90,7 +91,7 @@ def served(data_dir: Path, **settings: Any) -> Iterator[Stubs]:
         "maintenance": {"interval_minutes": 0},
     }
     options = ServerOptions(addresses=("127.0.0.1:0",), version="test", health_seconds=0.1)
-    with running(load_settings(data_dir=data_dir, **(defaults | settings))) as application:
+    with running(load_settings(data_dir=data_dir, **(defaults | settings)), now=now) as application:
         with ServerThread(application, options).serving() as address:
             with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
                 yield Stubs(channel)

@@ -6,14 +6,17 @@ import functools
 import heapq
 import json
 import logging
+import math
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -61,8 +64,11 @@ _TOKEN_EMBEDDER = {"embed_query_with_tokens": "EmbedQuery", "embed_passages_with
 class LatencyStats:
     """Cheap recording of durations, with exact percentiles over the most recent calls of each operation."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], clock: Callable[[], float] | None = None) -> None:
+        """Read the time from *now*; *clock*, by default the same one, gives it in seconds since 1970 for every call."""
         self._now = now
+        self._clock = clock or (lambda: now().timestamp())
+        self._series: dict[tuple[str, str], _Series] = {}
         self._lock = threading.Lock()
         self._operations: dict[tuple[str, str], _Durations] = {}
         self._stages: dict[tuple[str, str], dict[str, _Durations]] = {}
@@ -91,8 +97,13 @@ class LatencyStats:
         is never listed among the slowest.
         """
         name = (operation, layer)
+        second = int(self._clock())
         with self._lock:
             _of(self._operations, name).add(seconds, failed=failed)
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = _Series()
+            series.add(second, seconds, failed=failed)
             if stages:
                 own = self._stages.setdefault(name, {})
                 for stage, duration in stages:
@@ -125,9 +136,28 @@ class LatencyStats:
             for name, (times, stages) in sorted(chosen.items(), key=lambda item: item[0])
         ]
 
+    def window(self, length: timedelta, operation: str = "") -> tuple[datetime, list[OperationPerformance]]:
+        """Return the beginning of a window that ends now, and the statistics of the operations that ran in it.
+
+        A window of up to `MINUTES` minutes begins with a whole minute, a longer one with a whole hour. Percentiles are
+        exact to 5 percent, and stages are not known.
+        """
+        is_short = length <= timedelta(minutes=MINUTES)
+        unit = 60 if is_short else 3600
+        first = int(self._clock() - length.total_seconds()) // unit
+        with self._lock:
+            found = [
+                (name, series.sum_since(first, is_short=is_short))
+                for name, series in self._series.items()
+                if operation in ("", name[0])
+            ]
+        begin = max(self.since, datetime.fromtimestamp(first * unit, UTC))
+        return begin, [OperationPerformance(*name, one.percentiles()) for name, one in sorted(found) if one.count]
+
     def snapshot(self) -> dict[str, Any]:
         """Return the statistics as JSON: since when, and for each operation or stage its counts and last durations."""
         with self._lock:
+            series = [[*name, *one.rows()] for name, one in list(self._series.items())[:MOST_KEPT]]
             named = [((*name, ""), times.copy()) for name, times in self._operations.items()]
             named += [
                 ((*name, stage), times.copy()) for name, own in self._stages.items() for stage, times in own.items()
@@ -143,7 +173,7 @@ class LatencyStats:
             ]
             for name, one in named[:MOST_KEPT]
         ]
-        return {"since": to_micros(self.since), "durations": rows}
+        return {"since": to_micros(self.since), "durations": rows, "series": series}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Continue with a snapshot of an earlier run, before anything was recorded.
@@ -160,9 +190,14 @@ class LatencyStats:
             times = _Durations(int(count), int(errors), float(total), float(longest), last)
             own = stages.setdefault((operation, layer), {}) if stage else operations
             own[stage or (operation, layer)] = times  # type: ignore[index] # the key of that mapping
+        series = {
+            (str(operation), str(layer)): _Series.of(minutes, hours)
+            for operation, layer, minutes, hours in snapshot.get("series", ())
+        }
         since = from_micros(int(snapshot["since"]))
         with self._lock:
             self.since, self._operations, self._stages = since, operations, stages
+            self._series = series
 
     def slowest(self) -> list[SlowOperation]:
         """Return the slowest calls since the start, slowest first."""
@@ -221,6 +256,105 @@ class _Durations:
     def copy(self) -> _Durations:
         """Return an independent copy."""
         return replace(self, recent=self.recent.copy())
+
+
+MINUTES, HOURS = 60, 168
+"""Minutes and hours whose calls are counted apart: an hour and a week."""
+BUCKETS_PER_E = 10.5
+"""Classes of durations for each factor of e: each is a tenth longer than the one before."""
+_SHORTEST = 1e-7
+
+
+@dataclass(slots=True)
+class _Span:
+    """The calls of a minute or an hour: their durations by classes, numbered by the logarithm of a duration."""
+
+    count: int = 0
+    errors: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+    classes: dict[int, int] = field(default_factory=dict)
+
+    def add(self, seconds: float, number: int, *, failed: bool) -> None:
+        self.count += 1
+        self.errors += failed
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
+        self.classes[number] = self.classes.get(number, 0) + 1
+
+    def include(self, other: _Span) -> None:
+        self.count += other.count
+        self.errors += other.errors
+        self.total += other.total
+        self.longest = max(self.longest, other.longest)
+        for number, count in other.classes.items():
+            self.classes[number] = self.classes.get(number, 0) + count
+
+    def percentiles(self) -> Percentiles:
+        """Return the statistics of at least one call; a percentile is the middle of its class."""
+        ordered = sorted(self.classes.items())
+
+        sums = list(accumulate(count for _, count in ordered))
+
+        def at(share: float) -> float:
+            number, _ = ordered[bisect_right(sums, int(share * self.count))]
+            return min(self.longest, math.exp((number + 0.5) / BUCKETS_PER_E))
+
+        return Percentiles(
+            count=self.count,
+            errors=self.errors,
+            mean=self.total / self.count,
+            p50=at(0.50),
+            p90=at(0.90),
+            p95=at(0.95),
+            p99=at(0.99),
+            max=self.longest,
+        )
+
+
+class _Series:
+    """The calls of an operation by minute and by hour, oldest first; spans without calls are left out."""
+
+    __slots__ = ("_hours", "_minutes")
+
+    def __init__(self) -> None:
+        self._minutes: deque[tuple[int, _Span]] = deque(maxlen=MINUTES + 1)
+        self._hours: deque[tuple[int, _Span]] = deque(maxlen=HOURS + 1)
+
+    @classmethod
+    def of(cls, minutes: Sequence[Sequence[Any]], hours: Sequence[Sequence[Any]]) -> _Series:
+        """Return the series of `rows`."""
+        series = cls()
+        for kept, rows in ((series._minutes, minutes), (series._hours, hours)):
+            for number, count, errors, total, longest, classes in rows:
+                by_class = {int(one): int(calls) for one, calls in classes}
+                kept.append((int(number), _Span(int(count), int(errors), float(total), float(longest), by_class)))
+        return series
+
+    def add(self, second: int, seconds: float, *, failed: bool) -> None:
+        number = math.floor(math.log(max(seconds, _SHORTEST)) * BUCKETS_PER_E)
+        for spans, unit in ((self._minutes, second // 60), (self._hours, second // 3600)):
+            if not spans or spans[-1][0] < unit:
+                spans.append((unit, _Span()))
+            spans[-1][1].add(seconds, number, failed=failed)
+
+    def sum_since(self, first: int, *, is_short: bool) -> _Span:
+        """Return the sum of the minutes, or of the hours, from the one of that number on."""
+        whole = _Span()
+        for number, span in self._minutes if is_short else self._hours:
+            if number >= first:
+                whole.include(span)
+        return whole
+
+    def rows(self) -> list[list[Any]]:
+        """Return minutes and hours as JSON."""
+        return [
+            [
+                [number, one.count, one.errors, round(one.total, 6), round(one.longest, 6), [*one.classes.items()]]
+                for number, one in spans
+            ]
+            for spans in (self._minutes, self._hours)
+        ]
 
 
 def _of(known: dict[K, _Durations], name: K) -> _Durations:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from memsvc.domain import limits
 from memsvc.domain.api_keys import KEY_ID, ApiKeyRole
@@ -49,12 +50,15 @@ def reindex_request(message: admin_pb.ReindexRequest) -> tuple[Sequence[IndexKin
     return indexes or list(IndexKind), mode
 
 
-def get_performance_request(message: admin_pb.GetPerformanceRequest) -> str:
-    """Return the operation to report; empty: all."""
+def get_performance_request(message: admin_pb.GetPerformanceRequest) -> tuple[str, timedelta | None]:
+    """Return the operation to report, empty for all, and the length of the window, None without one."""
     decoder = RequestDecoder()
     operation = decoder.text("operation", message.operation, most=limits.OPERATION)
+    window = None
+    if message.HasField("window"):
+        window = decoder.duration("window", message.window, most_days=limits.PERFORMANCE_DAYS)
     decoder.finish()
-    return operation
+    return operation, window
 
 
 @dataclass(frozen=True, slots=True)

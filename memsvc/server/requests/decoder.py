@@ -311,14 +311,20 @@ class RequestDecoder:
 
     def ttl(self, field: str, ttl: Duration) -> timedelta:
         """Return a time to live, truncated to the microsecond."""
+        return self.duration(field, ttl, most_days=limits.TTL_DAYS)
+
+    def duration(self, field: str, given: Duration, *, most_days: int) -> timedelta:
+        """Return a positive duration of at most so many days, truncated to the microsecond."""
         if not (
-            abs(ttl.seconds) <= MAX_DURATION_SECONDS and abs(ttl.nanos) <= MAX_NANOS and ttl.seconds * ttl.nanos >= 0
+            abs(given.seconds) <= MAX_DURATION_SECONDS
+            and abs(given.nanos) <= MAX_NANOS
+            and given.seconds * given.nanos >= 0
         ):
             self.add(field, "must be a Duration whose seconds and nanos are in range and of the same sign")
-        elif not 0 < ttl.seconds * (MAX_NANOS + 1) + ttl.nanos <= limits.TTL_DAYS * _DAY_SECONDS * (MAX_NANOS + 1):
-            self.add(field, f"must be more than 0 and at most {limits.TTL_DAYS} days")
+        elif not 0 < given.seconds * (MAX_NANOS + 1) + given.nanos <= most_days * _DAY_SECONDS * (MAX_NANOS + 1):
+            self.add(field, f"must be more than 0 and at most {most_days} days")
         else:
-            return timedelta(seconds=ttl.seconds, microseconds=ttl.nanos // 1000)
+            return timedelta(seconds=given.seconds, microseconds=given.nanos // 1000)
         return timedelta(0)
 
     def zone(self, field: str, name: str) -> ZoneInfo | None:

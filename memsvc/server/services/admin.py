@@ -61,10 +61,13 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
     def GetPerformance(
         self, request: admin_pb.GetPerformanceRequest, context: Context
     ) -> admin_pb.GetPerformanceResponse:
-        """Return the latencies of operations since the process started."""
-        operation = requests.get_performance_request(request)
-        operations = self._app.performance.report(operation)
-        return responses.get_performance_response(operations, since=self._app.performance.since)
+        """Return the latencies of operations, all or those of a window that ends now."""
+        operation, window = requests.get_performance_request(request)
+        performance = self._app.performance
+        if window is None:
+            return responses.get_performance_response(performance.report(operation), since=performance.since)
+        since, operations = performance.window(window, operation)
+        return responses.get_performance_response(operations, since=since)
 
     async def CheckIntegrity(
         self, request: admin_pb.CheckIntegrityRequest, context: Context
