@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
     from memsvc.engine.services import Services
     from memsvc.server.interceptors.chain import Interceptor
-    from memsvc.server.options import ServerOptions
+    from memsvc.server.options import ContextDefaults, ServerOptions
     from memsvc.server.server import Server
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
+    from memsvc.settings.groups import ContextSettings
 
 
 DataDir = Annotated[Path | None, typer.Option(help="Data directory. One process at a time.")]
@@ -206,9 +207,8 @@ def _active_threads(settings: Settings) -> int:
 def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
-    from memsvc.domain.context import Section, SectionShares  # noqa: PLC0415
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
-    from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
+    from memsvc.server.options import KeyOptions, ServerOptions  # noqa: PLC0415
     from memsvc.server.slots import SlotOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
@@ -225,17 +225,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         default_deadline_seconds=server.default_deadline_seconds,
         reflection=server.reflection,
         default_weighting=TimeWeighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
-        context=ContextDefaults(
-            settings.context.total_tokens,
-            SectionShares(
-                settings.context.core_share,
-                settings.context.session_share,
-                settings.context.short_term_share,
-                settings.context.long_term_share,
-            ),
-            settings.context.locale,
-            frozenset(Section) - (frozenset() if settings.context.evidence else {Section.EVIDENCE}),
-        ),
+        context=_context_defaults(settings.context),
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
         watch_threads=settings.watch.threads,
@@ -254,6 +244,18 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
             server.next_message_seconds,
             server.reader_seconds,
         ),
+    )
+
+
+def _context_defaults(context: ContextSettings) -> ContextDefaults:
+    from memsvc.domain.context import Section, SectionShares  # noqa: PLC0415 - a quick start
+    from memsvc.server.options import ContextDefaults  # noqa: PLC0415
+
+    return ContextDefaults(
+        context.total_tokens,
+        SectionShares(context.core_share, context.session_share, context.short_term_share, context.long_term_share),
+        context.locale,
+        frozenset(Section) - (frozenset() if context.evidence else {Section.EVIDENCE}),
     )
 
 
