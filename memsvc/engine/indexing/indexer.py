@@ -256,7 +256,7 @@ class Indexer:
         return True
 
     def _step_fairly(self) -> None:
-        """Apply new changes of every user, so that nobody waits for the import of another."""
+        """Apply new changes of every user, so that no user waits for the import of another."""
         if time.monotonic() - self._fair_time < FAIR_SECONDS:
             return
         long = self._change_applier.long_memories.positions
