@@ -11,7 +11,7 @@ import pytest
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.server import call_context
 from memsvc.server.call_context import Principal
-from memsvc.server.interceptors import access_log, authentication
+from memsvc.server.interceptors import access_log
 from memsvc.server.interceptors.access_log import REFUSED_LINES, RefusalSummary
 from memsvc.server.interceptors.audit import Audit
 from memsvc.server.interceptors.authentication import REFUSAL_BURST, REFUSALS_PER_SECOND, RefusalBrake
@@ -112,15 +112,13 @@ def test_the_audit_log_is_complete_for_callers_with_a_key() -> None:
     assert [line["count"] for line in sink.lines if "count" in line] == [100 - REFUSED_LINES]
 
 
-def test_few_refusals_are_not_delayed_and_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_refusals_are_not_delayed_and_many_are() -> None:
     """Beyond the burst each waits; after a pause they are answered at once again."""
     slept: list[float] = []
     now = 0.0
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-
-    monkeypatch.setattr(authentication.asyncio, "sleep", sleep)
 
     async def refuse(brake: RefusalBrake, count: int) -> int:
         slept.clear()
@@ -130,7 +128,7 @@ def test_few_refusals_are_not_delayed_and_many_are(monkeypatch: pytest.MonkeyPat
 
     async def run() -> list[int]:
         nonlocal now
-        brake = RefusalBrake(lambda: now)
+        brake = RefusalBrake(lambda: now, sleep)
         found = [await refuse(brake, int(REFUSAL_BURST)), await refuse(brake, 20)]
         now += 2 * REFUSAL_BURST / REFUSALS_PER_SECOND
         return [*found, await refuse(brake, int(REFUSAL_BURST))]
