@@ -224,8 +224,10 @@ class Indexer:
     def _narrow_waits(self) -> None:
         """Find the changes of callers who wait for those of one owner: others may wait for a long import."""
         for position, owner, future in self._waiters.take_owned():
+            # Changes that the store does not have yet may be those of the owner.
+            is_known = position <= self._feed.head_position()
             pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1)
-            self._waiters.put(position, None if len(pending) > URGENT else pending, future)
+            self._waiters.put(position, pending if is_known and len(pending) <= URGENT else None, future)
             self._waiters.resolve((), self._applied)
 
     def _step(self) -> bool:
