@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memsvc.server.interceptors.chain import Interceptor
     from memsvc.server.options import ContextDefaults, ServerOptions
     from memsvc.server.server import Server
+    from memsvc.server.slots import SlotOptions
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
     from memsvc.settings.groups import ContextSettings
@@ -209,7 +210,6 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import KeyOptions, ServerOptions  # noqa: PLC0415
-    from memsvc.server.slots import SlotOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -237,13 +237,20 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         ),
         health_address=server.health_address,
         tls=_tls(settings),
-        slots=SlotOptions(
-            server.tenant_share,
-            server.key_share,
-            server.first_message_seconds,
-            server.next_message_seconds,
-            server.reader_seconds,
-        ),
+        slots=_slots(settings),
+    )
+
+
+def _slots(settings: Settings) -> SlotOptions:
+    from memsvc.server.slots import SlotOptions  # noqa: PLC0415 - a quick start
+
+    server = settings.server
+    return SlotOptions(
+        server.tenant_share,
+        server.key_share,
+        server.first_message_seconds,
+        server.next_message_seconds,
+        server.reader_seconds,
     )
 
 

@@ -275,7 +275,7 @@ def blocks(text: str) -> list[Block]:
     """Return the top-level blocks of *text* in order; together they cover it without gaps.
 
     Plain text is Markdown too: its paragraphs are blocks. Front matter is one block and makes no headings. Of a text of
-    very many short lines only headings and code between fences are told apart.
+    very many short lines only headings and code between fences are recognised.
     """
     line_starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
     if len(line_starts) > MANY_LINES and len(text) < SHORT_LINE * len(line_starts):

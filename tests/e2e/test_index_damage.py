@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.child_processes import kill_edge
-from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, create_all, found, search, write
+from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, Refusal, create_all, found, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 
@@ -165,3 +166,29 @@ def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> 
         for way in OWN_WAY.values():
             everything = found(stubs, SCOPE, "walrus gannet dives swims", limit=100, **way)
             assert {*WALRUSES, *written} == set(everything)
+
+
+def test_indexes_that_both_vanish_are_degraded_and_never_empty(tmp_path: Path) -> None:
+    """From then on until they are built anew, a search finds something, says what is missing, or fails."""
+    with ServerProcess(tmp_path / "data", environment=QUICK_UPKEEP) as server, server.stubs() as stubs:
+        create_all(stubs, SCOPE, WALRUSES)
+        before = {one.index: one.generation for one in diagnosed(stubs).indexes}
+        folders = [folder for name in ("lexical", "vectors") for folder in server.data_dir.joinpath(name).glob("gen-*")]
+        until(lambda: not any(map(is_left, folders)))
+        kill_edge(server)
+        write(stubs, SCOPE, "The gannet dives.", wait_for=types_pb.WAIT_FOR_STORED)
+
+        def are_built_anew() -> bool:
+            for mode in (HYBRID, SEMANTIC, KEYWORD):
+                request = search_pb.SearchRequest(scope=SCOPE, query="number7 swims", mode=mode)
+                try:
+                    reply = stubs.search.Search(request, timeout=TIMEOUT)
+                except grpc.RpcError as error:
+                    assert Refusal.from_error(error).reason == "BACKEND_UNAVAILABLE"
+                else:
+                    assert reply.hits or reply.degraded, mode
+            generations = {one.index: one.generation for one in diagnosed(stubs).indexes}
+            return all(generations.get(kind, 0) > before[kind] for kind in before)
+
+        until(are_built_anew)
+        assert {*WALRUSES, "The gannet dives."} == set(found(stubs, SCOPE, "walrus gannet dives swims", limit=100))

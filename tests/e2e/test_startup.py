@@ -178,3 +178,19 @@ def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
 
     assert "file" in said(serve("--data-dir", str(tmp_path / "file"), "--address", "127.0.0.1:0"))
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 200), (4_096, 40_000)])
+def test_a_damaged_database_is_named(tmp_path: Path, first: int, last: int) -> None:
+    """Whether its header or what follows is overwritten: the line says so, and what to do."""
+    data = tmp_path / "data"
+    with ServerProcess(data, environment=FAST):
+        pass
+    database = data / "metadata" / "memsvc.db"
+    content = database.read_bytes()
+    database.write_bytes(content[:first] + b"\xa5" * (min(last, len(content)) - first) + content[last:])
+
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(data)))
+
+    assert "'sql' is damaged" in line
+    assert "restore a backup" in line

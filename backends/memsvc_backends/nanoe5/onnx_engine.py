@@ -285,7 +285,7 @@ def query_part(text: str, tokenizer: Callable[[], UnigramTokenizer]) -> str:
     longest = len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text[:MOST_QUERY_CHARS]))
     if longest <= MOST_QUERY_TOKENS:
         return text
-    return tokenizer().beginning(text[:MOST_QUERY_CHARS], MOST_QUERY_TOKENS)
+    return tokenizer().prefix_of(text[:MOST_QUERY_CHARS], MOST_QUERY_TOKENS)
 
 
 class UnigramTokenizer:
@@ -321,7 +321,7 @@ class UnigramTokenizer:
             ids += self._segment_in_float32(word, base)
         return ids
 
-    def beginning(self, text: str, tokens: int) -> str:
+    def prefix_of(self, text: str, tokens: int) -> str:
         """Return the beginning of *text* that has at most *tokens* pieces; cut between words, or within a long one."""
         end, left = 0, tokens
         for match in _WORDS.finditer(text):

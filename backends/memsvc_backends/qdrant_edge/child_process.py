@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
+from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.thread_wait import ThreadWait
 from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
@@ -412,4 +412,14 @@ def translate() -> Iterator[None]:
     try:
         yield
     except (ChildDiedError, EdgeFaultError, RetiredError) as error:
-        raise BackendUnavailableError(NAME) from error
+        raise BackendUnavailableError(NAME, problem=problem_of(error)) from error
+
+
+def problem_of(error: Exception) -> str:
+    """Return what is wrong, without paths."""
+    if isinstance(error, ChildDiedError):
+        return "cannot be reached: its process ended before it answered; is there enough memory, and space on the disk?"
+    return _FULL if "No space left" in str(error) else UNREACHED
+
+
+_FULL = "has no space left: free some on the disk of the data directory"

@@ -38,6 +38,7 @@ from memsvc_backends.qdrant_edge.child_process import (
     Exchange,
     RetiredError,
     Supervisor,
+    problem_of,
     translate,
 )
 from memsvc_backends.qdrant_edge.generation import EdgeGeneration, writes
@@ -319,7 +320,7 @@ class EdgeSearch:
         try:
             ids, scores = live.shard.call(self._request(live), self._blob, deadline=self._deadline, begun=exchange)
         except (ChildDiedError, EdgeFaultError) as error:
-            raise BackendUnavailableError(NAME) from error
+            raise BackendUnavailableError(NAME, problem=problem_of(error)) from error
         return Hits(np.frombuffer(ids, np.int64), np.frombuffer(scores, np.float64))
 
     def _request(self, live: LiveShard) -> Message:

@@ -47,6 +47,21 @@ _PROBLEMS = {
     "invalid .*(value|option|port|parameter)": "cannot be reached: its url has a wrong part; check port and parameters",
 }
 """What PostgreSQL's client says of a connection that failed, and what to do."""
+_DAMAGED = "is damaged: stop the service and restore a backup; docs/operations/backup.md says how"
+_FULL = "has no space left: free some on its disk, and it goes on by itself"
+_STATES = {"53100": _FULL, "XX001": _DAMAGED, "XX002": _DAMAGED}
+"""Faults of PostgreSQL that have a code."""
+_FILE_PROBLEMS = {
+    "file is not a database": _DAMAGED,
+    "database disk image is malformed": _DAMAGED,
+    "malformed database schema": _DAMAGED,
+    "database or disk is full": _FULL,
+    "disk I/O error": "cannot read or write its file: check the disk, its space and its log of errors",
+    "unable to open database file": "cannot open its file: check the rights and the space of the data directory",
+    "readonly database": "cannot write to its file: check the owner and the rights of the data directory",
+    "database is locked": "is locked by another process: stop that, and it goes on by itself",
+}
+"""What SQLite says, and what to do."""
 
 
 class Database:
@@ -386,9 +401,11 @@ def problem_of(error: BaseException | None) -> str:
     What PostgreSQL says of a connection that failed comes without a code and may quote the address, and with it a
     password that was not escaped. Messages of a server in another language are replaced by a general one.
     """
-    if getattr(error, "sqlstate", None) or not type(error).__module__.startswith("psycopg"):
-        return UNREACHED
+    if state := getattr(error, "sqlstate", None):
+        return _STATES.get(state, UNREACHED)
     words = str(error)
+    if not type(error).__module__.startswith("psycopg"):
+        return next((problem for pattern, problem in _FILE_PROBLEMS.items() if pattern in words), UNREACHED)
     return next((problem for pattern, problem in _PROBLEMS.items() if re.search(pattern, words)), UNREACHED)
 
 

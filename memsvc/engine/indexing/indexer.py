@@ -224,10 +224,10 @@ class Indexer:
     def _narrow_waits(self) -> None:
         """Find the changes of callers who wait for those of one owner: others may wait for a long import."""
         for position, owner, future in self._waiters.take_owned():
-            # A change of the owner may still come below a position that is not written yet.
-            is_written = position <= self._feed.head_position()
-            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1) if is_written else ()
-            self._waiters.put(position, pending if is_written and len(pending) <= URGENT else None, future)
+            # Changes that the store does not have yet may be those of the owner.
+            is_known = position <= self._feed.head_position()
+            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1)
+            self._waiters.put(position, pending if is_known and len(pending) <= URGENT else None, future)
             self._waiters.resolve((), self._applied)
 
     def _step(self) -> bool:
@@ -258,7 +258,7 @@ class Indexer:
         return True
 
     def _step_fairly(self) -> None:
-        """Apply new changes of every user, so that nobody waits for the import of another."""
+        """Apply new changes of every user, so that no user waits for the import of another."""
         if time.monotonic() - self._fair_time < FAIR_SECONDS:
             return
         long = self._change_applier.long_memories.positions

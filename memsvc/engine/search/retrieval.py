@@ -457,7 +457,7 @@ QUEUED_QUERIES = 16
 class QueryQueue:
     """Threads that embed queries, each user in turn; long queries leave a thread to the others.
 
-    Embedding cannot be interrupted. With one line for all, eight callers with long queries delayed everybody by theirs.
+    Embedding cannot be interrupted. With one line for all, eight callers with long queries delayed all others.
     """
 
     def __init__(self, threads: int) -> None:

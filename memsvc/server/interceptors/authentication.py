@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -226,9 +226,10 @@ class RefusalBrake:
     key waited for their refusals.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Read the time in seconds from *clock*."""
+    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+        """Read the time in seconds from *clock*, and delay by *sleep*."""
         self._clock = clock
+        self._sleep = sleep
         self._level = 0.0
         self._time = clock()
         self._delayed = 0
@@ -243,7 +244,7 @@ class RefusalBrake:
         self._level = min(self._level, 2 * REFUSAL_BURST)
         self._delayed += 1
         try:
-            await asyncio.sleep(REFUSAL_SECONDS)
+            await self._sleep(REFUSAL_SECONDS)
         finally:
             self._delayed -= 1
 

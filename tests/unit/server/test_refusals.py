@@ -17,6 +17,7 @@ from memsvc.server.interceptors.authentication import REFUSAL_BURST, REFUSALS_PE
 from memsvc.server.interceptors.chain import Call
 from memsvc.server.interceptors.rules import REFUSED_LINES, RefusalSummary
 from memsvc.v1 import search_service_pb2 as search_pb
+from tests.support.until import PATIENCE_SECONDS
 
 FORGED, DENIED, OK = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.OK
 SECONDS = 0.05
@@ -32,10 +33,16 @@ def test_many_refusals_share_a_line() -> None:
     sums: list[dict[str, Any]] = []
 
     async def run() -> tuple[int, int]:
-        summary = RefusalSummary(lambda **line: sums.append(line))
+        written = asyncio.Event()
+
+        def write(**line: Any) -> None:
+            sums.append(line)
+            written.set()
+
+        summary = RefusalSummary(write)
         first = sum(summary.has_own_line(FORGED, f"ipv4:192.0.2.7:{port}") for port in range(500))
         summary.has_own_line(grpc.StatusCode.RESOURCE_EXHAUSTED, "unix:")
-        await asyncio.sleep(4 * SECONDS)
+        await asyncio.wait_for(written.wait(), PATIENCE_SECONDS)
         return first, sum(summary.has_own_line(FORGED, "ipv4:192.0.2.7:1") for _ in range(3))
 
     assert asyncio.run(run()) == (REFUSED_LINES, 3)
@@ -53,7 +60,7 @@ def test_other_calls_keep_their_lines(code: grpc.StatusCode) -> None:
     async def run() -> bool:
         summary = RefusalSummary(lambda **line: sums.append(line))
         found = [summary.has_own_line(code, "unix:") for _ in range(500)]
-        await asyncio.sleep(2 * SECONDS)
+        summary.flush()
         return all(found)
 
     assert asyncio.run(run())
@@ -75,9 +82,12 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
+        self.summed = asyncio.Event()
 
     def note(self, **line: object) -> None:
         self.lines.append(line)
+        if "count" in line:
+            self.summed.set()
 
 
 def test_the_audit_log_is_complete_for_callers_with_a_key() -> None:
@@ -95,22 +105,20 @@ def test_the_audit_log_is_complete_for_callers_with_a_key() -> None:
             for _ in range(100):
                 call = Call("CreateMemory", search_pb.SearchRequest(), Caller())  # type: ignore[arg-type]
                 await audit.intercept(call, end)
-        await asyncio.sleep(4 * SECONDS)
+        await asyncio.wait_for(sink.summed.wait(), PATIENCE_SECONDS)
 
     asyncio.run(run())
     assert [line["key_id"] for line in sink.lines if "count" not in line] == [""] * REFUSED_LINES + ["key"] * 100
     assert [line["count"] for line in sink.lines if "count" in line] == [100 - REFUSED_LINES]
 
 
-def test_few_refusals_are_not_delayed_and_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_refusals_are_not_delayed_and_many_are() -> None:
     """Beyond the burst each waits; after a pause they are answered at once again."""
     slept: list[float] = []
     now = 0.0
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-
-    monkeypatch.setattr("asyncio.sleep", sleep)
 
     async def refuse(brake: RefusalBrake, count: int) -> int:
         slept.clear()
@@ -120,7 +128,7 @@ def test_few_refusals_are_not_delayed_and_many_are(monkeypatch: pytest.MonkeyPat
 
     async def run() -> list[int]:
         nonlocal now
-        brake = RefusalBrake(lambda: now)
+        brake = RefusalBrake(lambda: now, sleep)
         found = [await refuse(brake, int(REFUSAL_BURST)), await refuse(brake, 20)]
         now += 2 * REFUSAL_BURST / REFUSALS_PER_SECOND
         return [*found, await refuse(brake, int(REFUSAL_BURST))]
