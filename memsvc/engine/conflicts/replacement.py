@@ -172,7 +172,7 @@ def pair_features(texts: Sequence[ComparedText]) -> Floats:
 def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
     """Return whether a text (column) can replace another (row): it does not only add, and is not about others.
 
-    Names alone tell little: a name that is told anew is often the change, and other words are taken for names.
+    Names alone say little: a new name is often the change, and other words are taken for names.
     """
     has_kin = np.array([not text.cues.persons.isdisjoint(KIN) for text in texts], dtype=np.bool_)
     are_others = (_differ([text.cues.persons for text in texts]) > 0.0) & (has_kin[:, np.newaxis] | has_kin)

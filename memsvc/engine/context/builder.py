@@ -438,7 +438,7 @@ def _most_relevant_replaced(
 ) -> dict[str, tuple[str, float]]:
     """Return the ids of hits that outdate more relevant ones, each with the id and the relevance of the best of them.
 
-    The query is often nearer to how it was: where somebody lives is told by "I live in Leeds", and less by "the keys
+    The query is often nearer to how it was: "Where do I live?" is nearer to "I live in Leeds" than to "the keys
     to the house came on Friday".
     """
     known = {hit.memory.id: hit.relevance for hit in hits if hit.relevance is not None}
@@ -451,15 +451,20 @@ def _most_relevant_replaced(
 
 
 def _lift(hits: Sequence[SearchHit], replaced: Mapping[str, tuple[str, float]]) -> list[SearchHit]:
-    """Return hits, each newer one as relevant as what it replaces and before it."""
+    """Return hits, each newer one as relevant as what it replaces and in its place; the older one takes its place."""
     ordered = [hit for hit in hits if hit.memory.id not in replaced]
-    for hit in hits:
-        if hit.memory.id in replaced:
-            older, relevance = replaced[hit.memory.id]
-            places = (at for at, one in enumerate(ordered) if one.memory.id == older)
+    for place, hit in enumerate(hits):
+        if hit.memory.id not in replaced:
+            continue
+        older, relevance = replaced[hit.memory.id]
+        lifted = replace(hit, relevance=relevance)
+        at = next((at for at, one in enumerate(ordered) if one.memory.id == older), None)
+        if at is None:
             less = (at for at, one in enumerate(ordered) if (one.relevance or 0.0) <= relevance)
-            place = next(places, next(less, len(ordered)))
-            ordered.insert(place, replace(hit, relevance=relevance))
+            ordered.insert(next(less, len(ordered)), lifted)
+        else:
+            ordered[at], demoted = lifted, ordered[at]
+            ordered.insert(place, demoted)
     return ordered
 
 
