@@ -126,6 +126,33 @@ def test_what_adds_or_is_about_somebody_else_outdates_nothing(
     assert len(ids) == 2
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "near", "query"),
+    [
+        (
+            "I drink coffee in the morning.",
+            "I quit coffee.",
+            "What my cousin number {} drinks in the morning is tea.",
+            "What do I drink in the morning?",
+        ),
+        ("我早上喝咖啡。", "我不喝咖啡了。", "表弟{}早上喝茶。", "我早上喝什么？"),
+    ],
+)
+def test_a_short_context_shows_what_is_new_in_place_of_what_is_outdated(
+    stubs: Stubs, user: str, older: str, newer: str, near: str, query: str
+) -> None:
+    """The newer one is less relevant than much else, and comes where the outdated one would."""
+    others = [near.format(number) for number in range(20)]
+    *_, new = tell(stubs, user, older, *others, newer)
+
+    options = search_pb.ContextOptions(total_tokens=400)
+    reply = render(stubs, types_pb.Scope(user_id=user), query=query, options=options)
+
+    cited = {one.memory_id for one in reply.citations}
+    assert new in cited
+    assert len(cited) < len(others)
+
+
 def test_a_superseded_memory_is_outdated_wherever_it_is_read(stubs: Stubs, user: str) -> None:
     """Its status is enough: no comparison is needed."""
     scope = types_pb.Scope(user_id=user)

@@ -28,6 +28,7 @@ from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.search import SearchHit
 from memsvc.engine.conflicts.replacement import (
     CONSTANTS,
+    UNKNOWN_RELEVANCE,
     ComparedText,
     Floats,
     ReplacementModel,
@@ -46,7 +47,7 @@ STATED = 40
 """Hits whose statements are compared."""
 MOST_CHARS = 1_000
 """Longer texts say more than one thing and are not compared."""
-DOUBTS = (0.1, 0.2, 0.4)
+DOUBTS = (0.12, 0.35, 0.7)
 """Least probability at which an older text is marked: of the first hits, the next, and all others.
 
 What answers a question does more harm if it is outdated than what only is near it.
@@ -137,7 +138,7 @@ class CurrencyJudge:
         stated = [hit.memory for hit in said[:STATED]] + [one for one in others if _may_change(one)][:STATED]
         self._compare_statements(stated, marks, known.kept)
         marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
-        relevant = [hit.memory for hit in said if hit.relevance is not None][:COMPARED]
+        relevant = [(hit.memory, hit.relevance) for hit in said if hit.relevance is not None][:COMPARED]
         beside = [one for one in others if _may_change(one)][:COMPARED]
         marks |= self._guesses(relevant, beside, marks, known.kept)
         return marks
@@ -157,23 +158,26 @@ class CurrencyJudge:
 
     def _guesses(
         self,
-        hits: Sequence[Memory],
+        hits: Sequence[tuple[Memory, float]],
         others: Sequence[Memory],
         marks: Mapping[str, CurrencyMark],
         kept: AbstractSet[tuple[str, str]],
     ) -> dict[str, CurrencyMark]:
-        """Return the marks that similarity gives to memories without one, by id."""
+        """Return the marks that similarity gives to memories without one, by id; *hits* with their relevances."""
         try:
-            readings = self._readings_of([*hits, *others])
+            readings = self._readings_of([*(memory for memory, _ in hits), *others])
         except MemsvcError as error:
             log.warning("the currency of hits was judged by their statements alone: %s", error.message)
             return {}
-        placed = [*enumerate(hits), *((COMPARED, memory) for memory in others)]
-        known = [(place, memory) for place, memory in placed if memory.id in readings]
-        texts = [ComparedText(place, self._read(one)[2], readings[one.id]) for place, one in known]
+        placed = [(place, *hit) for place, hit in enumerate(hits)]
+        placed += [(COMPARED, memory, UNKNOWN_RELEVANCE) for memory in others]
+        known = [one for one in placed if one[1].id in readings]
+        texts = [
+            ComparedText(place, self._read(one)[2], readings[one.id], relevance) for place, one, relevance in known
+        ]
         if self._model is None or len(texts) < 2:  # noqa: PLR2004 - a pair
             return {}
-        memories = [memory for _, memory in known]
+        memories = [memory for _, memory, _ in known]
         days = np.array([memory.moment.date().toordinal() for memory in memories])
         taken = {mark.newer_id for mark in marks.values()}
         is_taken = np.array([memory.id in taken for memory in memories])

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log1p
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import BadZipFile
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from memsvc.ports.models import Vectors
 from memsvc.text.change_cues import ChangeCues
+from memsvc.text.facts.english_lexicon import KIN
 
 CONSTANTS = Path(__file__).with_name("replacement.npz")
 FIRST = 2
@@ -28,6 +30,9 @@ FIRST = 2
 _LEAST_SHARE = 1e-4
 _MOST_SHARED = 6.0
 _LOGITS = (-6.0, 4.0)
+_RELEVANCES = (0.003, 0.997)
+UNKNOWN_RELEVANCE = 0.1
+"""Relevance of a text that was not retrieved by the query."""
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -52,17 +57,24 @@ class StatementReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedText:
-    """A text with what its comparison needs; *place* is its rank among the hits of the query, from 0."""
+    """A text with what its comparison needs.
+
+    Attributes:
+        place: Its rank among the hits of the query, from 0.
+        relevance: The probability that it is what the query asks for.
+    """
 
     place: int
     cues: ChangeCues
     reading: StatementReading
+    relevance: float = UNKNOWN_RELEVANCE
 
 
 OF_PAIR = (
-    "same attribute", "similarity", "rare words shared", "numbers differ", "one about a person",
+    "same attribute", "similarity", "rare words shared", "numbers differ", "one about a person", "other persons",
+    "both relevant",
 )  # fmt: skip
-OF_TEXT = ("about none", "change", "states", "asks", "is first", "signs of a change")
+OF_TEXT = ("about none", "change", "states", "asks", "is first", "signs of a change", "relevance", "rank")
 FEATURES = (*OF_PAIR, *(f"older: {name}" for name in OF_TEXT), *(f"newer: {name}" for name in OF_TEXT), "intercept")
 
 
@@ -138,7 +150,7 @@ class ReplacementModel:
     def probabilities(self, texts: Sequence[ComparedText]) -> Floats:
         """Return the probability that a text (row) is outdated by another (column), if that one is newer.
 
-        It is 0 if both speak of persons, and none is the same, and if the newer one only adds something.
+        It is 0 if both speak of persons, none is the same and one is a relative, and if the newer one only adds.
         """
         of_pair, of_text = _features(texts)
         older, newer = len(OF_PAIR), len(OF_PAIR) + len(OF_TEXT)
@@ -158,10 +170,14 @@ def pair_features(texts: Sequence[ComparedText]) -> Floats:
 
 
 def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
-    """Return whether a text (column) can replace another (row): it does not only add, and is not about others."""
-    are_others = _differ([text.cues.persons for text in texts]) > 0.0
-    are_additions = np.array([text.cues.is_addition for text in texts], dtype=np.bool_)
-    found: npt.NDArray[np.bool_] = ~(are_others | are_additions)
+    """Return whether a text (column) can replace another (row): it does not only add, and is not about others.
+
+    Names alone say little: a new name is often the change, and other words are taken for names.
+    """
+    has_kin = np.array([not text.cues.persons.isdisjoint(KIN) for text in texts], dtype=np.bool_)
+    are_others = (_differ([text.cues.persons for text in texts]) > 0.0) & (has_kin[:, np.newaxis] | has_kin)
+    only_adds = np.array([text.cues.is_addition for text in texts], dtype=np.bool_)
+    found: npt.NDArray[np.bool_] = ~(are_others | only_adds)
     return found
 
 
@@ -172,12 +188,16 @@ def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
     terms = _incidence([one.terms for one in cues])
     rarities = np.log(len(texts) / np.maximum(terms.sum(axis=0), 1.0))
     has_person = np.array([bool(one.persons) for one in cues])
+    relevances = np.clip([text.relevance for text in texts], *_RELEVANCES)
+    odds = np.log(relevances / (1.0 - relevances))
     of_pair = [
         np.log(np.maximum(attributes @ attributes.T, _LEAST_SHARE)),
         vectors @ vectors.T,
         np.minimum((terms * rarities) @ terms.T, _MOST_SHARED),
         _differ([one.numbers for one in cues]),
         (has_person[:, np.newaxis] != has_person).astype(np.float64),
+        _differ([one.persons for one in cues]),
+        np.minimum(odds[:, np.newaxis], odds),
     ]
     of_text = np.array(
         [
@@ -188,8 +208,10 @@ def _features(texts: Sequence[ComparedText]) -> tuple[list[Floats], Floats]:
                 text.cues.is_question,
                 text.place < FIRST,
                 min(2.0, text.cues.changes),
+                relevance,
+                log1p(text.place),
             )
-            for text in texts
+            for text, relevance in zip(texts, odds.tolist(), strict=True)
         ]
     )
     return of_pair, of_text

@@ -81,6 +81,7 @@ REPEATED = 0.6
 RESERVED_TOKENS = 160
 """Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
 _PART = 20
+_REPLACED = frozenset({Currency.OUTDATED, Currency.POSSIBLY_OUTDATED})
 _HELD = frozenset({OmissionReason.UNCHANGED, OmissionReason.UNCERTAIN})
 
 
@@ -361,6 +362,8 @@ class ContextBuilder:
         if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
             yield from self._warnings.count("SHORT_TERM_COUNT", self._inputs.short_term_count(), limit)
         repeated_by = self._judge(hits, messages, recent)
+        replaced = _most_relevant_replaced((*hits, *messages), self.lines.marks)
+        hits, messages = _lift(hits, replaced), _lift(messages, replaced)
         unrepeated = [hit for hit in messages if hit.memory.id not in repeated_by]
         found = self._by_section(started, hits, unrepeated, recent)
         for section, tokens in self._selector.shares_of(found).items():
@@ -435,6 +438,41 @@ def _repeated_by(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -
         if memory:
             found[hit.memory.id] = memory
     return found
+
+
+def _most_relevant_replaced(
+    hits: Sequence[SearchHit], marks: Mapping[str, CurrencyMark]
+) -> dict[str, tuple[str, float]]:
+    """Return the ids of hits that outdate more relevant ones, each with the id and the relevance of the best of them.
+
+    The query is often nearer to how it was: "Where do I live?" is nearer to "I live in Leeds" than to "the keys
+    to the house came on Friday".
+    """
+    known = {hit.memory.id: hit.relevance for hit in hits if hit.relevance is not None}
+    best: dict[str, tuple[str, float]] = {}
+    for older, mark in marks.items():
+        relevance, own = known.get(older, 0.0), known.get(mark.newer_id, 1.0)
+        if mark.currency in _REPLACED and relevance > max(own, best.get(mark.newer_id, ("", 0.0))[1]):
+            best[mark.newer_id] = older, relevance
+    return best
+
+
+def _lift(hits: Sequence[SearchHit], replaced: Mapping[str, tuple[str, float]]) -> list[SearchHit]:
+    """Return hits, each newer one as relevant as what it replaces and in its place; the older one takes its place."""
+    ordered = [hit for hit in hits if hit.memory.id not in replaced]
+    for place, hit in enumerate(hits):
+        if hit.memory.id not in replaced:
+            continue
+        older, relevance = replaced[hit.memory.id]
+        lifted = replace(hit, relevance=relevance)
+        at = next((at for at, one in enumerate(ordered) if one.memory.id == older), None)
+        if at is None:
+            less = (at for at, one in enumerate(ordered) if (one.relevance or 0.0) <= relevance)
+            ordered.insert(next(less, len(ordered)), lifted)
+        else:
+            ordered[at], demoted = lifted, ordered[at]
+            ordered.insert(place, demoted)
+    return ordered
 
 
 def _is_evidence(hit: SearchHit) -> bool:

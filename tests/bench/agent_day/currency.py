@@ -1,20 +1,23 @@
 """Fit what marks an outdated text: `python -m tests.bench.agent_day.currency`.
 
-The layers over embeddings are fitted on the statements of `attributes.txt`. The weights of pairs are fitted on the
-questions of users: those of the development half, by what they said and by what an agent wrote down of it, and made-up
-ones, who state attributes, change some and add to others, all among filler. Every pair of the best hits of a question is
-a sample: the newer one replaces the older one, or not. A text of `attributes.txt` is read by layers that were fitted
-without it. Prints the weights, and for several thresholds what a context would leave unmarked and mark by mistake, each
-user of the development half judged by weights of the others; then writes `replacement.npz` of
+The layers over embeddings are fitted on the statements of `attributes.txt` and of the lives of `lives.txt`. The weights
+of pairs are fitted on the questions of users: those of the development half and the lives, by what they said and by what
+an agent wrote down of it, and made-up ones, who state attributes, change some and add to others, all among small talk.
+Every pair of the best hits of a question is a sample: the newer one replaces the older one, or not. A text of the two
+files is read by layers that were fitted without it, and without the life that it is from. Prints the weights, and for
+several thresholds what a context would leave unmarked and mark by mistake: of each user of the development half by
+weights of the others, and of the lives that are set aside, which are never fitted on. Then writes `replacement.npz` of
 `memsvc.engine.conflicts`.
 """
 
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,21 +52,26 @@ from tests.bench.agent_day.measure import OTHER_MEMORIES
 from tests.bench.agent_day.scenarios import DATA, Said, ScriptedUser, read_filler, read_users
 
 Column = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating[Any]]
 RIDGE = 1.0
-LAYER_RIDGE = 0.5
+LAYER_RIDGE = 2.0
 SCALE = 8.0
 """Length of the embeddings in the layers, which their weights contain afterwards."""
-STEPS = 250
+STEPS = 150
 FOLDS = 4
-MADE_UP = 80
+MADE_UP = 60
 ATTRIBUTES_EACH = 26
 FILLER_EACH = 110
 CHANGED = 0.5
 NEAR_BY = 0.35
 OTHER_LANGUAGE = 0.15
+MIXED_LIVES = 60
+OTHER_CHANGE = 0.4
+KEPT_PAIRS = 0.15
+"""The share of the pairs that replace nothing of which the weights are fitted."""
 BASE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SPEAKERS = ("Sam", "Anna", "Olga", "Ben", "Priya", "Joe", "小林", "老周", "阿梅", "王芳", "陈默", "Lucy")
-THRESHOLDS = (DOUBTS, (0.05, 0.15, 0.3), (0.05, 0.2, 0.4), (0.15, 0.3, 0.5))
+THRESHOLDS = (DOUBTS, *((base, 2 * base, 4 * base) for base in (0.05, 0.07, 0.09, 0.12, 0.15, 0.2)))
 OUTPUT = Console(width=200, highlight=False)
 QUESTION, STATE, CHANGE, RELATED, BESIDE, FILLER = "?", "=", ">", "~", "&", "filler"
 
@@ -74,6 +82,33 @@ class Attribute:
 
     name: str
     texts: Mapping[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A thing of which a life speaks; each text as it is said, and as it is written down.
+
+    Attributes:
+        steps: How it is, and how it changes, in their order.
+        beside: What is true beside it.
+        near: Small talk that changes nothing.
+    """
+
+    attribute: str
+    questions: list[str]
+    steps: list[list[str]]
+    beside: list[list[str]]
+    near: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A life of `lives.txt`; one that is *aside* is not fitted on."""
+
+    name: str
+    language: str
+    is_aside: bool
+    things: list[Thing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +137,7 @@ class Question:
     slots: frozenset[str]
     hits: Sequence[Line]
     texts: Sequence[ComparedText]
-    features: Column
+    features: npt.NDArray[np.float32]
     is_pair: npt.NDArray[np.bool_]
     is_replaced: npt.NDArray[np.bool_]
 
@@ -117,6 +152,37 @@ def read_attributes() -> list[Attribute]:
         elif line and not line.startswith("# "):
             found[-1].texts[line[0]].extend(line[2:].split(" | "))
     return found
+
+
+def read_lives() -> list[Life]:
+    """Return the lives of `lives.txt`."""
+    found: list[Life] = []
+    for line in (DATA / "lives.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            kind, name = line[3:].split(": ", 1)
+            found.append(Life(name, kind.split()[0], kind.endswith("aside"), []))
+        elif line and not line.startswith("# "):
+            attribute, *parts = line.split(" | ")
+            thing = Thing(attribute, [], [], [], [])
+            of_kind = {STATE: thing.steps, CHANGE: thing.steps, BESIDE: thing.beside, RELATED: thing.near}
+            for part in filter(lambda part: part[2:].strip(), parts):
+                if part[0] == QUESTION:
+                    thing.questions.append(part[2:])
+                else:
+                    of_kind[part[0]].append(part[2:].split(" // "))
+            found[-1].things.append(thing)
+    return found
+
+
+def read_small_talk(*, aside: bool) -> dict[str, list[str]]:
+    """Return small talk by language: that of the development half, and half of `small_talk.txt`."""
+    lines = (DATA / "small_talk.txt").read_text(encoding="utf-8").splitlines()[1:]
+    chosen = lines[1::2] if aside else lines[::2]
+    of_half = read_filler("dev")
+    return {
+        language: [line for line in chosen if line.isascii() is (language == "en")] + several[: 40 if aside else None]
+        for language, several in of_half.items()
+    }
 
 
 @dataclass(slots=True)
@@ -155,27 +221,32 @@ class Embeddings:
 class LayerFit:
     """The layers, fitted on all statements, and for each fold on those of the others."""
 
-    def __init__(self, embeddings: Embeddings, attributes: Sequence[Attribute], filler: Sequence[str]) -> None:
+    def __init__(
+        self, embeddings: Embeddings, attributes: Sequence[Attribute], lives: Sequence[Life], filler: Sequence[str]
+    ) -> None:
         """Fit the layers."""
         named = random.Random(2)
+        classes = {one.name: number for number, one in enumerate(attributes)}
         statements = [
-            (number, kind, text)
+            (number, kind, text, text)
             for number, one in enumerate(attributes)
             for kind in (STATE, CHANGE, RELATED, BESIDE)
             for text in one.texts[kind]
-        ] + [(len(attributes), FILLER, text) for text in filler]
+        ] + [(len(attributes), FILLER, text, text) for text in filler]
+        for life in lives:
+            statements += [(classes.get(name, -1), kind, text, life.name) for name, kind, text in _told_of(life)]
         # Each as an agent writes it, and as a message with a speaker.
         rows = [(*one, speaker) for one in statements for speaker in ("", named.choice(SPEAKERS))]
         self._embeddings = embeddings
-        texts = [text for _, _, text, _ in rows]
-        self._classes = np.array([number for number, _, _, _ in rows])
-        self._kinds = np.array([kind for _, kind, _, _ in rows])
-        vectors = np.array([embeddings.of(text, BASE, speaker)[0] for _, _, text, speaker in rows])
+        self._classes = np.array([row[0] for row in rows])
+        self._kinds = np.array([row[1] for row in rows])
+        texts = [row[2] for row in rows]
+        vectors = np.array([embeddings.of(text, BASE, speaker)[0] for _, _, text, _, speaker in rows])
         are_han = np.array([is_han(text) for text in texts])
         self._means = np.array([vectors[~are_han].mean(axis=0), vectors[are_han].mean(axis=0)])
-        self._vectors = centre(vectors.astype(np.float32), self._means, are_han.tolist())
-        chance = np.random.default_rng(1)
-        self._folds = dict(zip(sorted(set(texts)), chance.integers(0, FOLDS, len(set(texts))).tolist(), strict=True))
+        self._vectors = centre(vectors.astype(np.float32), self._means, are_han.tolist()).astype(np.float32)
+        sources = {row[2]: row[3] for row in rows}
+        self._folds = {text: zlib.crc32(source.encode()) % FOLDS for text, source in sources.items()}
         of_row = np.array([self._folds[text] for text in texts])
         self.layers = self._fit(np.ones(len(rows), dtype=np.bool_))
         self._others = [self._fit(of_row != fold) for fold in range(FOLDS)]
@@ -187,8 +258,8 @@ class LayerFit:
         return layers.read(vector, [is_han(line.text)])[0]
 
     def _fit(self, chosen: npt.NDArray[np.bool_]) -> ReadingLayers:
-        vectors, kinds = self._vectors[chosen] * SCALE, self._kinds[chosen]
-        attributes = fit_softmax(vectors, self._classes[chosen], int(self._classes.max()) + 1)
+        vectors, kinds, classes = self._vectors[chosen] * SCALE, self._kinds[chosen], self._classes[chosen]
+        attributes = fit_softmax(vectors[classes >= 0], classes[classes >= 0], int(self._classes.max()) + 1)
         extended = np.column_stack([vectors, np.ones(len(vectors))])
         heads = np.column_stack(
             [
@@ -197,14 +268,23 @@ class LayerFit:
             ]
         )
         heads[:-1] *= SCALE
-        return ReadingLayers(self._means, attributes * SCALE, heads)
+        return ReadingLayers(self._means, attributes.astype(np.float64) * SCALE, heads)
 
 
-def fit_softmax(vectors: Column, classes: npt.NDArray[np.int64], count: int) -> Column:
+def _told_of(life: Life) -> Iterator[tuple[str, str, str]]:
+    """Yield the attribute, the kind and the text of what a life tells."""
+    for thing in life.things:
+        for number, texts in enumerate(thing.steps):
+            yield from ((thing.attribute, CHANGE if number else STATE, text) for text in texts)
+        yield from ((thing.attribute, BESIDE, text) for texts in thing.beside for text in texts)
+        yield from (("", RELATED, text) for texts in thing.near for text in texts)
+
+
+def fit_softmax(vectors: Floats, classes: npt.NDArray[np.int64], count: int) -> Floats:
     """Return the weights of a multinomial logistic regression. Nesterov's accelerated gradient."""
-    truth = np.eye(count)[classes]
+    truth = np.eye(count, dtype=vectors.dtype)[classes]
     step = 1.0 / (0.5 * np.linalg.norm(vectors, ord=2) ** 2 + LAYER_RIDGE)
-    weights = ahead = np.zeros((vectors.shape[1], count))
+    weights = ahead = np.zeros((vectors.shape[1], count), dtype=vectors.dtype)
     for number in range(STEPS):
         logits = vectors @ ahead
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -229,7 +309,7 @@ def fit_logistic(features: Column, truth: Column, ridge: float = RIDGE) -> Colum
     return weights
 
 
-def _probabilities(features: Column, weights: Column) -> Column:
+def _probabilities(features: Floats, weights: Column) -> Column:
     found: Column = 1.0 / (1.0 + np.exp(-np.clip(features @ weights, -30.0, 30.0)))
     return found
 
@@ -272,6 +352,42 @@ def made_up_user(
     return [replace(line, speaker=speaker) for line in lines]
 
 
+def life_lines(life: Life, small_talk: Mapping[str, Sequence[str]], chance: random.Random, *, said: bool) -> list[Line]:
+    """Return what a life says among small talk, or what an agent writes down; a slot is the number of its thing."""
+    lines: list[Line] = []
+    form = 0 if said else -1
+
+    def later(start: datetime, *days: int) -> datetime:
+        return start + timedelta(days=chance.choice(days), minutes=chance.randrange(200))
+
+    for number, thing in enumerate(life.things):
+        moment = later(BASE, 0, 0, 0, 7, 14)
+        for order, texts in enumerate(thing.steps):
+            is_current = order == len(thing.steps) - 1
+            lines.append(Line(moment, texts[form], str(number), order, is_current=is_current))
+            moment = later(moment, 7, 15, 30)
+        for texts in thing.beside:
+            lines.append(Line(later(BASE, 0, 7, 15, 30), texts[form], f"{number} beside", is_current=True))
+        lines += [Line(later(BASE, 0, 7, 15, 30, 40), texts[form]) for texts in thing.near]
+    several = [text for language in small_talk if life.language in (language, "mixed") for text in small_talk[language]]
+    for text in chance.sample(several, min(FILLER_EACH, len(several))):
+        lines.append(Line(later(BASE, 0, 7, 14, 21, 30, 45), text))
+    speaker = chance.choice(SPEAKERS) if said else ""
+    return [replace(line, speaker=speaker) for line in lines]
+
+
+def mixed_life(lives: Sequence[Life], language: str, chance: random.Random) -> Life:
+    """Return a life of what several of a language speak of; some changes are those of another one."""
+    several = [thing for life in lives if life.language == language for thing in life.things]
+    several = chance.sample(several, len(several))
+    things = list({thing.attribute: thing for thing in several}.values())[:ATTRIBUTES_EACH]
+    for at, thing in enumerate(things):
+        others = [one for one in several if one.attribute == thing.attribute and len(one.steps) > 1]
+        if thing.steps and others and chance.random() < OTHER_CHANGE:
+            things[at] = replace(thing, steps=[thing.steps[0], chance.choice(others).steps[-1]])
+    return Life("", language, is_aside=False, things=things)
+
+
 def told_lines(user: ScriptedUser) -> Iterator[list[Line]]:
     """Yield what a user of the benchmark said, and what an agent wrote down of it."""
     said = [one for messages in user.sessions for one in messages if one.role == "user"]
@@ -301,18 +417,41 @@ class Asking:
         """Return the best hits of a question with their features."""
         packed = [self.embeddings.of(line.text, line.moment, line.speaker)[1] for line in lines]
         relevances = self.embeddings.relevances(text, [line.text for line in lines], packed)
-        hits = [lines[at] for at in np.argsort(-relevances, kind="stable")[:COMPARED]]
-        texts = [ComparedText(place, ChangeCues.of(hit.text), self.fit.read(hit)) for place, hit in enumerate(hits)]
+        best = np.argsort(-relevances, kind="stable")[:COMPARED]
+        hits = [lines[at] for at in best]
+        texts = [
+            ComparedText(place, ChangeCues.of(lines[at].text), self.fit.read(lines[at]), float(relevances[at]))
+            for place, at in enumerate(best)
+        ]
         is_pair = np.array([[one.moment.date() < two.moment.date() for two in hits] for one in hits])
         is_pair &= may_replace(texts)
         is_replaced = np.array([[one.slot == two.slot and 0 <= one.order < two.order for two in hits] for one in hits])
-        return Question(user, slots, hits, texts, pair_features(texts), is_pair, is_replaced & is_pair)
+        features = pair_features(texts).astype(np.float32)
+        return Question(user, slots, hits, texts, features, is_pair, is_replaced & is_pair)
+
+    def ask_life(
+        self, life: Life, small_talk: Mapping[str, Sequence[str]], chance: random.Random
+    ) -> Iterator[Question]:
+        """Yield the questions of a life, on what was said and on what was written down."""
+        for said in (True, False):
+            lines = life_lines(life, small_talk, chance, said=said)
+            for number, thing in enumerate(life.things):
+                if thing.questions and len(thing.steps) > 1:
+                    yield self.ask(life.name, thing.questions[0], frozenset({str(number)}), lines)
 
 
-def samples(questions: Sequence[Question]) -> tuple[Column, Column]:
-    """Return the features of all pairs, and whether the newer one replaces the older one."""
-    features = np.concatenate([one.features[one.is_pair] for one in questions])
-    return features, np.concatenate([one.is_replaced[one.is_pair] for one in questions]).astype(np.float64)
+def fit_pairs(questions: Sequence[Question]) -> Column:
+    """Return the weights of pairs, fitted on those that replace and on a share of the others."""
+    chance = np.random.default_rng(3)
+    features, truths = [], []
+    for one in questions:
+        kept = one.is_pair & (one.is_replaced | (chance.random(one.is_pair.shape) < KEPT_PAIRS))
+        features.append(one.features[kept])
+        truths.append(one.is_replaced[kept])
+    weights = fit_logistic(np.concatenate(features).astype(np.float64), np.concatenate(truths).astype(np.float64))
+    # The others are more frequent than in the sample.
+    weights[-1] += np.log(KEPT_PAIRS)
+    return weights
 
 
 def report(judged: Sequence[tuple[Question, Column]]) -> None:
@@ -345,11 +484,11 @@ def _doubts(question: Question, weights: Column) -> Column:
 
 def main() -> None:
     """Print the weights and the shares, and write the constants."""
-    attributes, filler = read_attributes(), read_filler("dev")
+    attributes, filler, lives = read_attributes(), read_small_talk(aside=False), read_lives()
+    fitted = [life for life in lives if not life.is_aside]
     embeddings = Embeddings()
-    asking = Asking(
-        embeddings, LayerFit(embeddings, attributes, [one for several in filler.values() for one in several])
-    )
+    small_talk = [one for several in filler.values() for one in several]
+    asking = Asking(embeddings, LayerFit(embeddings, attributes, fitted, small_talk))
     chance = random.Random(5)
     made_up = []
     for number in range(MADE_UP):
@@ -368,12 +507,23 @@ def main() -> None:
         for lines in told_lines(user)
         for question in user.questions
     ]
+    mixed = [mixed_life(fitted, ("en", "zh")[number % 2], chance) for number in range(MIXED_LIVES)]
+    made_up += [question for life in [*fitted, *mixed] for question in asking.ask_life(life, filler, chance)]
     judged = []
     for name in sorted({question.user for question in known}):
-        others = fit_logistic(*samples(made_up + [question for question in known if question.user != name]))
+        others = fit_pairs(made_up + [question for question in known if question.user != name])
         judged += [(question, _doubts(question, others)) for question in known if question.user == name]
+    OUTPUT.print("development half:")
     report(judged)
-    weights = fit_logistic(*samples(made_up + known))
+    weights = fit_pairs(made_up + known)
+    aside = [
+        question
+        for life in lives
+        if life.is_aside
+        for question in asking.ask_life(life, read_small_talk(aside=True), chance)
+    ]
+    OUTPUT.print("lives that are set aside:")
+    report([(question, _doubts(question, weights)) for question in aside])
     OUTPUT.print({name: round(float(weight), 2) for name, weight in zip(FEATURES, weights, strict=True)})
     layers = asking.fit.layers
     np.savez_compressed(
