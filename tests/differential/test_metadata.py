@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -200,6 +202,24 @@ def test_keyword_hits_agree(filled: Stores, terms: list[str], where: Filter | No
     )
 
 
+class Renumbered:
+    """The texts of one store's values, with rows and positions numbered in the order in which they are met.
+
+    PostgreSQL leaves gaps: it takes numbers ahead of the commit, and does not use those of writes that are refused.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, int]] = {"row": {"0": 0}, "position": {"0": 0}}
+
+    def text(self, value: object) -> str:
+        """Return the text of a value."""
+        return re.sub(r"\b(previous_)?(row|position)=(\d+)", self._number, str(value))
+
+    def _number(self, found: re.Match[str]) -> str:
+        known = self._known[found[2]]
+        return f"{found[1] or ''}{found[2]}={known.setdefault(found[3], len(known))}"
+
+
 _CHUNKS = tuple(Chunk(ordinal, f"{ordinal}", (), 1, 1) for ordinal in range(2))
 
 
@@ -219,7 +239,7 @@ def _step(store: MetadataStore, number: int, memory: Memory) -> str:
             after = replace(memory, id=before.id, row=before.row, scope=before.scope, revision=before.revision + 1)
             record = Record(after, chunks=_CHUNKS[: number % 3], given_vector=b"v" * (number % 2))
             transaction.update(before, record, ChangeAction.UPDATED)
-        return f"{transaction.position}"
+        return f"position={transaction.position}"
     return "race"
 
 
@@ -229,36 +249,60 @@ def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[t
     """After the same writes, refused ones among them, both hold the same memories, revisions, documents and changes."""
     with ExitStack() as stack:
         stores = _open(stack, tmp_path_factory.mktemp("history"))
+        said = [(store, Renumbered()) for store in stores]
         for number, seed in steps:
             memory = some_memory(seed)
-            outcomes = [_step(store, number, memory) for store in stores]
+            outcomes = [numbers.text(_step(store, number, memory)) for store, numbers in said]
             assert outcomes[0] == outcomes[1]
         sqlite, postgres = stores
 
+        _require_equal_feeds(said)
         changes = sqlite.feed.changes_after(0, limit=10**6)
-        assert postgres.feed.changes_after(0, limit=10**6) == changes
-        assert postgres.feed.scan(after_row=0, limit=99) == sqlite.feed.scan(after_row=0, limit=99)
-        assert postgres.feed.expected_entries(after_row=0, limit=99) == sqlite.feed.expected_entries(
-            after_row=0, limit=99
-        )
+        rows = [[change.row for change in store.feed.changes_after(0, limit=10**6)] for store in stores]
         for reach in (Reach(owner, PROJECTS) for owner in OWNERS):
             assert postgres.memories.counts(reach=reach) == sqlite.memories.counts(reach=reach)
             for change in changes:
-                found = [s.memories.revision(change.memory_id, change.revision, reach=reach) for s in stores]
+                of, at = change.memory_id, change.revision
+                found = [numbers.text(s.memories.revision(of, at, reach=reach)) for s, numbers in said]
                 assert found[0] == found[1]
-                lines = [s.memories.revisions(change.memory_id, reach=reach, before=None, limit=9) for s in stores]
+                lines = [
+                    numbers.text(s.memories.revisions(of, reach=reach, before=None, limit=9)) for s, numbers in said
+                ]
                 assert lines[0] == lines[1]
             for moment in MOMENTS:
-                known = [s.memories.known_at([change.row for change in changes], moment, reach=reach) for s in stores]
-                gone = [s.checkpoints.tombstones(reach=reach, moment=moment, after_row=0, limit=99) for s in stores]
-                assert (known[0], gone[0]) == (known[1], gone[1])
+                past = [
+                    (
+                        [known[row] for row in sorted(known)],
+                        store.checkpoints.tombstones(reach=reach, moment=moment, after_row=0, limit=99),
+                    )
+                    for store, of_store in zip(stores, rows, strict=True)
+                    for known in [store.memories.known_at(of_store, moment, reach=reach)]
+                ]
+                assert said[0][1].text(past[0]) == said[1][1].text(past[1])
             for limit in (1, 2, 99):
                 around = window(NOW, 7)
-                due = [s.reminders.page(reach=reach, window=around, after=None, limit=limit) for s in stores]
+                due = [
+                    numbers.text(s.reminders.page(reach=reach, window=around, after=None, limit=limit))
+                    for s, numbers in said
+                ]
                 assert due[0] == due[1]
-            rows = [change.row for change in changes]
-            one, other = (sorted(s.memories.candidates(rows, reach=reach), key=lambda c: c.row) for s in stores)
+            one, other = (
+                numbers.text(sorted(store.memories.candidates(of_store, reach=reach), key=lambda c: c.row))
+                for (store, numbers), of_store in zip(said, rows, strict=True)
+            )
             assert one == other
+
+
+def _require_equal_feeds(said: Sequence[tuple[MetadataStore, Renumbered]]) -> None:
+    """Require that both stores hold the same changes, documents and expected entries."""
+    reads: tuple[Callable[[Any], object], ...] = (
+        lambda feed: feed.changes_after(0, limit=10**6),
+        lambda feed: feed.scan(after_row=0, limit=99),
+        lambda feed: feed.expected_entries(after_row=0, limit=99),
+    )
+    for read in reads:
+        one, other = (numbers.text(read(store.feed)) for store, numbers in said)
+        assert one == other
 
 
 def _write(transaction: Transaction, number: int, memory: Memory) -> str:
@@ -280,7 +324,8 @@ def _write(transaction: Transaction, number: int, memory: Memory) -> str:
         transaction.remember_request(*request, RequestRecord(f"{number}", f"{len(found)}"))
         if number % 7 == 6:
             raise _StopError
-    return str((answer, transaction.recall_request(*request), found, last, transaction.position, transaction.changes))
+    place = f"row={last} position={transaction.position}"
+    return str((answer, transaction.recall_request(*request), found, place))
 
 
 class _StopError(Exception):
@@ -314,15 +359,13 @@ def _group(store: MetadataStore, writers: list[tuple[int, Memory]]) -> list[str]
 def test_groups_agree(tmp_path_factory: pytest.TempPathFactory, groups: list[list[tuple[int, int]]]) -> None:
     """Writers that share a transaction see each other and fail alone, whatever of them waits to be written."""
     with ExitStack() as stack:
-        sqlite, postgres = _open(stack, tmp_path_factory.mktemp("groups"))
+        said = [(store, Renumbered()) for store in _open(stack, tmp_path_factory.mktemp("groups"))]
         for group in groups:
             writers = [(number, some_memory(seed)) for number, seed in group]
-            assert _group(postgres, writers) == _group(sqlite, writers)
+            one, other = (numbers.text(_group(store, writers)) for store, numbers in said)
+            assert one == other
 
-        changes = sqlite.feed.changes_after(0, limit=10**6)
-        assert postgres.feed.changes_after(0, limit=10**6) == changes
-        assert postgres.feed.scan(after_row=0, limit=99) == sqlite.feed.scan(after_row=0, limit=99)
-        assert postgres.feed.expected_entries(after_row=0, limit=99) == sqlite.feed.expected_entries(
-            after_row=0, limit=99
-        )
-        assert postgres.feed.head_position() == sqlite.feed.head_position()
+        _require_equal_feeds(said)
+        for store, _ in said:
+            changes = store.feed.changes_after(0, limit=10**6)
+            assert not changes or store.feed.head_position() >= changes[-1].position
