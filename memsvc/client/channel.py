@@ -226,14 +226,16 @@ class Connection:
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
 
-    async def stream(self, method: grpc.aio.UnaryStreamMultiCallable[Q, R], request: Q) -> AsyncGenerator[R, None]:
-        """Yield the responses of a streaming call; closing the generator cancels it.
+    async def stream(
+        self, method: grpc.aio.UnaryStreamMultiCallable[Q, R], request: Q, seconds: float | None = None
+    ) -> AsyncGenerator[R, None]:
+        """Yield the responses of a streaming call; closing the generator cancels it. It ends after *seconds*, if given.
 
         Raises:
             MemsvcCallError: It failed.
         """
         await self.reach()
-        call = method(request)
+        call = method(request, timeout=seconds)
         try:
             async for response in call:
                 yield response

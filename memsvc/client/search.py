@@ -5,20 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, TypeVar, Unpack
+from contextlib import aclosing
+from typing import Literal, Unpack
 
-import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import ContextOptions, Filters, SearchOptions
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-
-R = TypeVar("R")
-
 
 SearchScope = Literal["ALL", "MEMORY", "FILES", "REPORTS", "CHARTS"]
 
@@ -40,9 +36,9 @@ class SearchMethods(ScopedMethods):
         """
         fields = {"cursor": cursor} if cursor else to_proto.context_fields(query, options)
         request = search_pb.BuildContextRequest(scope=self.scope, **fields)
-        await self._remote.reach()
-        async for event in _events(self._remote.searches.BuildContext(request, timeout=timeout)):
-            yield event
+        async with aclosing(self._remote.stream(self._remote.searches.BuildContext, request, timeout)) as events:
+            async for event in events:
+                yield event
 
     async def render_context(
         self,
@@ -88,9 +84,9 @@ class SearchMethods(ScopedMethods):
     ) -> AsyncGenerator[search_pb.StreamSearchResponse, None]:
         """Yield what words find as soon as it is known, where they find something, and then what `search` returns."""
         request = search_pb.StreamSearchRequest(search=to_proto.search_to_proto(self.scope, query, options))
-        await self._remote.reach()
-        async for answer in _events(self._remote.searches.StreamSearch(request, timeout=timeout)):
-            yield answer
+        async with aclosing(self._remote.stream(self._remote.searches.StreamSearch, request, timeout)) as answers:
+            async for answer in answers:
+                yield answer
 
     async def search_all(  # noqa: PLR0913 - a field each
         self,
@@ -127,13 +123,3 @@ class SearchMethods(ScopedMethods):
         """
         request = file_pb.ResolveFileRefsRequest(scope=self.scope, refs=to_proto.file_refs_to_proto(refs))
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
-
-
-async def _events(call: grpc.aio.UnaryStreamCall[Any, R]) -> AsyncGenerator[R, None]:
-    try:
-        async for event in call:
-            yield event
-    except grpc.aio.AioRpcError as error:
-        raise MemsvcCallError.from_rpc(error) from error
-    finally:
-        call.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -107,21 +107,15 @@ class IndexWait:
 
     def after(self, response: M, written: WriteResult, wait_for: WaitFor) -> Answer[M]:
         """Return the response of a write, or the rest of a call that waits until searches find the memory."""
-        if wait_for is not WaitFor.INDEXED:
-            return response
-        return Pending(lambda: self.written(written, wait_for), lambda notice: _with_notice(response, notice))
+        return _answer(response, wait_for, lambda: self.written(written, wait_for))
 
     def after_batch(self, response: M, written: BatchWriteResult, wait_for: WaitFor) -> Answer[M]:
         """Return the response of a batch as `after` does."""
-        if wait_for is not WaitFor.INDEXED:
-            return response
-        return Pending(lambda: self.batch_written(written, wait_for), lambda notice: _with_notice(response, notice))
+        return _answer(response, wait_for, lambda: self.batch_written(written, wait_for))
 
     def after_stored(self, response: M, position: int, wait_for: WaitFor) -> Answer[M]:
         """Return the response of a write up to *position* as `after` does."""
-        if wait_for is not WaitFor.INDEXED:
-            return response
-        return Pending(lambda: self.stored(position), lambda notice: _with_notice(response, notice))
+        return _answer(response, wait_for, lambda: self.stored(position))
 
     async def batch_written(self, written: BatchWriteResult, wait_for: WaitFor) -> str:
         """Return when searches find all of a batch, or at once; the result is that of `written`."""
@@ -174,6 +168,12 @@ class IndexWait:
             waiting.cancel()
         call_context.note(NOT_INDEXED)
         return NOT_INDEXED
+
+
+def _answer(response: M, wait_for: WaitFor, wait: Callable[[], Awaitable[str]]) -> Answer[M]:
+    if wait_for is not WaitFor.INDEXED:
+        return response
+    return Pending(wait, lambda notice: _with_notice(response, notice))
 
 
 def _with_notice(response: M, notice: str) -> M:

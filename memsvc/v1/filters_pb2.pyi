@@ -288,7 +288,8 @@ class Filter(_message.Message):
     """Filter restricts a read. All given fields must match; within a list any value suffices (in tags_all: every one).
     Every retriever applies the filter during its search, so a filter does not reduce the number of hits. It applies
     within the memories that the scope sees and never extends them. Each list holds at most 256 values, else
-    INVALID_ARGUMENT; repeated values and the order of values are ignored.
+    INVALID_ARGUMENT; repeated values and the order of values are ignored. Without any filter, expiry and validity are
+    tested at the present moment rounded up to 50 milliseconds.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

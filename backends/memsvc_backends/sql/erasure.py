@@ -38,7 +38,7 @@ from memsvc_backends.sql.tables import (
     passage_tokens,
     revisions,
 )
-from memsvc_backends.sql.write_session import NumberAllocator, WriteSession
+from memsvc_backends.sql.write_session import WriteSession
 
 _OWNED = tuple(
     table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)
@@ -129,16 +129,7 @@ class SqlErasureReads:
 class SqlErasureWrites(WriteSession):
     """`memsvc.ports.operations.ErasureWrites`."""
 
-    def __init__(
-        self,
-        connection: sa.Connection,
-        now: datetime,
-        numbering: NumberAllocator | None = None,
-        allowed: AbstractSet[str] | None = None,
-    ) -> None:
-        """Work on a connection that is in a transaction."""
-        super().__init__(connection, now, numbering, allowed)
-        self._began = 0
+    _began = 0
 
     def set_began(self, moment: int) -> None:
         """Say when the work was begun."""

@@ -226,7 +226,7 @@ class Indexer:
         for position, owner, future in self._waiters.take_owned():
             # Changes that the store does not have yet may be those of the owner.
             is_known = position <= self._feed.head_position()
-            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1)
+            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1) if is_known else []
             self._waiters.put(position, pending if is_known and len(pending) <= URGENT else None, future)
             self._waiters.resolve((), self._applied)
 

@@ -14,7 +14,6 @@ from itertools import accumulate, chain, islice, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from memsvc.domain.errors import MemsvcError
 from memsvc.domain.index_entries import (
     ANY_SCRIPT,
     MAX_ORDINAL,
@@ -550,6 +549,7 @@ class LongMemoryEmbedder:
 
         Raises:
             BackendUnavailableError: The embedder could not be reached.
+            Exception: It failed in another way.
         """
         with self._lock:
             job = self._jobs.get(row)
@@ -585,7 +585,7 @@ class LongMemoryEmbedder:
         while (job := self._next()) is not None:
             try:
                 self._advance(job)
-            except MemsvcError as error:
+            except Exception as error:  # noqa: BLE001 - the indexer raises it, and goes on later
                 self._end(job, error)
 
     def _next(self) -> _LongMemory | None:
@@ -622,7 +622,7 @@ class LongMemoryEmbedder:
         if not job.texts:
             self._end(job, None)
 
-    def _end(self, job: _LongMemory, error: MemsvcError | None) -> None:
+    def _end(self, job: _LongMemory, error: Exception | None) -> None:
         with self._lock:
             job.texts, job.error, job.is_done = None, error, True
         self._on_done()
@@ -643,4 +643,4 @@ class _LongMemory:
     positions: set[int]
     texts: deque[str] | None = None
     is_done: bool = False
-    error: MemsvcError | None = None
+    error: Exception | None = None

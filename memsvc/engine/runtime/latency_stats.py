@@ -130,8 +130,8 @@ class LatencyStats:
         return [
             OperationPerformance(
                 *name,
-                _percentiles(times),
-                tuple((stage, _percentiles(one)) for stage, one in stages.items()),
+                times.percentiles(),
+                tuple((stage, one.percentiles()) for stage, one in stages.items()),
             )
             for name, (times, stages) in sorted(chosen.items(), key=lambda item: item[0])
         ]
@@ -239,19 +239,47 @@ class DurationFile:
 
 
 @dataclass(slots=True)
-class _Durations:
+class _Totals:
+    """What is known exactly of a number of calls."""
+
     count: int = 0
     errors: int = 0
     total: float = 0.0
     longest: float = 0.0
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
-    def add(self, seconds: float, *, failed: bool) -> None:
+    def count_call(self, seconds: float, *, failed: bool) -> None:
         self.count += 1
         self.errors += failed
         self.total += seconds
         self.longest = max(self.longest, seconds)
+
+    def statistics(self, at: Callable[[float], float]) -> Percentiles:
+        """Return the statistics of at least one call; *at* returns the duration that a share of them do not exceed."""
+        return Percentiles(
+            count=self.count,
+            errors=self.errors,
+            mean=self.total / self.count,
+            p50=at(0.50),
+            p90=at(0.90),
+            p95=at(0.95),
+            p99=at(0.99),
+            max=self.longest,
+        )
+
+
+@dataclass(slots=True)
+class _Durations(_Totals):
+    """The calls since the beginning, with the durations of the last ones."""
+
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def add(self, seconds: float, *, failed: bool) -> None:
+        self.count_call(seconds, failed=failed)
         self.recent.append(seconds)
+
+    def percentiles(self) -> Percentiles:
+        recent = sorted(self.recent)
+        return self.statistics(lambda share: recent[min(len(recent) - 1, int(share * len(recent)))])
 
     def copy(self) -> _Durations:
         """Return an independent copy."""
@@ -266,20 +294,13 @@ _SHORTEST = 1e-7
 
 
 @dataclass(slots=True)
-class _Span:
+class _Span(_Totals):
     """The calls of a minute or an hour: their durations by classes, numbered by the logarithm of a duration."""
 
-    count: int = 0
-    errors: int = 0
-    total: float = 0.0
-    longest: float = 0.0
     classes: dict[int, int] = field(default_factory=dict)
 
     def add(self, seconds: float, number: int, *, failed: bool) -> None:
-        self.count += 1
-        self.errors += failed
-        self.total += seconds
-        self.longest = max(self.longest, seconds)
+        self.count_call(seconds, failed=failed)
         self.classes[number] = self.classes.get(number, 0) + 1
 
     def include(self, other: _Span) -> None:
@@ -293,23 +314,13 @@ class _Span:
     def percentiles(self) -> Percentiles:
         """Return the statistics of at least one call; a percentile is the middle of its class."""
         ordered = sorted(self.classes.items())
-
         sums = list(accumulate(count for _, count in ordered))
 
         def at(share: float) -> float:
             number, _ = ordered[bisect_right(sums, int(share * self.count))]
             return min(self.longest, math.exp((number + 0.5) / BUCKETS_PER_E))
 
-        return Percentiles(
-            count=self.count,
-            errors=self.errors,
-            mean=self.total / self.count,
-            p50=at(0.50),
-            p90=at(0.90),
-            p95=at(0.95),
-            p99=at(0.99),
-            max=self.longest,
-        )
+        return self.statistics(at)
 
 
 class _Series:
@@ -362,24 +373,6 @@ def _of(known: dict[K, _Durations], name: K) -> _Durations:
     if found is None:
         found = known[name] = _Durations()
     return found
-
-
-def _percentiles(durations: _Durations) -> Percentiles:
-    recent = sorted(durations.recent)
-
-    def at(share: float) -> float:
-        return recent[min(len(recent) - 1, int(share * len(recent)))]
-
-    return Percentiles(
-        count=durations.count,
-        errors=durations.errors,
-        mean=durations.total / durations.count,
-        p50=at(0.50),
-        p90=at(0.90),
-        p95=at(0.95),
-        p99=at(0.99),
-        max=durations.longest,
-    )
 
 
 # Instrumentation of backends: wrappers with the same interface that record every relevant call.

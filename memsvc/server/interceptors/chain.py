@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, Violation
-from memsvc.server import call_context
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
 from memsvc.server.slots import SlotOptions
+
+if TYPE_CHECKING:
+    from memsvc.server.interceptors.rules import ServerRules
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -72,44 +74,12 @@ class Interceptor(Protocol):
         ...
 
 
-class CallRules(Protocol):
-    """Rules that hold for every call, in the order of the methods."""
-
-    def begin(self, call: Call) -> None:
-        """Start the call: its request id."""
-        ...
-
-    def limit(self, call: Call) -> float | None:
-        """Set the deadline of the call and return the seconds after which it is ended, None if gRPC does that."""
-        ...
-
-    async def admit(self, call: Call) -> Callable[[], None] | None:
-        """Authenticate the call and return what has to be called at its end, or raise a MemsvcError."""
-        ...
-
-    def expired(self) -> Exception:
-        """Return the error of a call that was ended by its limit."""
-        ...
-
-    def watched(self, call: Call, body: CallNext) -> CallNext:
-        """Return the body of a stream that ends when its key is no longer valid."""
-        ...
-
-    async def fail(self, call: Call, error: Exception) -> None:
-        """End the call with the status of *error*."""
-        ...
-
-    def end(self, call: Call, started: float) -> None:
-        """Note the end of a call that began at *started* by `time.perf_counter`."""
-        ...
-
-
 class CallChain:
     """The handlers of our services with the rules around them. Other services are not intercepted."""
 
     def __init__(
         self,
-        rules: CallRules,
+        rules: ServerRules,
         layers: Sequence[Interceptor],
         executors: Mapping[str, NamedExecutor],
         *,
@@ -329,10 +299,7 @@ async def _threaded(
     executor: NamedExecutor, turn: Turn | None, work: Callable[[Call], Any], encode: _Encode, call: Call
 ) -> Any:
     """Run a call in a thread of the executor; what waits for something goes on when that has come."""
-    if turn is not None and call_context.principal.get().key_id:
-        async with turn():
-            result = await executor.run(work, call)
-    else:
+    async with turn() if turn is not None else nullcontext():
         result = await executor.run(work, call)
     return encode(call, await result) if isinstance(result, Pending) else result
 

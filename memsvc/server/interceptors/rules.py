@@ -115,7 +115,7 @@ def log_now(ended: EndedCall) -> None:
 
 
 class ServerRules:
-    """The rules of a server.
+    """The rules of a server, which `CallChain` applies to a call in the order of the methods.
 
     The deadline of a call is the client's, or the server's default for unary calls and for searches that stream. Other
     streams have no default deadline. In a search that streams, the default limits the work, not the reading.
@@ -152,7 +152,10 @@ class ServerRules:
         structlog.contextvars.bind_contextvars(request_id=call.request_id, method=call.method)
 
     def limit(self, call: Call) -> float | None:
-        """Set the start and the deadline of the call, which gRPC ends at the client's deadline."""
+        """Set the start and the deadline of the call; return the seconds after which the chain ends it.
+
+        None if gRPC does, at the client's deadline, or if nothing does.
+        """
         CALL_START.set(to_micros(self._now()))
         remaining = call.context.time_remaining()
         if remaining is not None:
@@ -168,7 +171,7 @@ class ServerRules:
         return DeadlineExceededError(THE_SERVICE)
 
     async def admit(self, call: Call) -> Callable[[], None] | None:
-        """Authenticate the call."""
+        """Authenticate the call; return what has to be called at its end, or raise a MemsvcError."""
         return None if self._authentication is None else await self._authentication.admit(call)
 
     def watched(self, call: Call, body: CallNext) -> CallNext:
@@ -188,7 +191,7 @@ class ServerRules:
         await call.context.abort(failure.code, failure.message, trailers)
 
     def end(self, call: Call, started: float) -> None:
-        """Measure and log the call, and send its id and its first notice back."""
+        """Measure and log a call that began at *started* by `time.perf_counter`; send its id and first notice back."""
         seconds = time.perf_counter() - started
         is_done = call.code is grpc.StatusCode.OK
         self._recorder.record(call.method, LAYER, seconds, failed=not is_done, is_endless=call.streams)

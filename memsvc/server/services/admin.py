@@ -23,8 +23,6 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import admin_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-NEVER_SECONDS = 86_400.0
-"""A piece of an export must not be sent twice: no step takes so long."""
 
 
 class AdminServicer(pb_grpc.AdminServiceServicer):

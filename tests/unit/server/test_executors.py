@@ -11,8 +11,10 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
+from memsvc.ports.thread_wait import ThreadWait
 from memsvc.server import call_context
 from memsvc.server.executors import NamedExecutor
+from tests.support.until import PATIENCE_SECONDS
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -108,3 +110,73 @@ def test_after_closing_nothing_runs(executor: NamedExecutor) -> None:
     with pytest.raises(RuntimeError):
         asyncio.run(executor.run(int))
     assert executor.admitted == 0
+
+
+@pytest.fixture
+def narrow() -> Iterator[NamedExecutor]:
+    """Return an executor of three threads, of which one computes at a time."""
+    made = NamedExecutor("search", threads=3, queue_factor=2, active=1)
+    yield made
+    made.close()
+
+
+def test_one_call_computes_while_others_wait_for_their_turn(
+    narrow: NamedExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it is short: here nothing counts as long."""
+    monkeypatch.setattr("memsvc.server.executors.RELIEF_SECONDS", 3_600.0)
+    begun, release = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def compute() -> None:
+        begun.set()
+        assert release.wait(PATIENCE_SECONDS)
+        order.append("first")
+
+    async def run() -> None:
+        first = asyncio.create_task(narrow.run(compute))
+        await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+        others = [asyncio.create_task(narrow.run(order.append, f"other {number}")) for number in range(2)]
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(first, *others)
+
+    asyncio.run(run())
+
+    assert order == ["first", "other 0", "other 1"]
+
+
+def test_a_call_that_waits_lets_others_compute(narrow: NamedExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and goes on at once when that is over."""
+    monkeypatch.setattr("memsvc.server.executors.RELIEF_SECONDS", 3_600.0)
+    done = threading.Event()
+
+    def wait() -> None:
+        with ThreadWait():
+            assert done.wait(PATIENCE_SECONDS)
+
+    async def run() -> list[str]:
+        others: list[str] = []
+        long = asyncio.create_task(narrow.run(wait))
+        await narrow.run(others.append, "other")
+        done.set()
+        await long
+        return others
+
+    assert asyncio.run(run()) == ["other"]
+
+
+def test_a_call_that_computes_for_long_lets_others_begin(narrow: NamedExecutor) -> None:
+    """It does not say that it waits, as a dependency that hangs does not."""
+    done = threading.Event()
+
+    async def run() -> list[str]:
+        others: list[str] = []
+        long = asyncio.create_task(narrow.run(done.wait, PATIENCE_SECONDS))
+        await narrow.run(others.append, "other")
+        done.set()
+        assert await long
+        return others
+
+    assert asyncio.run(run()) == ["other"]

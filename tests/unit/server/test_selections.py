@@ -219,3 +219,17 @@ def test_bounds_between_two_microseconds_select_the_later_one() -> None:
     finer = types_pb.TimeRange(start=Timestamp(seconds=start.seconds, nanos=start.nanos + 1))
 
     assert not selects(filters_pb.Filter(create_time=finer), FACT)
+
+
+def test_requests_without_a_filter_share_their_conditions_for_a_while() -> None:
+    """They are those of a moment at most 50 ms ahead, so nothing is shown after its time."""
+    moment = NOW + timedelta(milliseconds=10)
+    expired = memory(expire_time=moment)
+
+    shared = selection_of(filters_pb.Filter(), now=moment).where
+
+    assert shared is selection_of(filters_pb.Filter(), now=moment + timedelta(milliseconds=40)).where
+    assert shared is not selection_of(filters_pb.Filter(), now=moment + timedelta(milliseconds=41)).where
+    assert shared is not None
+    assert not matches(shared, attributes_of(expired), {})
+    assert matches(shared, attributes_of(memory(expire_time=moment + timedelta(milliseconds=41))), {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
+from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.support.sqlite_store import SQLITE
@@ -115,3 +116,22 @@ def test_an_import_of_one_user_delays_no_write_of_another(application: Services)
     until(lambda: found(application, ADA, "nurse", Mode.KEYWORD) == ["Anna works as a nurse."])
     assert application.indexer.pending_count > 1_000
     assert application.indexer.applied_position < progress.position
+
+
+def test_a_long_memory_that_cannot_be_embedded_keeps_no_other_from_it(
+    application: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the fault is, it is tried again, and others are embedded."""
+    prose = "\n\n".join(f"Chapter {number}. The zebra walked along the river." * 8 for number in range(30))
+    embed, faults = VectorEntries.embed_texts, iter([ValueError("a fault of the embedder")])
+
+    def embed_texts(entries: VectorEntries, texts: Sequence[str]) -> None:
+        for fault in faults:
+            raise fault
+        embed(entries, texts)
+
+    monkeypatch.setattr(VectorEntries, "embed_texts", embed_texts)
+
+    for scope in (EVE, ADA):
+        application.indexer.when_applied(create(application, scope, prose)).result(PATIENCE_SECONDS)
+        assert found(application, scope, "zebra river", Mode.SEMANTIC) == [prose]
