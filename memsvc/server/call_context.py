@@ -1,12 +1,49 @@
-"""Context variables of the call under way."""
+"""The call under way: what its interceptors see, and the context variables of all that works on it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import grpc
 
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.domain.clock import Deadline
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+@dataclass(slots=True)
+class Call:
+    """One call under way, as its interceptors see it.
+
+    Attributes:
+        method: The name of the method, without package and service.
+        request: The bytes of the message until the handler has decoded them, then the message; or the iterator of
+            messages.
+        service: The full name of the service, such as "memsvc.v1.SearchService".
+        streams: True when the client, the server or both send more than one message.
+        code: The status code that the call ends with.
+        request_id: The id in the log lines of the call.
+        response: The response of a method with a single one, when there is one.
+        authorize: The check of the caller's role that needs the decoded request; None if there is none.
+    """
+
+    method: str
+    request: Any
+    context: Context
+    streams: bool = False
+    code: grpc.StatusCode = field(default=grpc.StatusCode.OK)
+    request_id: str = ""
+    service: str = ""
+    response: Any = None
+    authorize: Callable[[Any], None] | None = None
+
+
+CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]
+"""The rest of a call; it returns the encoded response of a method with a single one, and None for the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.server.interceptors.chain import Call, CallNext
+from memsvc.server.call_context import Call, CallNext
 from memsvc.server.monitoring.metrics import CallMetrics
 from memsvc.settings import load_settings
 

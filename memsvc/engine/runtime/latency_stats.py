@@ -240,7 +240,7 @@ class DurationFile:
 
 @dataclass(slots=True)
 class _Totals:
-    """What is known exactly of a number of calls."""
+    """Counts and sums of a number of calls, which are exact."""
 
     count: int = 0
     errors: int = 0

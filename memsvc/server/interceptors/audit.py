@@ -10,8 +10,8 @@ import grpc
 from google.protobuf.message import Message
 
 from memsvc.server import call_context
+from memsvc.server.call_context import Call, CallNext
 from memsvc.server.interceptors.authentication import is_audited
-from memsvc.server.interceptors.chain import Call, CallNext
 from memsvc.server.interceptors.rules import RefusalSummary
 
 MOST_IDS = 100

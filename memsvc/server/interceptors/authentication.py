@@ -24,8 +24,8 @@ from memsvc.domain.errors import (
 from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
 from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer
+from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.interceptors.chain import Call, CallNext, Context
 
 HEADER = "authorization"
 SCHEME = "bearer "

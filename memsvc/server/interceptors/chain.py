@@ -6,22 +6,19 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, Violation
+from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
+from memsvc.server.interceptors.rules import ServerRules
 from memsvc.server.slots import SlotOptions
 
-if TYPE_CHECKING:
-    from memsvc.server.interceptors.rules import ServerRules
-
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 SILENT_WRITER = "the next message of the client"
@@ -33,37 +30,6 @@ SILENT_READER = "the client to read the next message"
 END_SECONDS = 0.02
 """The delay after the last message until a stream counts as whole: gRPC ends the messages of a cancelled call as if all
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
-
-
-@dataclass(slots=True)
-class Call:
-    """One call under way, as its interceptors see it.
-
-    Attributes:
-        method: The name of the method, without package and service.
-        request: The bytes of the message until the handler has decoded them, then the message; or the iterator of
-            messages.
-        service: The full name of the service, such as "memsvc.v1.SearchService".
-        streams: True when the client, the server or both send more than one message.
-        code: The status code that the call ends with.
-        request_id: The id in the log lines of the call.
-        response: The response of a method with a single one, when there is one.
-        authorize: The check of the caller's role that needs the decoded request; None if there is none.
-    """
-
-    method: str
-    request: Any
-    context: Context
-    streams: bool = False
-    code: grpc.StatusCode = field(default=grpc.StatusCode.OK)
-    request_id: str = ""
-    service: str = ""
-    response: Any = None
-    authorize: Callable[[Any], None] | None = None
-
-
-CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]
-"""The rest of a call; it returns the encoded response of a method with a single one, and None for the others."""
 
 
 class Interceptor(Protocol):

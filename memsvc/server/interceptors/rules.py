@@ -20,9 +20,9 @@ from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.engine.commit.group_committer import CALL_START
 from memsvc.server import call_context
+from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.error_status import Severity, failure_from_error
 from memsvc.server.interceptors.authentication import Authentication
-from memsvc.server.interceptors.chain import Call, CallNext, Context
 
 LAYER = "edge"
 """The layer of these latencies in GetPerformance."""

@@ -8,7 +8,7 @@ import grpc
 from opentelemetry.propagate import extract
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
-from memsvc.server.interceptors.chain import Call, CallNext
+from memsvc.server.call_context import Call, CallNext
 
 SERVER_FAULTS = frozenset(
     {

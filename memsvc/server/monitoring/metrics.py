@@ -19,8 +19,8 @@ from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
 from memsvc.ports.faults import BreakerState, FaultCounts
 from memsvc.server.addresses import AddressError
+from memsvc.server.call_context import Call, CallNext
 from memsvc.server.executors import Executors
-from memsvc.server.interceptors.chain import Call, CallNext
 
 READY, NOT_READY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
 NOT_DEGRADED = {("DENSE", "DEADLINE_EXCEEDED"): 0, ("BM25", "DEADLINE_EXCEEDED"): 0}

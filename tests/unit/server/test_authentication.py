@@ -12,9 +12,9 @@ import pytest
 from memsvc.domain.api_keys import KeyDemand
 from memsvc.domain.errors import PermissionDeniedError
 from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
+from memsvc.server.call_context import Call
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
-from memsvc.server.interceptors.chain import Call
 from memsvc.testing.store_harness import Clock
 from tests.support.sqlite_store import sqlite_store
 

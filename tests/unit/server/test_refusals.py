@@ -10,11 +10,10 @@ import pytest
 
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.server import call_context
-from memsvc.server.call_context import Principal
+from memsvc.server.call_context import Call, Principal
 from memsvc.server.interceptors import rules
 from memsvc.server.interceptors.audit import Audit
 from memsvc.server.interceptors.authentication import REFUSAL_BURST, REFUSALS_PER_SECOND, RefusalBrake
-from memsvc.server.interceptors.chain import Call
 from memsvc.server.interceptors.rules import REFUSED_LINES, RefusalSummary
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.until import PATIENCE_SECONDS

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.server.interceptors.chain import Call, CallNext
+from memsvc.server.call_context import Call, CallNext
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as memory_pb
