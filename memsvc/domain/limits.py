@@ -90,8 +90,9 @@ KEY_NAME = 128
 KEY_BOUNDS = 100
 KEY_RATE = 1_000_000
 TTL_DAYS = 36_500
-PERFORMANCE_DAYS = 7
 """The longest time to live."""
+PERFORMANCE_DAYS = 7
+"""The longest window of GetPerformance."""
 LAST_DAYS = 36_500
 """The longest period of a filter's `last_days`."""
 FILTER_PATH = 256
