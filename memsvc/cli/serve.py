@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.services import Services
+    from memsvc.server.http.options import HttpOptions
     from memsvc.server.interceptors.chain import Interceptor
     from memsvc.server.options import ContextDefaults, ServerOptions
     from memsvc.server.server import Server
@@ -76,11 +77,13 @@ def serve(
         from memsvc.server.addresses import reserved  # noqa: PLC0415
 
         addresses = _addresses(settings)
-        others = filter(None, (settings.metrics.address, settings.server.health_address))
+        http = settings.http.address
+        others = filter(None, (settings.metrics.address, settings.server.health_address, http))
+        exposed = (*addresses, http) if http else addresses
         # Without a look into the data, which stay closed until the addresses are known to be free.
-        _require_guard(settings, addresses, _may_have_keys)
+        _require_guard(settings, exposed, _may_have_keys)
         with reserved([*addresses, *others]) as reservation:
-            _require_guard(settings, addresses, has_keys)
+            _require_guard(settings, exposed, has_keys)
             _check_metrics(settings)
             _serve(settings, addresses, ready_file, reservation)
 
@@ -238,6 +241,16 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         health_address=server.health_address,
         tls=_tls(settings),
         slots=_slots(settings),
+        http=_http(settings),
+    )
+
+
+def _http(settings: Settings) -> HttpOptions:
+    from memsvc.server.http.options import HttpOptions  # noqa: PLC0415 - a quick start
+
+    http = settings.http
+    return HttpOptions(
+        http.address, http.max_json_bytes, http.cors_origins, http.allowed_hosts, http.max_connections
     )
 
 

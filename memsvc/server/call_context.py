@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Never, Protocol, TypeAlias
 
 import grpc
+from google.protobuf.message import Message
 
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.domain.clock import Deadline
 
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+class Context(Protocol):
+    """What a call uses of its transport; gRPC's own contexts are of this form."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+        """Return the headers of the call, their names in lower case."""
+        ...
+
+    def time_remaining(self) -> float | None:
+        """Return the seconds until the client's deadline, None without one."""
+        ...
+
+    def peer(self) -> str:
+        """Return the address of the caller as gRPC writes it, such as "ipv4:127.0.0.1:40000"."""
+        ...
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """Return the properties of the client's certificate."""
+        ...
+
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        """Set what is sent at the end of the call."""
+        ...
+
+    async def write(self, message: Any) -> None:
+        """Send a message of a stream of responses; return when the client may be sent the next one."""
+        ...
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
+        """End the call with an error, by raising `grpc.aio.AbortError`."""
+        ...
+
+
+class MessageFormat(Protocol):
+    """The form of the messages of one method in a call that is not gRPC's."""
+
+    def decode(self, data: bytes) -> Message:
+        """Return a request. DecodeError or MemsvcError: the bytes are none."""
+        ...
+
+    def encode(self, message: Message) -> bytes:
+        """Return the bytes of a response."""
+        ...
 
 
 @dataclass(slots=True)
@@ -29,6 +72,7 @@ class Call:
         request_id: The id in the log lines of the call.
         response: The response of a method with a single one, when there is one.
         authorize: The check of the caller's role that needs the decoded request; None if there is none.
+        form: The form of the messages; None: that of gRPC.
     """
 
     method: str
@@ -40,6 +84,7 @@ class Call:
     service: str = ""
     response: Any = None
     authorize: Callable[[Any], None] | None = None
+    form: MessageFormat | None = None
 
 
 CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]

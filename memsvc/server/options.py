@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Section, SectionShares
 from memsvc.domain.search import TimeWeighting
+from memsvc.server.http.options import HttpOptions
 from memsvc.server.slots import SlotOptions
 from memsvc.server.tls import TlsFiles
 
@@ -58,6 +59,7 @@ class ServerOptions:
         health_address: "HOST:PORT" or "unix:PATH" of a plain-text port for probes alone; empty: none.
         tls: The files of the certificate; None: TCP is not encrypted.
         slots: The shares of tenants and keys in searches and streams, and idle limits.
+        http: The same API over HTTP.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -85,3 +87,4 @@ class ServerOptions:
     health_address: str = ""
     tls: TlsFiles | None = None
     slots: SlotOptions = field(default_factory=SlotOptions)
+    http: HttpOptions = field(default_factory=HttpOptions)

@@ -6,8 +6,10 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 import grpc
 import structlog
@@ -17,6 +19,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha.reflection import aio
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from memsvc.domain.errors import MemsvcError
 from memsvc.engine.services import Services
 from memsvc.server.addresses import is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
@@ -44,6 +47,9 @@ from memsvc.v1 import (
     search_service_pb2_grpc,
     session_service_pb2_grpc,
 )
+
+if TYPE_CHECKING:
+    from memsvc.server.http.server import HttpServer
 
 KEEPALIVE_TIMEOUT_MS = 20_000
 MIN_PING_INTERVAL_MS = 10_000
@@ -105,6 +111,7 @@ class Server:
         self._metrics: MetricsServer | None = None
         self._health_port: HealthPort | None = None
         self._grpc: grpc.aio.Server | None = None
+        self._http: HttpServer | None = None
         self._health: Health | None = None
         self._health_task: asyncio.Task[None] | None = None
         self._bound: list[str] = []
@@ -145,9 +152,11 @@ class Server:
         health = self._health = Health(self._context)
         self._add_metrics(health)
         server = self._grpc = grpc.aio.server(options=_channel_options(self._context.options))
-        self._add_services(server, health)
+        chain = self._chain()
+        self._add_services(server, chain, health)
         tls = self._context.options.tls
-        credentials = None if tls is None else (await asyncio.to_thread(Certificates, tls)).credentials()
+        certificates = None if tls is None else await asyncio.to_thread(Certificates, tls)
+        credentials = None if certificates is None else certificates.credentials()
         for address in self._context.options.addresses:
             if credentials is None and not is_local(address):
                 log.warning("listening without encryption beyond this machine", address=address)
@@ -160,6 +169,7 @@ class Server:
             self._health_port = HealthPort(health.servicer)
             self._bound.append(await self._health_port.start(self._context.options.health_address))
         await server.start()
+        await self._start_http(chain, health)
         self._health_task = asyncio.create_task(health.follow(), name="health")
         log.info("server started", addresses=list(self._bound))
 
@@ -172,8 +182,11 @@ class Server:
             await asyncio.wait({self._health_task})
         self._context.watches.stop()
         self._context.application.user_eraser.stop()
+        grace = self._context.options.grace_seconds
+        stops = [] if self._http is None else [self._http.stop()]
         if self._grpc is not None:
-            await self._grpc.stop(self._context.options.grace_seconds)
+            stops.append(self._grpc.stop(grace))
+        await asyncio.gather(*stops)
         if self._health_port is not None:
             await self._health_port.stop()
         await asyncio.to_thread(self._release)
@@ -210,7 +223,34 @@ class Server:
             if path := socket_path(address):
                 path.unlink(missing_ok=True)
 
-    def _add_services(self, server: grpc.aio.Server, health: Health) -> None:
+    async def _start_http(self, chain: CallChain, health: Health) -> None:
+        """Serve the methods of the chain over HTTP, when an address for it is set."""
+        options = self._context.options
+        if not options.http.address:
+            return
+        # Imported when it is needed: a server without HTTP starts without it.
+        from memsvc.server.http.application import HttpApplication  # noqa: PLC0415
+        from memsvc.server.http.connect import ConnectApplication  # noqa: PLC0415
+        from memsvc.server.http.server import HttpServer  # noqa: PLC0415
+
+        keyring = self._context.application.api_keys.authenticator
+        with suppress(MemsvcError):
+            await self._context.executors.meta.proceed(keyring.check_for_keys)
+        application = HttpApplication(
+            ConnectApplication(
+                chain.methods, max_bytes=options.max_message_bytes, max_json_bytes=options.http.max_json_bytes
+            ),
+            options.http,
+            options.slots,
+            is_ready=lambda: health.is_ready,
+            is_open=lambda: not keyring.is_key_required(),
+        )
+        # Its own reader of the files: each sees for itself that they have changed.
+        certificates = None if options.tls is None else await asyncio.to_thread(Certificates, options.tls)
+        self._http = HttpServer(application, options.http, grace_seconds=options.grace_seconds)
+        self._bound.append(await self._http.start(certificates))
+
+    def _chain(self) -> CallChain:
         context = self._context
         rules = ServerRules(
             context.application.performance,
@@ -228,6 +268,9 @@ class Server:
         chain.add(admin_service_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(context))
         chain.add(session_service_pb2_grpc.add_SessionServiceServicer_to_server, SessionServicer(context))
         chain.add(file_service_pb2_grpc.add_FileServiceServicer_to_server, FileServicer(context))
+        return chain
+
+    def _add_services(self, server: grpc.aio.Server, chain: CallChain, health: Health) -> None:
         server.add_generic_rpc_handlers((chain.generic_handler(),))
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
         if self._context.options.reflection:

@@ -74,6 +74,25 @@ class Certificates:
         self._log.info("certificate reloaded")
         return self._configuration
 
+    def context(self, protocols: Sequence[str]) -> ssl.SSLContext:
+        """Return the context of a server that speaks *protocols* (ALPN), the preferred one first."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(list(protocols))
+        if self._files.client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+        self._load(context)
+        return context
+
+    def refresh(self, context: ssl.SSLContext) -> None:
+        """Load changed files into a context for further connections. Authorities that are gone stay until a restart."""
+        if self.fetch() is not None:
+            self._load(context)
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        context.load_cert_chain(self._files.certificate, self._files.key, password="")
+        if self._files.client_ca is not None:
+            context.load_verify_locations(self._files.client_ca)
+
     def _file_stamps(self) -> list[tuple[int, int, int]]:
         try:
             found = [path.stat() for path in self._files.paths()]

@@ -27,6 +27,7 @@ from memsvc.settings.groups import (
     ContextSettings,
     EventLoop,
     FileSettings,
+    HttpSettings,
     IndexingSettings,
     LogFormat,
     LogLevel,
@@ -87,6 +88,8 @@ class Settings(BaseSettings):
     """The data directory; by default in the platform's folder for user data. Used by one process at a time."""
     server: ServerSettings = ServerSettings()
     """Listening and limits."""
+    http: HttpSettings = HttpSettings()
+    """The API over HTTP."""
     access: AccessSettings = AccessSettings()
     """API keys, and what they may do."""
     metadata: BackendChoice = BackendChoice(backend="sql")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
@@ -14,15 +15,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, Violation
-from memsvc.server.call_context import Call, CallNext, Context
+from memsvc.server.call_context import Call, CallNext, Context, MessageFormat
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
 from memsvc.server.interceptors.rules import ServerRules
 from memsvc.server.slots import SlotOptions
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-SILENT_WRITER = "the next message of the client"
-SILENT_READER = "the client to read the next message"
 Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 """The turn of the caller's key on the threads of an executor."""
 SILENT_WRITER = "the next message of the client"
@@ -38,6 +37,33 @@ class Interceptor(Protocol):
     async def intercept(self, call: Call, call_next: CallNext) -> Any:
         """Await *call_next* once, and return its result."""
         ...
+
+
+class Handle(Protocol):
+    """What runs a call of one method."""
+
+    async def __call__(self, request: Any, context: Context, form: MessageFormat | None = None) -> Any:
+        """Run a call.
+
+        *request* is its bytes, or an iterator of them, in *form* (None: gRPC's, which has decoded those of a stream).
+        The result is the bytes of a single response; several are written to the context.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method with the chain around it, for any transport.
+
+    Attributes:
+        service: The full name of its service.
+        name: Its name.
+        handle: What runs its calls.
+    """
+
+    service: str
+    name: str
+    handle: Handle
 
 
 class CallChain:
@@ -63,6 +89,8 @@ class CallChain:
         self._layers = tuple(layers)
         self._executors = executors
         self._handlers: dict[str, Handler] = {}
+        self.methods: dict[str, Method] = {}
+        """The methods by path, such as "/memsvc.v1.SearchService/Search"."""
 
     def add(self, add_servicer: Callable[[Any, Any], None], servicer: object) -> None:
         """Wrap every method of a servicer; *add_servicer* is the generated function that adds it to a server."""
@@ -74,11 +102,18 @@ class CallChain:
 
     def wrap(self, handler: Handler, path: str) -> Handler:
         """Return the handler of the method at *path* with the chain around it."""
-        service, _, method = path.removeprefix("/").partition("/")
+        service, _, name = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
-        streams = bool(handler.request_streaming or handler.response_streaming)
         # A single request stays bytes until its key is known.
         deserializer = _deserializer(handler.request_deserializer) if handler.request_streaming else None
+        method = self.methods[path] = Method(service, name, self._handle(handler, kind, service, name))
+        wrapped: Handler = getattr(grpc, f"{kind}_rpc_method_handler")(
+            method.handle, deserializer, handler.response_serializer if handler.response_streaming else None
+        )
+        return wrapped
+
+    def _handle(self, handler: Handler, kind: str, service: str, name: str) -> Handle:
+        streams = bool(handler.request_streaming or handler.response_streaming)
         whole = partial(self._run, self._body(handler, kind))
         for layer in reversed(self._layers):
             whole = partial(layer.intercept, call_next=whole)
@@ -86,8 +121,8 @@ class CallChain:
 
         # A coroutine also for streams, not a generator: so a cancellation by the client always arrives in here, and
         # the servicer's generator is closed at once and in the task of the call.
-        async def handle(request: Any, context: Context) -> Any:
-            call, request = Call(method, request, context, streams, service=service), None
+        async def handle(request: Any, context: Context, form: MessageFormat | None = None) -> Any:
+            call, request = Call(name, request, context, streams, service=service, form=form), None
             begin(call)
             try:
                 return await whole(call)
@@ -95,10 +130,7 @@ class CallChain:
                 # An aborted call is kept alive by the error that gRPC keeps; its request must not be.
                 call.request = None
 
-        wrapped: Handler = getattr(grpc, f"{kind}_rpc_method_handler")(
-            handle, deserializer, handler.response_serializer if handler.response_streaming else None
-        )
-        return wrapped
+        return handle
 
     async def _run(self, body: CallNext, call: Call) -> Any:
         """Run the body of a call by the rules."""
@@ -196,6 +228,8 @@ def _deserializer(deserialize: Any) -> Callable[[bytes], Any]:
 
 def _decoded(deserialize: Callable[[bytes], Any] | None, call: Call) -> Any:
     """Decode the request of a call, and check the role that depends on it."""
+    if call.form is not None:
+        deserialize = call.form.decode
     try:
         request = call.request if deserialize is None else deserialize(call.request)
     except DecodeError:
@@ -208,11 +242,15 @@ def _decoded(deserialize: Callable[[bytes], Any] | None, call: Call) -> Any:
 
 def _encoded(serialize: Callable[[Any], bytes] | None, call: Call, response: Any) -> Any:
     call.response = response
+    if call.form is not None:
+        serialize = call.form.encode
     return response if serialize is None else serialize(response)
 
 
 async def _readable(limits: SlotOptions, call: Call) -> AsyncGenerator[Any, None]:
-    async for request in _in_time(call.request, limits):
+    decode = None if call.form is None else _deserializer(call.form.decode)
+    async for message in _in_time(call.request, limits):
+        request = message if decode is None else decode(message)
         if request is _UNREADABLE:
             raise _no_request()
         yield request

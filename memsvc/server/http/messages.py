@@ -1,0 +1,168 @@
+"""Forms of messages over HTTP, binary and JSON, and errors with details in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import grpc
+from connectrpc.code import Code
+from connectrpc.codec import Codec
+from connectrpc.compression.gzip import GzipCompression
+from connectrpc.errors import ConnectError, ErrorDetail
+from google.protobuf import json_format
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2  # noqa: F401 - its messages are details of errors, found by their names
+from google.rpc.status_pb2 import Status
+from protobuf.wkt import Any as WireAny
+from protobuf.wkt import Struct
+
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.v1 import errors_pb2  # noqa: F401 - likewise
+
+JSON, PROTO = "json", "proto"
+MAX_UNPACKED_BYTES = 4 * 1024 * 1024
+"""The size of a compressed request when it is unpacked, which is done in the event loop."""
+MAX_PACKED_BYTES = 64 * 1024
+"""The size of a response above which it is sent uncompressed in the form of gzip: packing is done in the event loop."""
+MOST_NESTED = 100
+_UNKNOWN = re.compile(r'has no field named "(?P<name>[^"]*)"(?: at "(?P<path>[^"]*)")?')
+_KNOWN = re.compile(r"Available Fields\(except extensions\): \"\[(?P<names>[^\]]*)\]")
+_FIELD = re.compile(r"Failed to parse (?P<name>\S+) field: (?P<reason>.*)", re.DOTALL)
+
+
+class BinaryForm:
+    """Messages of one method in the binary form of Protocol Buffers."""
+
+    def __init__(self, request: type[Message]) -> None:
+        self._request = request
+
+    def decode(self, data: bytes) -> Message:
+        """Return a request; DecodeError if the bytes are none."""
+        return self._request.FromString(data)
+
+    def encode(self, message: Message) -> bytes:
+        """Return the bytes of a response."""
+        return message.SerializeToString()
+
+
+class JsonForm:
+    """Messages of one method in the JSON form of Protocol Buffers."""
+
+    def __init__(self, request: type[Message], max_bytes: int) -> None:
+        self._request = request
+        self._max_bytes = max_bytes
+
+    def decode(self, data: bytes) -> Message:
+        """Return a request.
+
+        Raises:
+            InvalidRequestError: The bytes are no such JSON; the error names the field.
+        """
+        if len(data) > self._max_bytes:
+            raise _invalid("request", f"must have at most {self._max_bytes} bytes in JSON, not {len(data)}")
+        if not data.lstrip().startswith(b"{"):
+            raise _invalid("request", "must be a JSON object, such as {}")
+        request = self._request()
+        try:
+            json_format.Parse(data, request, max_recursion_depth=MOST_NESTED)
+        except json_format.ParseError as error:
+            raise _unparsed(str(error), self._request.DESCRIPTOR.name) from None
+        except UnicodeDecodeError:
+            raise _invalid("request", "must be JSON in UTF-8") from None
+        except RecursionError:
+            raise _invalid("request", f"must not be nested more than {MOST_NESTED} deep") from None
+        return request
+
+    def encode(self, message: Message) -> bytes:
+        """Return the bytes of a response; fields without a value are left out."""
+        return json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
+
+
+def _invalid(field: str, description: str) -> InvalidRequestError:
+    return InvalidRequestError([Violation(field, description)])
+
+
+def _unparsed(message: str, name: str) -> InvalidRequestError:
+    """Return the error of JSON that is no request of type *name*; *message* is the parser's."""
+    unknown = _UNKNOWN.search(message)
+    if unknown is not None:
+        path = (unknown["path"] or "").removeprefix(name).removeprefix(".")
+        field = f"{path}.{unknown['name']}" if path else unknown["name"]
+        known = _KNOWN.search(message)
+        fields = known["names"].replace("'", "") if known else ""
+        return _invalid(field, f"is no field of this message, which has: {fields}")
+    names: list[str] = []
+    reason = message
+    while (found := _FIELD.match(reason)) is not None:
+        names.append(found["name"])
+        reason = found["reason"]
+    if not names and "Failed to load JSON" in message:
+        reason = "must be JSON: " + message.partition("Failed to load JSON: ")[2]
+    return _invalid(".".join(names) or "request", reason.rstrip("."))
+
+
+class PassedOn(Codec[bytes, bytes]):
+    """Codec that leaves decoding and encoding to the chain: requests are decoded when their key is known."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def name(self) -> str:
+        """Return the name of the form in content types."""
+        return self._name
+
+    def encode(self, message: bytes) -> bytes:
+        """Return what the chain has encoded."""
+        return message
+
+    def decode(self, data: bytes | bytearray, message_class: type[bytes]) -> bytes:
+        """Return the bytes for the chain."""
+        return message_class(data)
+
+
+class BoundedGzip(GzipCompression):
+    """Compression that takes little time, as it is done in the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__(level=1)
+        self._stored = GzipCompression(level=0)
+
+    def compress(self, data: bytes | bytearray | memoryview) -> bytes:
+        """Pack a response."""
+        return super().compress(data) if len(data) <= MAX_PACKED_BYTES else self._stored.compress(data)
+
+    def decompress(self, data: bytes | bytearray | memoryview, read_max_bytes: int | None = None) -> bytes:
+        """Unpack a request."""
+        return super().decompress(data, min(read_max_bytes or MAX_UNPACKED_BYTES, MAX_UNPACKED_BYTES))
+
+
+class _Detail(ErrorDetail):
+    """Detail of an error that is also shown in JSON, as "debug", for people."""
+
+    _shown: Struct | None = None
+
+    def __init__(self, packed: AnyMessage) -> None:
+        super().__init__(WireAny(type_url=packed.type_url, value=packed.value))
+        self._shown = _shown(packed)
+
+    def value(self, *_: Any) -> Any:
+        """Return the content of the detail for JSON."""
+        return self._shown
+
+
+def _shown(packed: AnyMessage) -> Struct | None:
+    try:
+        content = json_format.MessageToDict(packed)
+    except (TypeError, json_format.Error):
+        return None
+    content.pop("@type", None)
+    return Struct.from_json(json.dumps(content))
+
+
+def connect_error(code: grpc.StatusCode, message: str, status: bytes) -> ConnectError:
+    """Return an error with the details of a `google.rpc.Status` in its bytes."""
+    name = "canceled" if code is grpc.StatusCode.CANCELLED else code.name.lower()
+    return ConnectError(Code(name), message, [_Detail(each) for each in Status.FromString(status).details])
