@@ -26,6 +26,9 @@ settings.register_profile(
 )
 settings.load_profile("memsvc")
 
+# Servers of tests have no HTTP address unless a test gives them one: all would take the same port.
+os.environ["MEMSVC_HTTP__ADDRESS"] = ""
+
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.connect_channel import ConnectChannel
+from tests.support.server_process import FAST, HTTP, ServerProcess, Stubs
 
 STEADY = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_MAINTENANCE__INTERVAL_MINUTES": "0"}
 """Nothing is rebuilt or put away by itself: what all tests together store would have the vectors made anew now and then,
@@ -18,7 +19,7 @@ with other means and so other scores, between two searches of a test that compar
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running server with the real engines and the fast embedder."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data", STEADY) as running:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data", {**STEADY, **HTTP}) as running:
         yield running
 
 
@@ -27,6 +28,20 @@ def stubs(server: ServerProcess) -> Iterator[Stubs]:
     """The stubs of the session's server."""
     with server.stubs() as stubs:
         yield stubs
+
+
+@pytest.fixture(scope="module")
+def stubs_over_http(server: ServerProcess) -> Iterator[Stubs]:
+    """Stubs that call the session's server by the Connect protocol with JSON."""
+    with ConnectChannel(server.url) as channel:
+        yield Stubs(channel)
+
+
+@pytest.fixture(scope="module")
+def binary_stubs_over_http(server: ServerProcess) -> Iterator[Stubs]:
+    """Stubs that call it likewise, with binary messages: JSON cannot say everything that is wrong."""
+    with ConnectChannel(server.url, form="proto") as channel:
+        yield Stubs(channel)
 
 
 @pytest.fixture

@@ -32,10 +32,13 @@ def test_every_method_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("method", CASES)
-def test_strangers_learn_and_change_nothing(stubs: Stubs, owner: Owner, method: str) -> None:
+@pytest.mark.parametrize("transport", ["grpc", "http"])
+def test_strangers_learn_and_change_nothing(
+    stubs: Stubs, stubs_over_http: Stubs, owner: Owner, method: str, transport: str
+) -> None:
     """From every place the codes are those of things that do not exist, no reply holds a word or an id, all stays."""
     for scope, hidden in PLACES.values():
-        _intrude(stubs, Stranger(owner, scope, hidden), method)
+        _intrude(stubs if transport == "grpc" else stubs_over_http, Stranger(owner, scope, hidden), method)
 
     before, owner.known = owner.known, owner.seen()
     assert before == owner.known

@@ -71,13 +71,17 @@ TABLE = list(table())
 
 
 @pytest.mark.parametrize("name", sorted({wrong.method for wrong in TABLE}))
-def test_wrong_input_is_refused_by_its_path(stubs: Stubs, stocked: types_pb.Scope, name: str) -> None:
+@pytest.mark.parametrize("transport", ["grpc", "http"])
+def test_wrong_input_is_refused_by_its_path(
+    stubs: Stubs, binary_stubs_over_http: Stubs, stocked: types_pb.Scope, name: str, transport: str
+) -> None:
     """INVALID_ARGUMENT names everything that is wrong, and nothing else; nothing is changed."""
+    asking = stubs if transport == "grpc" else binary_stubs_over_http
     method, right_fields = METHODS[name], right(name, stocked)
     before = seen(stubs, stocked)
     for wrong in (wrong for wrong in TABLE if wrong.method == name):
         fields = {field: value for field, value in (right_fields | wrong.fields).items() if value is not None}
-        refusal = refused(method.call(stubs), method.request(**fields))
+        refusal = refused(method.call(asking), method.request(**fields))
 
         assert (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST") == (refusal.code, refusal.reason), (wrong, refusal)
         assert sorted(wrong.paths) == sorted(refusal.fields), wrong

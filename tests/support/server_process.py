@@ -35,6 +35,8 @@ FAST = {
     "MEMSVC_INDEXING__ACCESS_FLUSH_SECONDS": "0.2",
 }
 """The real engines with the fast embedder: what most tests run on."""
+HTTP = {"MEMSVC_HTTP__ADDRESS": "127.0.0.1:0"}
+"""The API also over HTTP."""
 
 
 class Stubs:
@@ -94,7 +96,8 @@ class ServerProcess:
         else:
             self.process = ForkedProcess(arguments, environment, self.log, self.log)
         self._await(ready.exists)
-        self.bound = ready.read_text().strip().splitlines()[0]
+        self.bound, *others = ready.read_text().strip().splitlines()
+        self.url = next((each for each in others if each.startswith("http") and not each.endswith("/metrics")), "")
         self._await(lambda: self.is_serving(until))
 
     def is_serving(self, service: str) -> bool:
