@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.services import Services
-    from memsvc.server.http.options import HttpOptions
     from memsvc.server.interceptors.chain import Interceptor
-    from memsvc.server.options import ContextDefaults, ServerOptions
+    from memsvc.server.options import ContextDefaults, HttpOptions, ServerOptions
     from memsvc.server.server import Server
     from memsvc.server.slots import SlotOptions
     from memsvc.server.tls import TlsFiles
@@ -246,12 +245,10 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
 
 def _http(settings: Settings) -> HttpOptions:
-    from memsvc.server.http.options import HttpOptions  # noqa: PLC0415 - a quick start
+    from memsvc.server.options import HttpOptions  # noqa: PLC0415 - a quick start
 
     http = settings.http
-    return HttpOptions(
-        http.address, http.max_json_bytes, http.cors_origins, http.allowed_hosts, http.max_connections
-    )
+    return HttpOptions(http.address, http.max_json_bytes, http.cors_origins, http.allowed_hosts, http.max_connections)
 
 
 def _slots(settings: Settings) -> SlotOptions:

@@ -15,7 +15,7 @@ from memsvc.domain.clock import Deadline
 
 
 class Context(Protocol):
-    """What a call uses of its transport; gRPC's own contexts are of this form."""
+    """Transport of a call, as far as the call uses it; gRPC's own contexts are of this form."""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """Return the headers of the call, their names in lower case."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Section, SectionShares
 from memsvc.domain.search import TimeWeighting
-from memsvc.server.http.options import HttpOptions
 from memsvc.server.slots import SlotOptions
 from memsvc.server.tls import TlsFiles
 
@@ -28,6 +27,25 @@ class KeyOptions:
     calls_per_second: float = 0.0
     concurrent_calls: int = 0
     recheck_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """Options of HTTP.
+
+    Attributes:
+        address: "HOST:PORT" (port 0: any free one) or "unix:/absolute/path"; empty: not served.
+        max_json_bytes: The largest request in JSON.
+        cors_origins: The origins of web pages that may call the API, such as "https://agents.example"; "*": all.
+        allowed_hosts: Names, beyond those of this machine, that the service answers to while no keys are needed.
+        max_connections: The number of open connections; requests of further ones are refused.
+    """
+
+    address: str = ""
+    max_json_bytes: int = 4 * 1024 * 1024
+    cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    max_connections: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)

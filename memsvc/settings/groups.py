@@ -433,16 +433,16 @@ class ServerSettings(SettingsGroup):
 class HttpSettings(SettingsGroup):
     """The same API over HTTP: Connect, gRPC-Web and plain JSON, for curl, browsers and clients without gRPC."""
 
-    address: str = "127.0.0.1:50052"
-    """HTTP address: HOST:PORT or unix:PATH, by HTTP/1.1 and HTTP/2. Encryption and API keys are those of the server; the
-    same rules apply beyond loopback. Empty: gRPC alone."""
+    address: str = "127.0.0.1:50080"
+    """HTTP address: HOST:PORT or unix:PATH, by HTTP/1.1 and HTTP/2. Encryption and API keys are those of the server;
+    the same rules apply beyond loopback. Empty: gRPC alone."""
     max_json_bytes: int = Field(default=4 * 1024 * 1024, ge=64 * 1024)
     """Maximum size of a request in JSON."""
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call the API from a browser, such as "https://agents.example". "*": all."""
     allowed_hosts: tuple[str, ...] = ()
-    """Host names beyond those of this machine, such as that of a proxy on it, that the service answers to while it needs
-    no API keys. A web page could have any name resolve to this machine. "*": all."""
+    """Host names beyond those of this machine, such as that of a proxy on it, that the service answers to while it
+    needs no API keys. A web page could have any name resolve to this machine. "*": all."""
     max_connections: int = Field(default=1_000, ge=1)
     """Maximum number of open connections; requests of further ones fail with status 503."""
 

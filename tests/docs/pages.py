@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "reference" / "api"
 """Its blocks are signatures that docs/generate.py takes from the compiled .proto files."""
 HAND_WRITTEN = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "tests/bench/README.md")
-ADDRESS = "127.0.0.1:50051"
+ADDRESS, HTTP_URL = "127.0.0.1:50051", "http://127.0.0.1:50080"
 ANYTHING = "…"
 
 

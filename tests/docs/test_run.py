@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
-from tests.support.server_process import ServerProcess
+from tests.docs.pages import ADDRESS, ANYTHING, HTTP_URL, ROOT, Command, agrees, blocks, commands
+from tests.support.server_process import HTTP, ServerProcess
 from tests.support.warm_command import warm_command
 
 BIN = Path(sys.executable).parent
@@ -41,7 +41,7 @@ def metrics_address() -> str:
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[ServerProcess]:
     """A server as `memsvc serve` starts it, but for the ports and the place of the data."""
-    environment = {"MEMSVC_LOG__LEVEL": "WARNING", "MEMSVC_METRICS__ADDRESS": metrics_address}
+    environment = {"MEMSVC_LOG__LEVEL": "WARNING", "MEMSVC_METRICS__ADDRESS": metrics_address, **HTTP}
     with ServerProcess(tmp_path_factory.mktemp("docs") / "data", environment=environment) as running:
         yield running
 
@@ -60,7 +60,7 @@ def page_server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> It
     if page not in OWN_SERVER:
         yield request.getfixturevalue("shared")
         return
-    with ServerProcess(tmp_path / "data", environment={"MEMSVC_LOG__LEVEL": "WARNING"}) as running:
+    with ServerProcess(tmp_path / "data", environment={"MEMSVC_LOG__LEVEL": "WARNING", **HTTP}) as running:
         yield running
 
 
@@ -90,7 +90,7 @@ def run(command: list[str], server: ServerProcess, folder: Path, programs: str) 
 
 def at_server(text: str, server: ServerProcess) -> str:
     """Return a text of a page with the test's address and programs."""
-    return text.replace(ADDRESS, server.bound).replace(".venv/bin/", f"{BIN}/")
+    return text.replace(ADDRESS, server.bound).replace(HTTP_URL, server.url).replace(".venv/bin/", f"{BIN}/")
 
 
 def steps(page: str, folder: Path) -> Iterator[Command]:

@@ -41,7 +41,7 @@ class ConnectError(grpc.RpcError):
         """Return the message."""
         return str(self._message)
 
-    def trailing_metadata(self) -> Sequence[tuple[str, Any]]:
+    def trailing_metadata(self) -> tuple[Any, ...]:
         """Return the trailers, with the details as gRPC has them."""
         return self._trailers
 
@@ -66,10 +66,10 @@ class ConnectChannel(grpc.Channel):
     def stream_stream(self, method: str, *_: Any, **__: Any) -> Any:
         return _Call(self, method, lambda call, requests, headers: _Responses(self, call, requests, headers))
 
-    def subscribe(self, callback: Callable[..., Any], try_to_connect: bool | None = False) -> None:
+    def subscribe(self, *_: Any, **__: Any) -> None:
         raise NotImplementedError
 
-    def unsubscribe(self, callback: Callable[..., Any]) -> None:
+    def unsubscribe(self, *_: Any, **__: Any) -> None:
         raise NotImplementedError
 
     def close(self) -> None:

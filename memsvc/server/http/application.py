@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from memsvc.server.addresses import is_local
 from memsvc.server.http.connect import Application, ConnectApplication, Message, Receive, Scope, Send, in_time
-from memsvc.server.http.options import HttpOptions
+from memsvc.server.options import HttpOptions
 from memsvc.server.slots import SlotOptions
 
 METHODS = ("GET", "POST", "OPTIONS")
@@ -55,7 +55,7 @@ HINTS = {
 
 
 class HttpApplication:
-    """What is served at the HTTP address."""
+    """All paths of the HTTP address."""
 
     def __init__(
         self,

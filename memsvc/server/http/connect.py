@@ -59,7 +59,7 @@ class HttpContext:
         return None if remaining is None else max(0.0, remaining / 1000)
 
     def peer(self) -> str:
-        """Return the address of the caller. A proxy on this machine makes nobody a caller from this machine."""
+        """Return the address of the caller; calls that a proxy forwards are never from this machine."""
         address = self._request.client_address
         if address is None:
             return "unix:"

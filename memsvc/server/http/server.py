@@ -13,7 +13,7 @@ import uvicorn
 
 from memsvc.server.addresses import AddressError, bound_address, is_local, remove_stale_socket, socket_path
 from memsvc.server.http.connect import Application
-from memsvc.server.http.options import HttpOptions
+from memsvc.server.options import HttpOptions
 from memsvc.server.tls import Certificates
 
 BACKLOG = 512
@@ -51,7 +51,7 @@ class HttpServer:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, certificates: Certificates | None) -> str:
-        """Listen; return the URL with the port that was bound. Unix sockets stay unencrypted.
+        """Listen; return the URL with the port that was bound, "http+unix:PATH" for a socket, which stays unencrypted.
 
         Raises:
             AddressError: It cannot be listened at.
@@ -71,7 +71,7 @@ class HttpServer:
         if certificates is not None and context is not None:
             self._tasks.append(asyncio.create_task(_follow(certificates, context), name="certificates"))
         if is_unix:
-            return address
+            return f"http+{address}"
         scheme = "http" if context is None else "https"
         return f"{scheme}://{bound_address(address, listening.getsockname()[1])}"
 

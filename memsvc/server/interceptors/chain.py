@@ -40,7 +40,7 @@ class Interceptor(Protocol):
 
 
 class Handle(Protocol):
-    """What runs a call of one method."""
+    """Function that runs the calls of one method."""
 
     async def __call__(self, request: Any, context: Context, form: MessageFormat | None = None) -> Any:
         """Run a call.
@@ -58,7 +58,7 @@ class Method:
     Attributes:
         service: The full name of its service.
         name: Its name.
-        handle: What runs its calls.
+        handle: The function that runs its calls.
     """
 
     service: str

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.xdist_group("image"), pytest.mark.timeout(600)]
 NOBODY = 10001
 SECONDS = 120
 VARIABLES = {
+    "MEMSVC_HTTP__ADDRESS": "127.0.0.1:0",
     "MEMSVC_SERVER__ADDRESS": "127.0.0.1:0",
     # Shown to everybody although no key was ever made: it tells nothing but health.
     "MEMSVC_SERVER__HEALTH_ADDRESS": "0.0.0.0:0",
@@ -98,7 +99,7 @@ def test_it_serves_tells_its_health_and_stops_in_good_order(image: Image) -> Non
     )  # fmt: skip
     try:
         started = run(image, *image.healthcheck(), "--wait", str(SECONDS))
-        address, probed = ready.read_text().split()
+        address, probed, web = ready.read_text().split()
         with Memsvc(address, user_id="ann") as client:
             made = client.create("The lighthouse is painted red.")
             found = client.search("What colour is the lighthouse?").hits[0].memory.id
@@ -110,6 +111,7 @@ def test_it_serves_tells_its_health_and_stops_in_good_order(image: Image) -> Non
 
     assert (not_started.returncode, started.returncode, stopped.returncode) == (1, 0, 1), started.stderr + said
     assert made.memory.id == found
+    assert web.startswith("http://127.0.0.1:")
     assert probed.startswith("health://0.0.0.0:")
     assert process.returncode == 0, said
     assert listing(image.root / "opt") == before
