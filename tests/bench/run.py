@@ -18,6 +18,7 @@ from tests.bench import (
     embedding,
     files,
     hostile,
+    http,
     ingest,
     interference,
     latency,
@@ -40,6 +41,7 @@ from tests.bench.contexts import measure_contexts
 from tests.bench.embedding import compare_engines, measure_queries, opened_embedder
 from tests.bench.files import measure_files
 from tests.bench.hostile import measure_hostile
+from tests.bench.http import measure_http
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.interference import measure_waits
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
@@ -58,7 +60,7 @@ from tests.bench.transfer import measure_transfer
 from tests.bench.vault import measure_editing, measure_vault
 
 ORDER = (
-    latency.PART, call_costs.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
+    latency.PART, call_costs.PART, http.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
     postgres.PART, replicas.PART, cluster.PART, hostile.PART,
 )  # fmt: skip
@@ -88,6 +90,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             await _measure_size(size, plan, report, screen)
         if "calls" in plan.parts:
             report.add(*await measure_call_costs(plan, screen.stage))
+        if "http" in plan.parts:
+            report.add(*await measure_http(plan, screen.stage))
         if "concurrency" in plan.parts:
             report.add(*await measure_concurrency(plan, screen.stage))
         if "embedding" in plan.parts:

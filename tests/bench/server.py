@@ -121,6 +121,8 @@ def environment(settings: Mapping[str, str], root: Path = ROOT) -> dict[str, str
     """Return the environment of a server of a checkout: ours, without what it has of memsvc's settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
     paths = [str(root), str(root / "backends"), *filter(None, [inherited.get("PYTHONPATH")])]
+    # Several servers at once cannot have the default address of HTTP; a checkout of before knows no such setting.
+    settings = {"http.address": "", **settings} if root == ROOT else settings
     named = {f"MEMSVC_{path.upper().replace('.', '__')}": value for path, value in settings.items()}
     return {**inherited, **named, "PYTHONPATH": os.pathsep.join(paths)}
 
