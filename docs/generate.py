@@ -1,6 +1,6 @@
 """Generate the reference pages and llms.txt: `python docs/generate.py`, or with `--check` to see whether that is due.
 
-Sources are the comments in proto/memsvc/v1 (docs/reference/api/, errors.md, limits.md), memsvc/domain/limits.py
+Sources are the comments in proto/memsvc/v1 (docs/reference/api/, openapi.yaml, errors.md, limits.md), memsvc/domain/limits.py
 (limits.md) and the pages themselves (llms.txt). In errors.md and limits.md only the part between the markers is
 generated. The list of settings is written by `memsvc settings --into docs/reference/settings.md`.
 """
@@ -12,6 +12,7 @@ import ast
 import re
 import sys
 import tempfile
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from google.protobuf.descriptor_pb2 import (
     MethodDescriptorProto,
 )
 from grpc_tools import protoc
+from openapi import openapi
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -93,7 +95,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Generate the reference pages and llms.txt.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is stale")
     check = parser.parse_args().check
-    fresh = dict(pages(read_api()))
+    files = read_files()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    fresh = dict(pages(read_api(files))) | {DOCS / "reference" / "openapi.yaml": openapi(files, version)}
     committed = {path: path.read_text(encoding="utf-8") for path in (*fresh, *api_pages()) if path.exists()}
     stale = sorted(path for path in {*fresh, *committed} if fresh.get(path) != committed.get(path))
     if check and stale:
@@ -129,8 +133,8 @@ def pages(api: Api) -> Iterator[tuple[Path, str]]:
 # The .proto files.
 
 
-def read_api() -> Api:
-    """Compile the .proto files and return what they declare, with its comments."""
+def read_files() -> Sequence[FileDescriptorProto]:
+    """Compile the .proto files."""
     sources = sorted(str(path) for path in (PROTO / "memsvc" / "v1").glob("*.proto"))
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     with tempfile.TemporaryDirectory() as temporary:
@@ -138,7 +142,11 @@ def read_api() -> Api:
         command = ["protoc", f"-I{PROTO}", f"-I{well_known}", "--include_source_info", f"-o{target}", *sources]
         if protoc.main(command) != 0:
             sys.exit("protoc failed; nothing was written.")
-        files = FileDescriptorSet.FromString(target.read_bytes()).file
+        return FileDescriptorSet.FromString(target.read_bytes()).file
+
+
+def read_api(files: Sequence[FileDescriptorProto]) -> Api:
+    """Return what the .proto files declare, with its comments."""
     api = Api()
     for file in files:
         if file.package == PACKAGE.strip("."):
