@@ -245,10 +245,10 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
 
 def _http(settings: Settings) -> HttpOptions:
-    from memsvc.server.options import HttpOptions  # noqa: PLC0415 - a quick start
+    from memsvc.server.options import HttpOptions, OAuthOptions  # noqa: PLC0415 - a quick start
 
-    http = settings.http
-    return HttpOptions(http.address, http.max_json_bytes, http.cors_origins, http.allowed_hosts, http.max_connections)
+    given = settings.http.model_dump()
+    return HttpOptions(**{**given, "oauth": OAuthOptions(**given["oauth"])})
 
 
 def _slots(settings: Settings) -> SlotOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from memsvc.client.admin import AdminMethods
 from memsvc.client.channel import DEFAULT_ADDRESS, Connection, Tls
@@ -13,6 +13,9 @@ from memsvc.client.search import SearchMethods
 from memsvc.client.sessions import SessionMethods
 from memsvc.client.watch import WatchMethods
 from memsvc.v1 import types_pb2 as types_pb
+
+if TYPE_CHECKING:
+    import grpc
 
 
 class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, AdminMethods, WatchMethods):
@@ -34,10 +37,12 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         timeout: float = 30.0,
         api_key: str | None = None,
         tls: Tls | None = None,
+        channel: grpc.aio.Channel | None = None,
     ) -> None:
         """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
 
-        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted. A given
+        *channel* is used as it is, in place of one to the address.
         """
         super().__init__(
             types_pb.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id)
@@ -46,12 +51,17 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         self._timeout = timeout
         self._api_key = api_key
         self._tls = tls
+        self._channel = channel
 
     def open(self) -> Self:
         """Open the channel inside a running event loop; it connects with the first call. Opening twice is no error."""
         if self._opened is None:
             self._opened = Connection(
-                self._address, timeout_seconds=self._timeout, api_key=self._api_key, tls=self._tls
+                self._address,
+                timeout_seconds=self._timeout,
+                api_key=self._api_key,
+                tls=self._tls,
+                channel=self._channel,
             )
         return self
 

@@ -168,18 +168,26 @@ class Connection:
     """A channel to one service, to be made inside a running event loop."""
 
     def __init__(
-        self, address: str, *, timeout_seconds: float, api_key: str | None = None, tls: Tls | None = None
+        self,
+        address: str,
+        *,
+        timeout_seconds: float,
+        api_key: str | None = None,
+        tls: Tls | None = None,
+        channel: grpc.aio.Channel | None = None,
     ) -> None:
         """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none.
+
+        A given *channel* is used as it is, in place of one to the address.
 
         Raises:
             ValueError: The address is neither HOST:PORT nor unix:PATH.
         """
         self._address = address
         self._host, self._port = endpoint_of(address)
-        self._is_reached = False
+        self._is_reached = channel is not None
         self.timeout_seconds = timeout_seconds
-        self._channel = open_channel(address, api_key=api_key, tls=tls)
+        self._channel = channel or open_channel(address, api_key=api_key, tls=tls)
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
         self.searches: SearchServiceAsyncStub = SearchServiceStub(self._channel)
         self.sessions: SessionServiceAsyncStub = SessionServiceStub(self._channel)

@@ -16,6 +16,8 @@ from memsvc.client import AsyncMemsvc, MemsvcCallError
 from memsvc.text.context_phrases import local
 
 if TYPE_CHECKING:
+    import grpc
+
     from memsvc.client import Tls
 
 
@@ -83,11 +85,12 @@ async def linked(place: BridgeScope) -> AsyncIterator[Link]:
     Raises:
         OSError: A file for TLS cannot be read.
     """
-    async with _client(place, place.project) as here, _client(place, "") as everywhere:
+    async with client_of(place, place.project) as here, client_of(place, "") as everywhere:
         yield Link(place, here, everywhere)
 
 
-def _client(place: BridgeScope, project: str) -> AsyncMemsvc:
+def client_of(place: BridgeScope, project: str, channel: grpc.aio.Channel | None = None) -> AsyncMemsvc:
+    """Return a client for a place that sees *project*, over a channel to its address or over the given one."""
     return AsyncMemsvc(
         place.address,
         user_id=place.user,
@@ -97,6 +100,7 @@ def _client(place: BridgeScope, project: str) -> AsyncMemsvc:
         timeout=TIMEOUT_SECONDS,
         api_key=place.api_key,
         tls=place.tls,
+        channel=channel,
     )
 
 

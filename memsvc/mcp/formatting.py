@@ -223,6 +223,30 @@ class Captured(Answer):
     note: str = ""
 
 
+class OpenConflict(Answer):
+    """Two memories that contradict each other."""
+
+    id: str
+    question: str
+    newer_id: str
+    newer: str
+    older_id: str
+    older: str
+
+
+class OpenConflicts(Answer):
+    """Conflicts that wait for a decision."""
+
+    conflicts: list[OpenConflict]
+
+
+class Resolved(Answer):
+    """Outcome for a conflict."""
+
+    id: str
+    state: str
+
+
 class Due(Answer):
     """A memory that is due."""
 

@@ -1,12 +1,25 @@
-"""The tools that change nothing: recall, context, get_memory, recent."""
+"""The tools that change nothing: recall, context, get_memory, recent, conflicts."""
 
 from __future__ import annotations
 
 from itertools import count
 from typing import TYPE_CHECKING
 
-from memsvc.mcp.formatting import DATA, Shows, described, hit_shown, lines, shown, whole
-from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recent, Reply, ToolCall
+from memsvc.mcp.formatting import (
+    DATA,
+    OpenConflict,
+    OpenConflicts,
+    Shows,
+    cut,
+    described,
+    framed,
+    hit_shown,
+    lines,
+    shown,
+    whole,
+)
+from memsvc.mcp.tool_inputs import PART_CHARS, Conflicts, Context, GetMemory, Recall, Recent, Reply, ToolCall
+from memsvc.text.recalled_text import citation
 
 if TYPE_CHECKING:
     from memsvc.client import ContextOptions, Filters, SearchOptions
@@ -85,6 +98,40 @@ async def get_memory(asked: ToolCall, given: GetMemory) -> Reply:
     memory = await asked.link.call(lambda: asked.link.here.get(given.id, key=given.key))
     found = whole(memory, asked.link.place, offset=given.offset, most=PART_CHARS)
     return Reply(described(found), found)
+
+
+async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
+    """List open conflicts, the newest first, each with the question that settles it."""
+
+    async def listed() -> list[types_pb.Conflict]:
+        found = []
+        pages = asked.link.here.conflicts(page_size=given.limit)
+        async for conflict in pages:
+            found.append(conflict)
+            if len(found) == given.limit:
+                break
+        await pages.aclose()
+        return found
+
+    opened = [
+        OpenConflict(
+            id=each.id,
+            question=each.question,
+            newer_id=each.newer_memory.id,
+            newer=cut(each.newer_memory.content),
+            older_id=each.older_memory.id,
+            older=cut(each.older_memory.content),
+        )
+        for each in await asked.link.call(listed)
+    ]
+    if not opened:
+        return Reply("No memories contradict each other.", OpenConflicts(conflicts=[]))
+    cited = framed(
+        f"- conflict {each.id}: newer {citation(each.newer_id)} {each.newer} / older {citation(each.older_id)} "
+        f"{each.older} / ask: {each.question}"
+        for each in opened
+    )
+    return Reply(f"{len(opened)} open conflicts ({DATA}):\n{cited}", OpenConflicts(conflicts=opened))
 
 
 async def recent(asked: ToolCall, given: Recent) -> Reply:

@@ -1,14 +1,14 @@
-"""The MCP server on stdin and stdout. Stdout belongs to the protocol; all else goes to stderr."""
+"""The MCP server for any transport, and on stdin and stdout: stdout belongs to the protocol, the rest goes to stderr."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from mcp import MCPError
@@ -17,7 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from memsvc.mcp import resources
+from memsvc.mcp import prompts, resources
 from memsvc.mcp.connection import BridgeScope, Link, linked
 from memsvc.mcp.resources import Updates, updates
 from memsvc.mcp.tool_definitions import OfferedTool, called, offered
@@ -25,25 +25,39 @@ from memsvc.mcp.tool_definitions import OfferedTool, called, offered
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Resources that are open while the server runs."""
+    """The link of a caller and the updates of its resources."""
 
     link: Link
     updates: Updates
 
+    @property
+    def read_only(self) -> bool:
+        """Return whether the caller may change nothing."""
+        return self.link.place.read_only
 
-Context = ServerRequestContext[Open, Any]
+
+class Links(Protocol):
+    """What is open for callers."""
+
+    async def find(self, request: Any) -> Open:
+        """Return what is open for the caller of a request of HTTP; None: that of stdin.
+
+        Raises:
+            MCPError: The request does not say for whom.
+        """
+        ...
+
+
+Context = ServerRequestContext[Links, Any]
 
 
 class Handlers:
     """The answers to what a client asks."""
 
-    def __init__(self, place: BridgeScope) -> None:
-        """Offer what the place allows."""
-        self._tools = offered(read_only=place.read_only)
-
-    async def list_tools(self, _: Context, __: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
-        """Return all tools, always the same, in the same order."""
-        return mcp.ListToolsResult(tools=[tool.described() for tool in self._tools.values()])
+    async def list_tools(self, context: Context, _: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
+        """Return all tools of the caller, always the same, in the same order."""
+        opened = await _opened(context)
+        return mcp.ListToolsResult(tools=[tool.described() for tool in offered(read_only=opened.read_only).values()])
 
     async def call_tool(self, context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         """Do what a tool does; a cancellation by the client cancels the call of the service."""
@@ -51,15 +65,19 @@ class Handlers:
         async def progress(done: float, message: str) -> None:
             await context.session.report_progress(done, message=message)
 
-        tool = self._tool(params.name)
-        return await called(tool, context.lifespan_context.link, params.arguments or {}, progress)
+        opened = await _opened(context)
+        tool = _tool(params.name, offered(read_only=opened.read_only))
+        return await called(tool, opened.link, params.arguments or {}, progress)
 
-    def _tool(self, name: str) -> OfferedTool:
-        tool = self._tools.get(name)
-        if tool is None:
-            message = f"There is no tool {name!r}; there are {', '.join(self._tools)}."
-            raise MCPError(mcp.INVALID_PARAMS, message)
-        return tool
+    async def list_prompts(self, context: Context, _: mcp.PaginatedRequestParams | None) -> mcp.ListPromptsResult:
+        """Return the prompts of the caller."""
+        opened = await _opened(context)
+        return mcp.ListPromptsResult(prompts=prompts.listed(read_only=opened.read_only))
+
+    async def get_prompt(self, context: Context, params: mcp.GetPromptRequestParams) -> mcp.GetPromptResult:
+        """Return a prompt."""
+        opened = await _opened(context)
+        return prompts.prompt(params.name, params.arguments, read_only=opened.read_only)
 
     async def list_resources(self, _: Context, __: mcp.PaginatedRequestParams | None) -> mcp.ListResourcesResult:
         """Return the resources that are always there."""
@@ -73,44 +91,58 @@ class Handlers:
 
     async def read_resource(self, context: Context, params: mcp.ReadResourceRequestParams) -> mcp.ReadResourceResult:
         """Return a resource."""
-        return await resources.read(context.lifespan_context.link, str(params.uri))
+        return await resources.read((await _opened(context)).link, str(params.uri))
 
     async def subscribe(self, context: Context, params: mcp.SubscribeRequestParams) -> mcp.EmptyResult:
         """Watch a resource, for a client of a protocol before 2026-07-28."""
-        await context.lifespan_context.updates.subscribe(str(params.uri), context.session)
+        await (await _opened(context)).updates.subscribe(str(params.uri), context.session)
         return mcp.EmptyResult()
 
     async def unsubscribe(self, context: Context, params: mcp.UnsubscribeRequestParams) -> mcp.EmptyResult:
         """Watch it no more."""
-        context.lifespan_context.updates.unsubscribe(str(params.uri))
+        (await _opened(context)).updates.unsubscribe(str(params.uri))
         return mcp.EmptyResult()
 
     async def listen(
         self, context: Context, params: mcp.SubscriptionsListenRequestParams
     ) -> mcp.SubscriptionsListenResult:
         """Watch resources, for a client of a newer protocol."""
-        watched = context.lifespan_context.updates
+        watched = (await _opened(context)).updates
         await watched.begin()
         return await watched.listen(context, params)
 
 
-def built(place: BridgeScope, link: Link, watched: Updates) -> Server[Open]:
-    """Return the server for a place, on what is open."""
+async def _opened(context: Context) -> Open:
+    return await context.lifespan_context.find(context.request)
+
+
+def _tool(name: str, tools: Mapping[str, OfferedTool]) -> OfferedTool:
+    tool = tools.get(name)
+    if tool is None:
+        message = f"There is no tool {name!r}; there are {', '.join(tools)}."
+        raise MCPError(mcp.INVALID_PARAMS, message)
+    return tool
+
+
+def built(links: Links, instructions: str) -> Server[Links]:
+    """Return the server on what is open."""
 
     @asynccontextmanager
-    async def lifespan(_: Server[Open]) -> AsyncIterator[Open]:
-        yield Open(link, watched)
+    async def lifespan(_: Server[Links]) -> AsyncIterator[Links]:
+        yield links
 
-    handlers = Handlers(place)
+    handlers = Handlers()
     return Server(
         "memsvc",
         version=version("memsvc"),
         title="memsvc",
         description="Long-term memory",
-        instructions=READ_ONLY_INSTRUCTIONS if place.read_only else INSTRUCTIONS,
+        instructions=instructions,
         lifespan=lifespan,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
@@ -118,6 +150,17 @@ def built(place: BridgeScope, link: Link, watched: Updates) -> Server[Open]:
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OneLink:
+    """The one caller of a server on stdin."""
+
+    opened: Open
+
+    async def find(self, _: Any) -> Open:
+        """Return what is open."""
+        return self.opened
 
 
 def run(place: BridgeScope) -> None:
@@ -130,7 +173,8 @@ def run(place: BridgeScope) -> None:
 
     async def serve() -> None:
         async with linked(place) as link, updates(link) as watched:
-            server = built(place, link, watched)
+            instructions = READ_ONLY_INSTRUCTIONS if place.read_only else INSTRUCTIONS
+            server = built(OneLink(Open(link, watched)), instructions)
             async with stdio_server() as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
 

@@ -122,6 +122,22 @@ TOOLS = (
         write_tools.forget,
     ),
     OfferedTool(
+        "conflicts",
+        "Memories that contradict each other, with the question to ask the user.",
+        tool_inputs.Conflicts,
+        formatting.OpenConflicts,
+        READS,
+        read_tools.conflicts,
+    ),
+    OfferedTool(
+        "resolve_conflict",
+        "Settle a conflict as the user says.",
+        tool_inputs.ResolveConflict,
+        formatting.Resolved,
+        DESTROYS,
+        write_tools.resolve_conflict,
+    ),
+    OfferedTool(
         "reminders",
         "What is due today or overdue, or comes due within days_ahead.",
         tool_inputs.Reminders,

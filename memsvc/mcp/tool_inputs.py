@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
-from memsvc.client.request_types import Kind, SearchMode
+from memsvc.client.request_types import Kind, Resolution, SearchMode
 from memsvc.domain import limits
 from memsvc.mcp.connection import Link
 from memsvc.text.recalled_text import CITATION, HANDLE
@@ -253,6 +253,24 @@ class Capture(Arguments):
     """Default USER."""
     dry_run: bool = False
     """True: only tell."""
+    request_id: RequestId = ""
+    """Only to repeat a call that failed."""
+
+
+class Conflicts(Arguments):
+    """Arguments of conflicts."""
+
+    limit: Limit = 10
+    """Default 10."""
+
+
+class ResolveConflict(Arguments):
+    """Arguments of resolve_conflict."""
+
+    id: Annotated[str, Field(min_length=1, max_length=limits.KEY)]
+    """Of the conflict."""
+    resolution: Annotated[Resolution, BeforeValidator(_upper)]
+    """CONFIRM: the newer holds. REJECT: the older holds."""
     request_id: RequestId = ""
     """Only to repeat a call that failed."""
 

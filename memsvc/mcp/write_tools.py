@@ -1,4 +1,4 @@
-"""The tools that change something: remember, update_memory, forget, capture, reminders."""
+"""The tools that change something: remember, update_memory, forget, capture, resolve_conflict, reminders."""
 
 from __future__ import annotations
 
@@ -14,11 +14,21 @@ from memsvc.mcp.formatting import (
     Dues,
     Forgotten,
     Remembered,
+    Resolved,
     Statement,
     cut,
     framed,
 )
-from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, Reply, ToolCall, UpdateMemory
+from memsvc.mcp.tool_inputs import (
+    Capture,
+    Forget,
+    Remember,
+    Reminders,
+    Reply,
+    ResolveConflict,
+    ToolCall,
+    UpdateMemory,
+)
 from memsvc.text.recalled_text import citation
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -119,6 +129,15 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
 def _statement(decision: memory_pb.CaptureDecision) -> Statement:
     reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
     return Statement(text=cut(decision.statement), remembered=decision.remember, reason=reason, id=decision.memory.id)
+
+
+async def resolve_conflict(asked: ToolCall, given: ResolveConflict) -> Reply:
+    """Settle a conflict by what the user said."""
+    reply = await asked.link.call(
+        lambda: asked.link.here.resolve(given.id, given.resolution, request_id=asked.request_id)
+    )
+    state = types_pb.ConflictState.Name(reply.conflict.state).removeprefix("CONFLICT_STATE_")
+    return Reply(f"The conflict is settled: {state}.", Resolved(id=given.id, state=state))
 
 
 async def reminders(asked: ToolCall, given: Reminders) -> Reply:

@@ -30,6 +30,33 @@ class KeyOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthOptions:
+    """Authorization server whose access tokens MCP over HTTP accepts, beside API keys.
+
+    Attributes:
+        issuer: Its URL; empty: none, API keys alone.
+        resource: The URL of the MCP endpoint as clients know it, such as "https://memory.example/mcp".
+        audience: The audience of tokens; empty: *resource*.
+        jwks_url: The address of its keys; empty: by its metadata.
+        scopes: The scopes that every token needs.
+        write_scope: The scope that a token needs to change something; empty: none.
+        user_claim: The claim that is the user id.
+        project_claim: The claim that is the project id; empty: the client's configuration says it.
+        tenant_id: The tenant of all users of the issuer.
+    """
+
+    issuer: str = ""
+    resource: str = ""
+    audience: str = ""
+    jwks_url: str = ""
+    scopes: tuple[str, ...] = ()
+    write_scope: str = ""
+    user_claim: str = "sub"
+    project_claim: str = ""
+    tenant_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HttpOptions:
     """Options of HTTP.
 
@@ -39,6 +66,8 @@ class HttpOptions:
         cors_origins: The origins of web pages that may call the API, such as "https://agents.example"; "*": all.
         allowed_hosts: Names, beyond those of this machine, that the service answers to while no keys are needed.
         max_connections: The number of open connections; requests of further ones are refused.
+        mcp: True serves MCP at /mcp, if its package is installed.
+        oauth: The authorization server of MCP.
     """
 
     address: str = ""
@@ -46,6 +75,8 @@ class HttpOptions:
     cors_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     max_connections: int = 1_000
+    mcp: bool = True
+    oauth: OAuthOptions = OAuthOptions()
 
 
 @dataclass(frozen=True, slots=True)

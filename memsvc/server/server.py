@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import grpc
@@ -49,6 +50,7 @@ from memsvc.v1 import (
 )
 
 if TYPE_CHECKING:
+    from memsvc.server.http.mcp_endpoint import McpEndpoint
     from memsvc.server.http.server import HttpServer
 
 KEEPALIVE_TIMEOUT_MS = 20_000
@@ -192,6 +194,7 @@ class Server:
         await asyncio.to_thread(self._release)
         log.info("server stopped")
 
+    @cached_property
     def _authentication(self) -> Authentication:
         options, context = self._context.options.keys, self._context
         limits = KeyRateLimiter(
@@ -236,6 +239,10 @@ class Server:
         keyring = self._context.application.api_keys.authenticator
         with suppress(MemsvcError):
             await self._context.executors.meta.proceed(keyring.check_for_keys)
+
+        def is_open() -> bool:
+            return not keyring.is_key_required()
+
         application = HttpApplication(
             ConnectApplication(
                 chain.methods, max_bytes=options.max_message_bytes, max_json_bytes=options.http.max_json_bytes
@@ -243,12 +250,22 @@ class Server:
             options.http,
             options.slots,
             is_ready=lambda: health.is_ready,
-            is_open=lambda: not keyring.is_key_required(),
+            is_open=is_open,
+            mcp=self._mcp(chain, is_open),
         )
         # Its own reader of the files: each sees for itself that they have changed.
         certificates = None if options.tls is None else await asyncio.to_thread(Certificates, options.tls)
         self._http = HttpServer(application, options.http, grace_seconds=options.grace_seconds)
         self._bound.append(await self._http.start(certificates))
+
+    def _mcp(self, chain: CallChain, is_open: Callable[[], bool]) -> McpEndpoint | None:
+        """Return the endpoint of MCP, None if it is turned off or its package is not installed."""
+        if not self._context.options.http.mcp or find_spec("mcp") is None:
+            return None
+        from memsvc.server.http.mcp_endpoint import McpEndpoint  # noqa: PLC0415 - an optional package
+
+        find_key = self._authentication.find_key
+        return McpEndpoint(chain.methods, self._context.options.http, find_key=find_key, is_open=is_open)
 
     def _chain(self) -> CallChain:
         context = self._context
@@ -256,7 +273,7 @@ class Server:
             context.application.performance,
             now=context.now,
             default_seconds=context.options.default_deadline_seconds,
-            authentication=self._authentication(),
+            authentication=self._authentication,
             log_call=self._log_call,
         )
         executors = {one.name: one for one in context.executors.each()}

@@ -430,6 +430,41 @@ class ServerSettings(SettingsGroup):
     """The implementation of the event loop."""
 
 
+class OAuthSettings(SettingsGroup):
+    """An OAuth 2.1 authorization server whose access tokens (JWT, RFC 9068) MCP over HTTP accepts, beside API keys."""
+
+    issuer: str = ""
+    """URL of the authorization server, as its tokens name it. Empty: API keys alone."""
+    resource: str = ""
+    """URL of the MCP endpoint as clients know it (RFC 9728), such as https://memory.example/mcp. *issuer* needs it."""
+    audience: str = ""
+    """Audience of the tokens. Empty: *resource*."""
+    jwks_url: str = ""
+    """URL of the public keys (JWKS), cached for 5 minutes. Empty: that of the metadata of *issuer*."""
+    scopes: tuple[str, ...] = ()
+    """Scopes that every token needs."""
+    write_scope: str = ""
+    """Scope that a token needs to change memories. Empty: every token may."""
+    user_claim: str = "sub"
+    """The claim that is the user id."""
+    project_claim: str = ""
+    """The claim that is the project id. Empty: the URL or a header of the client's configuration says it."""
+    tenant_id: str = ""
+    """The tenant of all users of this issuer. Empty: the one without a name."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.issuer and not self.resource:
+            message = "http.oauth.issuer needs http.oauth.resource, the URL of the MCP endpoint"
+            raise ValueError(message)
+        for name in ("issuer", "resource", "jwks_url"):
+            url = getattr(self, name)
+            if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+                message = f"http.oauth.{name} must begin with https:// unless it is on this machine"
+                raise ValueError(message)
+        return self
+
+
 class HttpSettings(SettingsGroup):
     """The same API over HTTP: Connect, gRPC-Web and plain JSON, for curl, browsers and clients without gRPC."""
 
@@ -445,6 +480,10 @@ class HttpSettings(SettingsGroup):
     needs no API keys. A web page could have any name resolve to this machine. "*": all."""
     max_connections: int = Field(default=1_000, ge=1)
     """Maximum number of open connections; requests of further ones fail with status 503."""
+    mcp: bool = True
+    """Whether MCP is served at /mcp (Streamable HTTP), if `memsvc[mcp]` is installed."""
+    oauth: OAuthSettings = OAuthSettings()
+    """The authorization server of MCP."""
 
 
 class BackendChoice(SettingsGroup):

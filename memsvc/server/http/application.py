@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from memsvc.server.addresses import is_local
 from memsvc.server.http.connect import Application, ConnectApplication, Message, Receive, Scope, Send, in_time
 from memsvc.server.options import HttpOptions
 from memsvc.server.slots import SlotOptions
+
+if TYPE_CHECKING:
+    from memsvc.server.http.mcp_endpoint import McpEndpoint
 
 METHODS = ("GET", "POST", "OPTIONS")
 REQUEST_HEADERS = (
@@ -65,9 +68,9 @@ class HttpApplication:
         *,
         is_ready: Callable[[], bool],
         is_open: Callable[[], bool],
-        routes: tuple[BaseRoute, ...] = (),
+        mcp: McpEndpoint | None = None,
     ) -> None:
-        """Serve methods, probes and *routes*.
+        """Serve methods, probes and MCP.
 
         *is_ready* says whether calls of every service are answered, *is_open* whether they need no key.
         """
@@ -78,7 +81,11 @@ class HttpApplication:
         self._is_local = is_local(options.address)
         self._hosts = frozenset(host.lower() for host in options.allowed_hosts)
         probes = (Route("/healthz", self._healthz), Route("/readyz", self._readyz))
-        self._others = Starlette(routes=[*probes, *routes], exception_handlers={HTTPException: _refused})
+        self._others = Starlette(
+            routes=[*probes, *(mcp.routes if mcp else ())],
+            exception_handlers={HTTPException: _refused},
+            lifespan=None if mcp is None else lambda _: mcp.running(),
+        )
         self._whole: Application = self._route
         if options.cors_origins:
             self._whole = CORSMiddleware(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Never, TypeAlias
@@ -19,6 +19,7 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from memsvc.server.call_context import MessageFormat
 from memsvc.server.http.messages import JSON, PROTO, BinaryForm, BoundedGzip, JsonForm, PassedOn, connect_error
+from memsvc.server.in_process import Handover
 from memsvc.server.interceptors.chain import Method
 from memsvc.server.interceptors.rules import DETAILS_HEADER, HEADER
 from memsvc.server.slots import SlotOptions
@@ -47,7 +48,7 @@ class HttpContext:
         self._request = request
         self._form = form
         self._headers = [(name.lower(), value) for name, value in request.request_headers.allitems()]
-        self._written: asyncio.Queue[bytes] = asyncio.Queue(1)
+        self.responses: Handover[bytes] = Handover()
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """Return the headers of the request."""
@@ -83,26 +84,13 @@ class HttpContext:
 
     async def write(self, message: Any) -> None:
         """Hand a message over; return when it was sent."""
-        await self._written.put(self._form.encode(message))
-        await self._written.join()
+        await self.responses.write(self._form.encode(message))
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
         """End the call with an error."""
         self.set_trailing_metadata(trailing_metadata)
         status = next((value for name, value in trailing_metadata if name == DETAILS_HEADER), b"")
         raise _Aborted(connect_error(code, details, status))
-
-    async def messages(self, ended: asyncio.Task[Any]) -> AsyncGenerator[bytes, None]:
-        """Yield what is written until the call has *ended*."""
-        while not ended.done():
-            reading = asyncio.ensure_future(self._written.get())
-            try:
-                await asyncio.wait((reading, ended), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                reading.cancel()
-            if reading.done() and not reading.cancelled():
-                yield reading.result()
-                self._written.task_done()
 
 
 class ConnectApplication(ConnectASGIApplication[None]):
@@ -187,7 +175,7 @@ async def _stream(
     call = HttpContext(context, form)
     running = asyncio.create_task(method.handle(request, call, form), name=method.name)
     try:
-        async for message in call.messages(running):
+        async for message in call.responses.read(running):
             yield message
         await running
     except _Aborted as aborted:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -51,7 +52,8 @@ class Authentication:
         The result has to be called at the end of the call; None without authentication. A role that depends on the
         request is checked as soon as the request is decoded.
         """
-        is_required = self._keyring.is_key_required()
+        verified: ApiKey | None = getattr(call.context, "verified_key", None)
+        is_required = verified is not None or self._keyring.is_key_required()
         if is_required is None:
             is_required = await self._executor.proceed(self._keyring.check_for_keys)
         if not is_required:
@@ -59,7 +61,7 @@ class Authentication:
                 message = "Without authentication, API keys can be managed from the machine of the service only."
                 raise PermissionDeniedError(message, needed="ADMIN")
             return None
-        key = await self._known(key_text(call.context))
+        key = verified or await self._known(key_text(call.context))
         call_context.principal.set(principal_of(key))
         check = partial(_require_role, key, call.method)
         if isinstance(call.request, bytes) and call.method in PREVIEWS.keys() | WITHOUT_SCOPE:
@@ -73,12 +75,23 @@ class Authentication:
     def watched(self, call: Call, body: CallNext) -> CallNext:
         """Return the body of a stream that ends when its key is no longer valid."""
         text = key_text(call.context)
+        verified: ApiKey | None = getattr(call.context, "verified_key", None)
+        if verified is not None:
+            return partial(_until_expired, body, verified)
 
         async def run(call: Call) -> Any:
             async with self._rechecked(text):
                 return await body(call)
 
         return run
+
+    async def find_key(self, text: str) -> ApiKey:
+        """Return the key with this text; refusals are delayed as those of calls are.
+
+        Raises:
+            MemsvcError: There is none, it is not valid, or the store cannot be asked.
+        """
+        return await self._known(text)
 
     async def _known(self, text: str) -> ApiKey:
         try:
@@ -119,6 +132,19 @@ class Authentication:
             if refusals:
                 raise refusals[0] from error
             raise
+
+
+async def _until_expired(body: CallNext, key: ApiKey, call: Call) -> Any:
+    """Run a stream until the token that its caller was authenticated by expires."""
+    expired = key.expire_time or datetime.max.replace(tzinfo=UTC)
+    seconds = None if key.expire_time is None else (key.expire_time - datetime.now(UTC)).total_seconds()
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await body(call)
+    except TimeoutError as error:
+        if limit.expired():
+            raise ApiKeyExpiredError(key.id, expired) from error
+        raise
 
 
 def _require_role(key: ApiKey, method: str, request: Any) -> None:

@@ -1,0 +1,232 @@
+"""MCP over Streamable HTTP: the server of the SDK, with the caller and the scope of each request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import grpc
+import structlog
+from mcp import MCPError
+from mcp import types as mcp
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from pydantic import AnyHttpUrl
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole
+from memsvc.domain.errors import MemsvcError
+from memsvc.mcp.connection import BridgeScope, Link, client_of
+from memsvc.mcp.resources import Updates
+from memsvc.mcp.server import INSTRUCTIONS, Open, built
+from memsvc.server.http.connect import FORWARDED, Receive, Scope, Send
+from memsvc.server.http.oauth import TokenVerifier
+from memsvc.server.in_process import Caller, InProcessChannel
+from memsvc.server.interceptors.chain import Method
+from memsvc.server.options import HttpOptions
+
+PATH = "/mcp"
+KEY_PREFIX = "memsvc_"
+MOST_LINKS = 1_000
+"""The number of callers whose handles of contexts are kept; the one that was silent for the longest goes first."""
+NAMES = ("user", "project", "agent", "session", "time_zone", "locale")
+ISSUER = "memsvc"
+
+
+class VerifiedToken(AccessToken):
+    """A bearer token that is valid: an API key, or one of the authorization server.
+
+    Attributes:
+        key: The rights of the caller.
+        is_api_key: Whether the token itself is the API key, which each call brings along.
+    """
+
+    key: Any
+    is_api_key: bool
+
+
+class _Verifier:
+    """Verifier of bearer tokens."""
+
+    def __init__(self, find_key: Callable[[str], Awaitable[ApiKey]], tokens: TokenVerifier | None) -> None:
+        self._find_key = find_key
+        self._tokens = tokens
+        self._log = structlog.get_logger("memsvc.mcp")
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what is known of a token, None unless it is valid."""
+        if token.startswith(KEY_PREFIX) or self._tokens is None:
+            try:
+                key = await self._find_key(token)
+            except MemsvcError:
+                return None
+            return _verified(token, key, is_api_key=True, issuer=ISSUER)
+        try:
+            key, scopes = await asyncio.to_thread(self._tokens.verify, token)
+        except ValueError as error:
+            self._log.info("token refused", reason=str(error))
+            return None
+        return _verified(token, key, is_api_key=False, issuer=self._tokens.issuer, scopes=scopes)
+
+
+def _verified(token: str, key: ApiKey, *, is_api_key: bool, issuer: str, scopes: Sequence[str] = ()) -> VerifiedToken:
+    return VerifiedToken(
+        token=token,
+        client_id=key.id,
+        scopes=list(scopes),
+        subject=key.id,
+        claims={"iss": issuer},
+        key=key,
+        is_api_key=is_api_key,
+    )
+
+
+@dataclass(slots=True)
+class _Links:
+    """What is open for the callers of HTTP, by caller and scope. Calls go to the chain, with the caller's rights."""
+
+    methods: Mapping[str, Method]
+    opened: OrderedDict[tuple[Any, ...], Open] = field(default_factory=OrderedDict)
+
+    async def find(self, request: Any) -> Open:
+        """Return what is open for the caller of a request.
+
+        Raises:
+            MCPError: The request does not say for whom, or for others than its key.
+        """
+        token = request.user.access_token if isinstance(request.user, AuthenticatedUser) else None
+        key = token.key if isinstance(token, VerifiedToken) else None
+        place = scope_of(request, key)
+        caller = _caller(request, token)
+        name = (caller.authorization, key and (key.id, key.role, key.project_ids), place)
+        found = self.opened.get(name)
+        if found is None:
+            found = self.opened[name] = self._open(place, caller)
+            if len(self.opened) > MOST_LINKS:
+                _, oldest = self.opened.popitem(last=False)
+                await oldest.updates.close()
+        self.opened.move_to_end(name)
+        return found
+
+    async def close(self) -> None:
+        """End all watches."""
+        for each in self.opened.values():
+            await each.updates.close()
+        self.opened.clear()
+
+    def _open(self, place: BridgeScope, caller: Caller) -> Open:
+        channel = cast("grpc.aio.Channel", InProcessChannel(self.methods, caller))
+        here, everywhere = (client_of(place, project, channel).open() for project in (place.project, ""))
+        link = Link(place, here, everywhere)
+        return Open(link, Updates(link))
+
+
+def _caller(request: Request, token: AccessToken | None) -> Caller:
+    host = "" if request.client is None else f"{request.client.host}:{request.client.port}"
+    forwarded = FORWARDED & {*request.headers.keys()}
+    peer = f"proxy:{host}" if forwarded else f"ipv4:{host}" if host.count(":") == 1 else f"ipv6:{host}"
+    peer = peer if host else "unix:"
+    if isinstance(token, VerifiedToken) and not token.is_api_key:
+        return Caller(peer, verified_key=token.key)
+    return Caller(peer, authorization=request.headers.get("authorization", ""))
+
+
+def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
+    """Return for whom a request is: by its key or token, and by the headers and the URL that its client is set to.
+
+    Raises:
+        MCPError: It does not say, says something else than the key, or an unknown time zone.
+    """
+    asked = {
+        name: request.headers.get(f"x-memsvc-{name.replace('_', '-')}") or request.query_params.get(name, "")
+        for name in NAMES
+    }
+    for name, allowed in (("user", key.user_ids if key else ()), ("project", key.project_ids if key else ())):
+        if len(allowed) == 1:
+            if asked[name] not in {"", allowed[0]}:
+                message = f"The key of this MCP server is for the {name} {allowed[0]!r}, not {asked[name]!r}."
+                raise MCPError(mcp.INVALID_PARAMS, message)
+            asked[name] = allowed[0]
+    if not asked["user"]:
+        message = (
+            "Whose memories? The URL of this MCP server needs ?user=NAME, or the header X-Memsvc-User, or the API key"
+            " of one user."
+        )
+        raise MCPError(mcp.INVALID_PARAMS, message)
+    try:
+        ZoneInfo(asked["time_zone"] or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = f"There is no time zone {asked['time_zone']!r}; name one such as Asia/Shanghai."
+        raise MCPError(mcp.INVALID_PARAMS, message) from None
+    return BridgeScope(
+        address="127.0.0.1:50051",
+        user=asked["user"],
+        project=asked["project"],
+        agent=asked["agent"],
+        session=asked["session"],
+        time_zone=asked["time_zone"],
+        locale=asked["locale"],
+        read_only=key is not None and not key.role.covers(ApiKeyRole.READ_WRITE),
+    )
+
+
+class McpEndpoint:
+    """The endpoint, as an ASGI application, and its routes."""
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        options: HttpOptions,
+        *,
+        find_key: Callable[[str], Awaitable[ApiKey]],
+        is_open: Callable[[], bool],
+    ) -> None:
+        """Call *methods*; *find_key* authenticates an API key, *is_open* says whether none is needed."""
+        oauth = options.oauth
+        tokens = TokenVerifier(oauth) if oauth.issuer else None
+        self._is_open = is_open
+        self._has_tokens = tokens is not None
+        self._links = _Links(methods)
+        self._manager = StreamableHTTPSessionManager(
+            built(self._links, INSTRUCTIONS), max_request_body_size=options.max_json_bytes
+        )
+        self._open: Any = StreamableHTTPASGIApp(self._manager)
+        resource = AnyHttpUrl(oauth.resource) if tokens is not None else None
+        where = None if resource is None else build_resource_metadata_url(resource)
+        guarded = RequireAuthMiddleware(self._open, [], where)
+        self._guarded = AuthContextMiddleware(guarded)
+        self._whole = AuthenticationMiddleware(
+            self._route, backend=BearerAuthBackend(cast("Any", _Verifier(find_key, tokens)))
+        )
+        self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
+        if resource is not None:
+            issuers = [AnyHttpUrl(oauth.issuer)]
+            self.routes += create_protected_resource_routes(resource, issuers, list(oauth.scopes) or None)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve sessions while the context is open."""
+        async with self._manager.run():
+            try:
+                yield
+            finally:
+                await self._links.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._whole(scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_token = any(name == b"authorization" for name, _ in scope["headers"])
+        is_free = not has_token and not self._has_tokens and self._is_open()
+        await (self._open if is_free else self._guarded)(scope, receive, send)
