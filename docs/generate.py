@@ -1,8 +1,9 @@
 """Generate the reference pages and llms.txt: `python docs/generate.py`, or with `--check` to see whether that is due.
 
-Sources are the comments in proto/memsvc/v1 (docs/reference/api/, openapi.yaml, errors.md, limits.md), memsvc/domain/limits.py
-(limits.md) and the pages themselves (llms.txt). In errors.md and limits.md only the part between the markers is
-generated. The list of settings is written by `memsvc settings --into docs/reference/settings.md`.
+Sources are the comments in proto/memsvc/v1 (docs/reference/api/, openapi.yaml, errors.md, limits.md),
+memsvc/domain/limits.py (limits.md) and the pages themselves (llms.txt). In errors.md and limits.md only the part
+between the markers is generated. The list of settings is written by
+`memsvc settings --into docs/reference/settings.md`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from responses, and a field that a message does not have is an error.
 Methods that stream take and return messages in envelopes of the Connect protocol: see docs/guides/http.md.
 """
 STATUSES = {
-    400: "The request is wrong, or a precondition is not met: `invalid_argument`, `failed_precondition`, `out_of_range`.",
+    400: "The request is wrong, or a precondition not met: `invalid_argument`, `failed_precondition`, `out_of_range`.",
     401: "The API key is missing, unknown or expired: `unauthenticated`.",
     403: "The API key does not allow the call: `permission_denied`.",
     404: "What the request names is not in its scope: `not_found`.",
@@ -118,7 +118,7 @@ def openapi(files: Iterable[FileDescriptorProto], version: str) -> str:
 class _Dumper(yaml.SafeDumper):
     """Long texts as blocks; no anchors for what is repeated."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, _: Any) -> bool:
         """Return True: each place has its own copy."""
         return True
 
@@ -193,7 +193,7 @@ def _schemas(types: _Types, requests: set[str]) -> Iterator[tuple[str, dict[str,
                 "message": {"type": "string", "description": "What is wrong, and what would be right."},
                 "details": {
                     "type": "array",
-                    "description": "Messages of google.rpc, such as ErrorInfo with the reason and BadRequest with the fields.",
+                    "description": "Messages of google.rpc, such as ErrorInfo (reason) and BadRequest (fields).",
                     "items": {
                         "type": "object",
                         "required": ["type", "value"],

@@ -229,9 +229,7 @@ class OpenConflict(Answer):
     id: str
     question: str
     newer_id: str
-    newer: str
     older_id: str
-    older: str
 
 
 class OpenConflicts(Answer):

@@ -1,4 +1,4 @@
-"""Prompts that people choose in their client: to have something remembered, and to be told what is known."""
+"""Prompts that people choose in their client: one to remember something, one to hear what is known."""
 
 from __future__ import annotations
 

@@ -113,25 +113,23 @@ async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
         await pages.aclose()
         return found
 
+    found = await asked.link.call(listed)
     opened = [
-        OpenConflict(
-            id=each.id,
-            question=each.question,
-            newer_id=each.newer_memory.id,
-            newer=cut(each.newer_memory.content),
-            older_id=each.older_memory.id,
-            older=cut(each.older_memory.content),
-        )
-        for each in await asked.link.call(listed)
+        OpenConflict(id=each.id, question=each.question, newer_id=each.newer_memory.id, older_id=each.older_memory.id)
+        for each in found
     ]
     if not opened:
         return Reply("No memories contradict each other.", OpenConflicts(conflicts=[]))
     cited = framed(
-        f"- conflict {each.id}: newer {citation(each.newer_id)} {each.newer} / older {citation(each.older_id)} "
-        f"{each.older} / ask: {each.question}"
-        for each in opened
+        f"- conflict {each.id}: newer {_cited(each.newer_memory)} / older {_cited(each.older_memory)} / ask: "
+        f"{each.question}"
+        for each in found
     )
     return Reply(f"{len(opened)} open conflicts ({DATA}):\n{cited}", OpenConflicts(conflicts=opened))
+
+
+def _cited(memory: types_pb.Memory) -> str:
+    return f"{citation(memory.id)} {cut(memory.content)}"
 
 
 async def recent(asked: ToolCall, given: Recent) -> Reply:

@@ -1,4 +1,4 @@
-"""The MCP server for any transport, and on stdin and stdout: stdout belongs to the protocol, the rest goes to stderr."""
+"""The MCP server for any transport, and on stdin and stdout: stdout belongs to the protocol, all else to stderr."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Open:
 
 
 class Links(Protocol):
-    """What is open for callers."""
+    """Open links by caller."""
 
     async def find(self, request: Any) -> Open:
         """Return what is open for the caller of a request of HTTP; None: that of stdin.

@@ -33,7 +33,7 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 FORWARDED = frozenset({"forwarded", "x-forwarded-for"})
 
 
-class _Aborted(grpc.aio.AbortError):
+class _HttpAbort(grpc.aio.AbortError):
     """End of a call with an error."""
 
     def __init__(self, error: ConnectError) -> None:
@@ -90,7 +90,7 @@ class HttpContext:
         """End the call with an error."""
         self.set_trailing_metadata(trailing_metadata)
         status = next((value for name, value in trailing_metadata if name == DETAILS_HEADER), b"")
-        raise _Aborted(connect_error(code, details, status))
+        raise _HttpAbort(connect_error(code, details, status))
 
 
 class ConnectApplication(ConnectASGIApplication[None]):
@@ -159,7 +159,7 @@ async def _single(
     form = _form_of(forms, context)
     try:
         response: bytes = await method.handle(request, HttpContext(context, form), form)
-    except _Aborted as aborted:
+    except _HttpAbort as aborted:
         raise aborted.error from None
     return response
 
@@ -178,7 +178,7 @@ async def _stream(
         async for message in call.responses.read(running):
             yield message
         await running
-    except _Aborted as aborted:
+    except _HttpAbort as aborted:
         raise aborted.error from None
     finally:
         running.cancel()

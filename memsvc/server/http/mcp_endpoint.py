@@ -17,11 +17,12 @@ from mcp import types as mcp
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.routes import build_resource_metadata_url
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from pydantic import AnyHttpUrl
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole
@@ -33,7 +34,7 @@ from memsvc.server.http.connect import FORWARDED, Receive, Scope, Send
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
 from memsvc.server.interceptors.chain import Method
-from memsvc.server.options import HttpOptions
+from memsvc.server.options import HttpOptions, OAuthOptions
 
 PATH = "/mcp"
 KEY_PREFIX = "memsvc_"
@@ -93,7 +94,7 @@ def _verified(token: str, key: ApiKey, *, is_api_key: bool, issuer: str, scopes:
 
 @dataclass(slots=True)
 class _Links:
-    """What is open for the callers of HTTP, by caller and scope. Calls go to the chain, with the caller's rights."""
+    """Open links of the callers of HTTP, by caller and scope. Calls go to the chain, with the rights of the caller."""
 
     methods: Mapping[str, Method]
     opened: OrderedDict[tuple[Any, ...], Open] = field(default_factory=OrderedDict)
@@ -180,6 +181,25 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
     )
 
 
+def _metadata(oauth: OAuthOptions) -> Callable[[Request], Awaitable[Response]]:
+    """Return the page of the metadata of the protected resource (RFC 9728).
+
+    The SDK's own would write an issuer without a path with a slash at its end, which then is another issuer.
+    """
+    document = {
+        "resource": oauth.resource,
+        "authorization_servers": [oauth.issuer],
+        # Clients ask for all of them.
+        "scopes_supported": list(dict.fromkeys((*oauth.scopes, *filter(None, (oauth.write_scope,))))),
+        "bearer_methods_supported": ["header"],
+    }
+
+    async def page(_: Request) -> Response:
+        return JSONResponse(document, headers={"access-control-allow-origin": "*"})
+
+    return page
+
+
 class McpEndpoint:
     """The endpoint, as an ASGI application, and its routes."""
 
@@ -209,9 +229,8 @@ class McpEndpoint:
             self._route, backend=BearerAuthBackend(cast("Any", _Verifier(find_key, tokens)))
         )
         self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
-        if resource is not None:
-            issuers = [AnyHttpUrl(oauth.issuer)]
-            self.routes += create_protected_resource_routes(resource, issuers, list(oauth.scopes) or None)
+        if where is not None:
+            self.routes.append(Route(where.path or "/", _metadata(oauth)))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TextIO
 
+import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.server_process import ROOT
 
@@ -106,3 +108,21 @@ def bridged(how: StdioServerParameters, errors: TextIO = sys.stderr) -> Iterator
 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(opened()) as session:
         yield Bridge(portal, session, heard)
+
+
+@contextlib.contextmanager
+def session(url: str, *, headers: Mapping[str, str] | None = None, auth: Any = None) -> Iterator[Bridge]:
+    """Open a session of the SDK's client."""
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[ClientSession]:
+        async with (
+            httpx2.AsyncClient(headers=dict(headers or {}), auth=auth, timeout=SECONDS) as client,
+            streamable_http_client(url, http_client=client) as streams,
+            ClientSession(*streams[:2]) as one,
+        ):
+            await one.initialize()
+            yield one
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(opened()) as one:
+        yield Bridge(portal, one)

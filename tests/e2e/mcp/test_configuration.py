@@ -13,18 +13,21 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 
-from tests.e2e.mcp.support import bridged
+from tests.docs.pages import HTTP_URL
+from tests.e2e.mcp.support import bridged, session
 from tests.support.server_process import ROOT, ServerProcess
 
 PLACE, ADDRESS = "/path/to/memsvc/.venv/bin/", "127.0.0.1:50051"
 PAGES = ("README.md", "docs/guides/mcp.md")
-SNIPPETS = [
+CONFIGURATIONS = [
     found
     for page in PAGES
     for found in re.findall(
         r"^```json\n(\{\n  \"mcpServers\".*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
     )
 ]
+SNIPPETS = [each for each in CONFIGURATIONS if '"command"' in each]
+[OVER_HTTP] = [each for each in CONFIGURATIONS if '"url"' in each]
 
 
 def configured(snippet: str, server: ServerProcess, user: str, folder: Path) -> StdioServerParameters:
@@ -50,6 +53,14 @@ def test_configurations_work(snippet: str, server: ServerProcess, tmp_path: Path
     assert whole.get("project", "") == ("garden" if "--project" in snippet else "")
     assert "[m1] " in found
     assert read == whole
+
+
+def test_the_configuration_over_http_works(server: ServerProcess) -> None:
+    """As it stands, but for the address; without keys its header is not needed."""
+    (entry,) = json.loads(OVER_HTTP.replace(HTTP_URL, server.url))["mcpServers"].values()
+    assert entry["headers"]["Authorization"].startswith("Bearer memsvc_")
+    with session(entry["url"]) as bridge:
+        assert bridge.done("remember", content="The beans go into the ground in May.")
 
 
 def test_the_guide_names_every_tool(server: ServerProcess, tmp_path: Path) -> None:

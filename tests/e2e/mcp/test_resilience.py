@@ -130,7 +130,7 @@ def test_a_key_that_may_only_read(tmp_path: Path) -> None:
     assert "Do not try again" in refused
     assert "I am the writer." in recalled
     assert "MEMSVC_API_KEY" in keyless
-    assert names == ["context", "recall", "get_memory", "recent"]
+    assert names == ["context", "recall", "get_memory", "recent", "conflicts"]
 
 
 @dataclass
