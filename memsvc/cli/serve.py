@@ -8,7 +8,7 @@ import json
 import mmap
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,7 @@ from memsvc.cli.output import MILLI, flush, write, write_table
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from memsvc.engine.services import Services
     from memsvc.server.interceptors.chain import Interceptor
@@ -81,10 +81,24 @@ def serve(
         exposed = (*addresses, http) if http else addresses
         # Without a look into the data, which stay closed until the addresses are known to be free.
         _require_guard(settings, exposed, _may_have_keys)
-        with reserved([*addresses, *others]) as reservation:
+        with _named(http), reserved([*addresses, *others]) as reservation:
             _require_guard(settings, exposed, has_keys)
             _check_metrics(settings)
             _serve(settings, addresses, ready_file, reservation)
+
+
+@contextmanager
+def _named(http: str) -> Iterator[None]:
+    """Name the setting in an error of the HTTP address, which has a default: who chose another port did not choose it."""
+    from memsvc.server.addresses import AddressError  # noqa: PLC0415 - a quick start
+
+    try:
+        yield
+    except AddressError as error:
+        if http and repr(http) in str(error):
+            message = f'{error} This is http.address (MEMSVC_HTTP__ADDRESS); "" serves gRPC alone.'
+            raise AddressError(message) from error
+        raise
 
 
 def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None, reservation: ExitStack) -> None:

@@ -80,6 +80,7 @@ def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> No
     (tmp_path / "cert.pem").write_text("no certificate")
     files = {"MEMSVC_SERVER__TLS__CERTIFICATE": "cert.pem", "MEMSVC_SERVER__TLS__KEY": "key.pem"}
     variables = {name: str(tmp_path / file) for name, file in files.items()} | {"MEMSVC_EMBEDDER__BACKEND": "wordllama"}
+    variables["MEMSVC_HTTP__ADDRESS"] = ""
     serve = ("serve", "--data-dir", str(tmp_path / "data"), "--address", "127.0.0.1:0")
     missing = memsvc(*serve, **variables)
     (tmp_path / "key.pem").write_text("no key")
