@@ -89,7 +89,7 @@ def serve(
 
 @contextmanager
 def _named(http: str) -> Iterator[None]:
-    """Name the setting in an error of the HTTP address, which has a default: who chose another port did not choose it."""
+    """Name the setting in an error of the HTTP address, which is in use by default."""
     from memsvc.server.addresses import AddressError  # noqa: PLC0415 - a quick start
 
     try:

@@ -66,6 +66,7 @@ class HttpOptions:
         cors_origins: The origins of web pages that may call the API, such as "https://agents.example"; "*": all.
         allowed_hosts: Names, beyond those of this machine, that the service answers to while no keys are needed.
         max_connections: The number of open connections; requests of further ones are refused.
+        console: True serves the console at /.
         mcp: True serves MCP at /mcp, if its package is installed.
         oauth: The authorization server of MCP.
     """
@@ -75,6 +76,7 @@ class HttpOptions:
     cors_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     max_connections: int = 1_000
+    console: bool = True
     mcp: bool = True
     oauth: OAuthOptions = OAuthOptions()
 

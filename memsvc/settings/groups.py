@@ -480,6 +480,8 @@ class HttpSettings(SettingsGroup):
     needs no API keys. A web page could have any name resolve to this machine. "*": all."""
     max_connections: int = Field(default=1_000, ge=1)
     """Maximum number of open connections; requests of further ones fail with status 503."""
+    console: bool = True
+    """Whether the console, a web page, is served at /."""
     mcp: bool = True
     """Whether MCP is served at /mcp (Streamable HTTP), if `memsvc[mcp]` is installed."""
     oauth: OAuthSettings = OAuthSettings()

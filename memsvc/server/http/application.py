@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -11,8 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
+import memsvc.console
 from memsvc.server.addresses import is_local
 from memsvc.server.http.connect import Application, ConnectApplication, Message, Receive, Scope, Send, in_time
 from memsvc.server.options import HttpOptions
@@ -42,6 +45,18 @@ RESPONSE_HEADERS = (
 )
 """Headers that scripts of other origins may send and read: those of Connect and gRPC-Web, the key, the request id."""
 CORS_SECONDS = 7_200
+CONSOLE = Path(memsvc.console.__file__).parent
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
 CODES = {404: "unimplemented", 405: "unimplemented", 415: "unimplemented", 421: "permission_denied"}
 HINTS = {
     404: "Nothing is served at this path. Methods are called by POST /memsvc.v1.SERVICE/METHOD.",
@@ -81,8 +96,9 @@ class HttpApplication:
         self._is_local = is_local(options.address)
         self._hosts = frozenset(host.lower() for host in options.allowed_hosts)
         probes = (Route("/healthz", self._healthz), Route("/readyz", self._readyz))
+        console = [Mount("/", StaticFiles(directory=CONSOLE, html=True))] if options.console else []
         self._others = Starlette(
-            routes=[*probes, *(mcp.routes if mcp else ())],
+            routes=[*probes, *(mcp.routes if mcp else ()), *console],
             exception_handlers={HTTPException: _refused},
             lifespan=None if mcp is None else lambda _: mcp.running(),
         )
@@ -108,8 +124,10 @@ class HttpApplication:
             await _error(421)(scope, receive, send)
         elif scope["path"] in self._connect.paths:
             await self._connect(scope, in_time(receive, self._limits), _explained(send))
+        elif scope["path"].startswith(self._connect.path):
+            await _error(404)(scope, receive, send)
         else:
-            await self._others(scope, receive, send)
+            await self._others(scope, receive, _guarded(send))
 
     def _is_host_allowed(self, scope: Scope) -> bool:
         """Return whether a request is for this machine: a web page may have its own name resolve to it."""
@@ -138,6 +156,17 @@ def _error(status: int, headers: Any = None) -> Response:
 async def _refused(_: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
     return _error(status if status in HINTS else 404, getattr(error, "headers", None))
+
+
+def _guarded(send: Send) -> Send:
+    """Return *send* with the headers that keep a page from loading, showing or telling anything of other origins."""
+
+    async def send_guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *PAGE_HEADERS]
+        await send(message)
+
+    return send_guarded
 
 
 def _explained(send: Send) -> Send:

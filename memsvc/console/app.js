@@ -1,0 +1,166 @@
+// The console: its address, scope, language and theme, and the view that the address names.
+
+import { html, render, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { createApi } from "./api.js";
+import { Field, useLoaded } from "./parts.js";
+import { words } from "./words.js";
+import { CheckpointsView } from "./views/checkpoints.js";
+import { ContextView } from "./views/context.js";
+import { FilesView } from "./views/files.js";
+import { LiveView } from "./views/live.js";
+import { MaintenanceView } from "./views/maintenance.js";
+import { MemoriesView, MemoryView } from "./views/memories.js";
+import { OverviewView } from "./views/overview.js";
+import { ReviewView } from "./views/review.js";
+import { SearchView } from "./views/search.js";
+import { SessionsView } from "./views/sessions.js";
+
+const VIEWS = {
+  overview: OverviewView,
+  memories: MemoriesView,
+  search: SearchView,
+  review: ReviewView,
+  sessions: SessionsView,
+  context: ContextView,
+  checkpoints: CheckpointsView,
+  files: FilesView,
+  maintenance: MaintenanceView,
+  live: LiveView,
+};
+const KEY = "memsvc-key";
+
+function kept(name, otherwise) {
+  return localStorage.getItem(`memsvc-${name}`) ?? otherwise;
+}
+
+function keep(name, value) {
+  localStorage.setItem(`memsvc-${name}`, value);
+}
+
+/** The parts of the address after "#/": the view, and the id that it shows. */
+function place() {
+  const [view, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  return { view: view in VIEWS ? view : view === "memory" ? "memory" : "overview", id: rest.map(decodeURIComponent).join("/") };
+}
+
+function App() {
+  const [at, setAt] = useState(place());
+  const [language, setLanguage] = useState(kept("language", navigator.language.startsWith("zh") ? "zh" : "en"));
+  const [theme, setTheme] = useState(kept("theme", ""));
+  const [user, setUser] = useState(kept("user", ""));
+  const [project, setProject] = useState(kept("project", ""));
+  // The key is forgotten with the tab, and never part of an address.
+  const [key, setKey] = useState(sessionStorage.getItem(KEY) || "");
+  const t = useMemo(() => words(language), [language]);
+  const api = useMemo(() => createApi(() => key), [key]);
+  const scope = useMemo(() => ({ userId: user, ...(project ? { projectId: project } : {}) }), [user, project]);
+
+  useEffect(() => {
+    const moved = () => {
+      setAt(place());
+      document.getElementById("main")?.focus();
+    };
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  useEffect(() => {
+    document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+    keep("language", language);
+  }, [language]);
+  useEffect(() => {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    keep("theme", theme);
+  }, [theme]);
+  useEffect(() => {
+    const typed = (event) => {
+      if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) {
+        event.preventDefault();
+        location.hash = "#/search";
+        setTimeout(() => document.querySelector("main input[type=search]")?.focus());
+      }
+    };
+    addEventListener("keydown", typed);
+    return () => removeEventListener("keydown", typed);
+  }, []);
+
+  function applied(given) {
+    setUser(given.user);
+    setProject(given.project);
+    setKey(given.key);
+    keep("user", given.user);
+    keep("project", given.project);
+    sessionStorage.setItem(KEY, given.key);
+  }
+
+  const View = at.view === "memory" ? MemoryView : VIEWS[at.view];
+  const title = at.view === "memory" ? t("memories") : t(at.view);
+  useEffect(() => {
+    document.title = `${title} – memsvc`;
+  }, [title]);
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>${t("skip")}</a>
+    <header class="top">
+      <a class="brand" href="#/overview">memsvc</a>
+      <${ScopeForm} t=${t} given=${{ user, project, key }} api=${api} onApply=${applied} />
+      <div class="tools">
+        <button type="button" class="quiet" onClick=${() => setLanguage(language === "zh" ? "en" : "zh")}>${t("language")}</button>
+        <button
+          type="button"
+          class="quiet"
+          aria-label=${t("theme")}
+          onClick=${() => setTheme(theme === "dark" ? "light" : "dark")}
+        >
+          ◐
+        </button>
+      </div>
+    </header>
+    <div class="frame">
+      <nav aria-label="memsvc">
+        ${Object.keys(VIEWS).map(
+          (name) => html`<a href=${`#/${name}`} aria-current=${at.view === name || (name === "memories" && at.view === "memory") ? "page" : null}>
+            ${t(name)}
+          </a>`,
+        )}
+      </nav>
+      <main id="main" tabindex="-1">
+        <h1>${title}</h1>
+        ${user || at.view === "overview"
+          ? html`<${View} key=${`${user}/${project}/${key}/${at.view}/${at.id}`} t=${t} api=${api} scope=${scope} id=${at.id} language=${language} />`
+          : html`<p>${t("choose_user")}</p>`}
+      </main>
+    </div>
+  `;
+}
+
+function ScopeForm({ t, given, api, onApply }) {
+  const [typed, setTyped] = useState(given);
+  const change = (name) => (event) => setTyped({ ...typed, [name]: event.target.value.trim() });
+  // Known users, for keys that may list them; others get no suggestions.
+  const [users] = useLoaded(
+    (signal) => api.call("Admin", "ListUsers", { pageSize: 100 }, signal).catch(() => ({})),
+    [api],
+  );
+  return html`<form
+    class="scope"
+    onSubmit=${(event) => {
+      event.preventDefault();
+      onApply(typed);
+    }}
+  >
+    <${Field} label=${t("user")}>
+      <input name="user" list="users" value=${typed.user} onInput=${change("user")} autocomplete="off" spellcheck=${false} />
+    <//>
+    <datalist id="users">${(users?.users || []).map((one) => html`<option value=${one.userId || one.id} />`)}</datalist>
+    <${Field} label=${t("project")}>
+      <input name="project" value=${typed.project} onInput=${change("project")} autocomplete="off" spellcheck=${false} />
+    <//>
+    <${Field} label=${t("key")}>
+      <input name="key" type="password" value=${typed.key} onInput=${change("key")} autocomplete="off" />
+    <//>
+    <button type="submit">${t("apply")}</button>
+  </form>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));
+

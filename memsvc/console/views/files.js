@@ -1,0 +1,29 @@
+// The files of the user.
+
+import { html } from "../vendor/preact.js";
+import { ErrorBox, Loading, Sure, Table, bytes, useAction, useLoaded, when } from "../parts.js";
+import { short } from "../words.js";
+
+export function FilesView({ t, api, scope }) {
+  const [found, error, reload] = useLoaded((signal) => api.call("File", "ListFiles", { scope, pageSize: 200 }, signal), [api, scope]);
+  const [remove, failure, isBusy] = useAction(async (id) => {
+    await api.call("File", "DeleteFile", { scope, id });
+    reload();
+  });
+  if (error) return html`<${ErrorBox} error=${error} t=${t} />`;
+  if (!found) return html`<${Loading} t=${t} />`;
+  return html`<${ErrorBox} error=${failure} t=${t} />
+    <${Table}
+      caption=${t("files")}
+      empty=${t("none")}
+      columns=${[t("name"), t("category"), t("media_type"), t("size"), t("created"), ""]}
+      rows=${(found.files || []).map((one) => [
+        html`${one.name} ${one.contentMissing ? html`<span class="badge conflicted">${t("missing")}</span>` : null}`,
+        short(one.category, "FILE_CATEGORY_"),
+        one.mediaType,
+        bytes(one.sizeBytes),
+        when(one.createTime),
+        html`<${Sure} label=${t("remove")} question=${t("remove")} isBusy=${isBusy} onSure=${() => remove(one.id)} />`,
+      ])}
+    />`;
+}

@@ -1,0 +1,364 @@
+"""The console in a real browser: find, open, edit, decide, undo, erase; keys, languages, accessibility, hostile text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+import memsvc.console
+from memsvc.client import Memsvc
+from memsvc.engine.admin.api_keys import NewApiKey
+from tests.e2e.access.support import ASKING, make_key
+from tests.support.server_process import FAST, HTTP, ServerProcess
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+VIEWS = (
+    "overview", "memories", "search", "review", "sessions", "context", "checkpoints", "files", "maintenance", "live",
+)  # fmt: skip
+HOSTILE = (
+    '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>',
+    '"><svg onload=window.hacked=1>',
+    "javascript:window.hacked=1",
+    "${window.hacked=1}{{window.hacked=1}}",
+)
+MOST_BYTES = 300_000
+expect.set_options(timeout=60_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser of this machine."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no browser: install Debian's chromium to test the console")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A service without keys, on this machine."""
+    with ServerProcess(tmp_path_factory.mktemp("console") / "data", FAST | HTTP) as server:
+        yield server
+
+
+@pytest.fixture
+def memory(service: ServerProcess, user: str) -> Iterator[Memsvc]:
+    """A client of a new user."""
+    with Memsvc(service.bound, user_id=user) as client:
+        yield client
+
+
+@pytest.fixture
+def page(browser: Browser, service: ServerProcess, user: str) -> Iterator[Page]:
+    """The console of the test's user, which must not complain of anything."""
+    context = browser.new_context(base_url=service.url, locale="en-GB", viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda told: complaints.append(told.text) if _is_complaint(told) else None)
+    page.on("request", lambda asked: None if asked.url.startswith(service.url) else complaints.append(asked.url))
+    page.goto("/")
+    page.get_by_label("User").fill(user)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".tile").first).to_be_visible()
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def _is_complaint(told: ConsoleMessage) -> bool:
+    """Return whether a line is an error; the browser also writes one for each answer of the API that is an error."""
+    return told.type == "error" and "status of 4" not in told.text
+
+
+def shown(page: Page, view: str) -> None:
+    """Show a view."""
+    page.locator("nav").get_by_role("link", name=view, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(view)
+
+
+@pytest.mark.parametrize(
+    ("content", "query", "better"),
+    [
+        ("The spare key hangs behind the flowerpot.", "where is the spare key", "The spare key hangs in the shed."),
+        ("备用钥匙挂在花盆后面。", "备用钥匙在哪里", "备用钥匙挂在棚子里。"),
+    ],
+)
+def test_a_memory_is_found_opened_edited_and_rolled_back(
+    page: Page, memory: Memsvc, content: str, query: str, better: str
+) -> None:
+    """By a search that explains itself; the change is a revision with its difference, and is undone."""
+    memory.create(content)
+    shown(page, "Search")
+    page.get_by_label("Query").fill(query)
+    page.keyboard.press("Enter")
+    hit = page.locator(".hits li").first
+    expect(hit).to_contain_text(content)
+    expect(hit.locator("table")).to_contain_text("dense")
+    hit.get_by_role("link").first.click()
+    expect(page.locator("article .content")).to_have_text(content)
+
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Content").fill(better)
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("article .content")).to_have_text(better)
+    expect(page.locator(".revisions ins").first).to_be_visible()
+    assert better == next(memory.list()).content
+
+    page.locator(".revisions li").last.get_by_role("button", name="Roll back").click()
+    expect(page.locator("article .content")).to_have_text(content)
+    assert content == next(memory.list()).content
+
+
+def test_a_memory_is_deleted_and_restored(page: Page, memory: Memsvc) -> None:
+    """After one more click; a deleted memory can be opened from the list of deleted ones."""
+    memory.create("The ladder is in the garage.")
+    shown(page, "Memories")
+    page.get_by_role("link", name="ladder").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("group", name="Delete").get_by_role("button", name="Delete").click()
+    expect(page.locator("article .badge").first).to_have_text("deleted")
+    assert [] == list(memory.list())
+    page.get_by_role("button", name="Restore").click()
+    expect(page.locator("article .badge").first).to_have_text("active")
+
+
+def test_a_memory_is_created_and_what_is_wrong_is_named(page: Page, memory: Memsvc) -> None:
+    """The same content twice is refused with the reason of the API."""
+    shown(page, "Memories")
+    for is_first in (True, False):
+        page.get_by_role("button", name="Create").click()
+        page.get_by_label("Content").fill("The kettle is red.")
+        page.get_by_role("button", name="Save").click()
+        if is_first:
+            expect(page.get_by_role("link", name="kettle")).to_be_visible()
+        else:
+            expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("MEMORY_EXISTS")
+    assert 1 == len(list(memory.list()))
+
+
+def test_a_conflict_is_resolved(page: Page, memory: Memsvc) -> None:
+    """With its question and the difference; the older memory is superseded then."""
+    older = memory.create("My favourite colour is blue.").memory.id
+    memory.create("My favourite colour is green.")
+    shown(page, "Review")
+    card = page.locator(".cards li").first
+    expect(card.locator("strong")).to_contain_text("?")
+    expect(card.locator("del")).to_contain_text("blue")
+    card.get_by_role("button", name="Newer holds").click()
+    expect(page.get_by_text("Done. confirmed")).to_be_visible()
+    assert "SUPERSEDED" in str(memory.get(older))
+
+
+def test_a_checkpoint_shows_what_changed_and_takes_it_back(page: Page, memory: Memsvc) -> None:
+    """First a preview, which changes nothing; then the roll back names the checkpoint that undoes it."""
+    first = memory.create("The gate is green.").memory
+    shown(page, "Checkpoints")
+    page.get_by_label("Name").fill("before")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator(".cards li")).to_contain_text("before")
+    memory.update(first.id, content="The gate is white.")
+    page.get_by_role("button", name="Differences since then").click()
+    expect(page.locator(".cards ins")).to_contain_text("white")
+    page.get_by_role("button", name="Preview roll back").click()
+    expect(page.get_by_text("Would change 1")).to_be_visible()
+    assert "The gate is white." == memory.get(first.id).content
+    page.get_by_role("button", name="Roll back", exact=True).click()
+    page.get_by_role("group", name="Roll back").get_by_role("button", name="Roll back").click()
+    expect(page.get_by_text("Undo with checkpoint")).to_be_visible()
+    assert "The gate is green." == memory.get(first.id).content
+
+
+def test_a_context_shows_its_sections(page: Page, memory: Memsvc) -> None:
+    """The text as an agent gets it, and where its tokens went."""
+    memory.create("Always answer in French.", layer="CORE")
+    memory.create("The boat is called Marit.")
+    shown(page, "Context")
+    page.get_by_label("Query").fill("what is the boat called")
+    page.get_by_role("button", name="Build").click()
+    expect(page.locator("pre")).to_contain_text("Always answer in French.")
+    expect(page.locator("pre")).to_contain_text("Marit")
+    expect(page.locator(".bars dt").first).to_contain_text("core")
+
+
+def test_sessions_with_their_messages(page: Page, service: ServerProcess, user: str) -> None:
+    """A session is opened from the list."""
+    with Memsvc(service.bound, user_id=user, session_id="talk") as client:
+        client.create_session()
+        client.append_messages([{"role": "USER", "content": "Where is my hat?"}])
+    shown(page, "Sessions")
+    page.get_by_role("link", name="talk").click()
+    expect(page.locator(".talk")).to_contain_text("Where is my hat?")
+
+
+def test_changes_are_shown_as_they_happen(page: Page, memory: Memsvc) -> None:
+    """A write by another client appears without a reload."""
+    shown(page, "Live")
+    expect(page.get_by_text("Watching for changes")).to_be_visible()
+    memory.create("The train leaves at nine.")
+    expect(page.locator(".feed li").first).to_contain_text("The train leaves at nine.")
+
+
+def test_maintenance_export_and_erasure_with_a_receipt(page: Page, memory: Memsvc, user: str) -> None:
+    """A dry run of maintenance, the file of the export, and the receipt of an erasure that asks for the name."""
+    memory.create("Nothing of this is kept.")
+    shown(page, "Maintenance")
+    page.get_by_role("button", name="Dry run").click()
+    expect(page.get_by_text("Changes: 0")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export the user").click()
+    assert "Nothing of this is kept." in Path(download.value.path()).read_text(encoding="utf-8")
+    erase = page.get_by_role("button", name="Erase the user")
+    expect(erase).to_be_disabled()
+    page.get_by_role("button", name="What would be erased").click()
+    expect(page.get_by_role("heading", name="What would be erased")).to_be_visible()
+    assert 1 == len(list(memory.list()))
+    page.get_by_label("Type the user id").fill(user)
+    erase.click()
+    expect(page.get_by_text("Nothing of the user is left.")).to_be_visible()
+    assert [] == list(memory.list())
+
+
+def test_memories_are_imported_from_a_file(page: Page, memory: Memsvc, tmp_path: Path) -> None:
+    """Lines that are wrong are named, the others are stored."""
+    lines = tmp_path / "notes.jsonl"
+    lines.write_text('{"content": "One."}\n{"content": ""}\n{"content": "Two."}\n', encoding="utf-8")
+    shown(page, "Maintenance")
+    page.locator("input[type=file]").set_input_files(lines)
+    expect(page.get_by_text("2 stored, 1 refused.")).to_be_visible()
+    assert {"One.", "Two."} == {one.content for one in memory.list()}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_memories_are_text(page: Page, memory: Memsvc, text: str) -> None:
+    """In lists, hits, opened, in differences and contexts: nothing of it runs."""
+    one = memory.create(f"Beware {text}", title=text, tags=["x"], speaker=text[:100]).memory
+    memory.update(one.id, content=f"Beware twice {text}")
+    for path in ("memories", f"memory/{one.id}", "live", "overview"):
+        page.goto(f"/#/{path}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+    shown(page, "Search")
+    page.get_by_label("Query").fill("beware")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hits li").first).to_contain_text("Beware twice")
+    shown(page, "Context")
+    page.get_by_label("Query").fill("beware")
+    page.get_by_role("button", name="Build").click()
+    expect(page.locator("pre")).to_contain_text("Beware twice")
+    assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_is_accessible(page: Page, memory: Memsvc, theme: str) -> None:
+    """No rule of WCAG 2 A and AA that axe can check is broken, in both themes, with something on every page."""
+    memory.create("My favourite colour is blue.", tags=["colour"])
+    memory.create("My favourite colour is green.")
+    page.emulate_media(color_scheme=theme)
+    for view in VIEWS:
+        page.goto(f"/#/{view}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.wait_for_load_state("networkidle") if view != "live" else None
+        _check(page, view)
+    page.goto("/#/memories")
+    page.get_by_role("link", name="green").click()
+    page.get_by_role("button", name="Edit").click()
+    _check(page, "memory")
+
+
+def _check(page: Page, view: str) -> None:
+    tags = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    broken = Axe().run(page, options=tags).response["violations"]
+    found = [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in broken]
+    assert found == [], view
+
+
+def test_it_is_used_by_keyboard_alone(page: Page, memory: Memsvc) -> None:
+    """The first stop skips the navigation; a slash goes to the search; Escape closes a dialog."""
+    memory.create("The oars are under the boat.")
+    page.goto("/#/memories")
+    expect(page.get_by_role("link", name="oars")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Query")).to_be_focused()
+    page.keyboard.type("oars")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hits li").first).to_contain_text("oars")
+    page.locator(".hits a").first.focus()
+    page.keyboard.press("Enter")
+    edit = page.get_by_role("button", name="Edit")
+    edit.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_it_speaks_chinese(browser: Browser, service: ServerProcess, user: str) -> None:
+    """By the language of the browser, and by a button; the choice is kept."""
+    context = browser.new_context(base_url=service.url, locale="zh-CN")
+    page = context.new_page()
+    page.goto("/")
+    page.get_by_label("用户").fill(user)
+    page.get_by_role("button", name="应用").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("概览")
+    assert "zh-CN" == page.locator("html").get_attribute("lang")
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    context.close()
+
+
+def test_it_fits_a_narrow_screen(page: Page, memory: Memsvc) -> None:
+    """Nothing but tables and the navigation is wider than a phone."""
+    memory.create("x" * 3000)
+    page.set_viewport_size({"width": 360, "height": 700})
+    for view in ("memories", "search", "review"):
+        page.goto(f"/#/{view}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        width: Any = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 362, view
+
+
+def test_a_key_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+    """Without one the console says so; with one it works; the key is in no address and gone with the tab."""
+    data = tmp_path / "data"
+    key = make_key(data, NewApiKey("ada", user_ids=("ada",))).text
+    with ServerProcess(data, ASKING | HTTP) as server:
+        context = browser.new_context(base_url=server.url, locale="en-GB")
+        page = context.new_page()
+        page.goto("/")
+        page.get_by_label("User").fill("ada")
+        page.get_by_role("button", name="Apply").click()
+        expect(page.get_by_role("alert").first).to_contain_text("needs an API key")
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Apply").click()
+        expect(page.locator(".tile").first).to_be_visible()
+        assert key not in page.url
+        assert key not in str(page.evaluate("JSON.stringify(localStorage)"))
+        context.close()
+
+
+def test_pages_are_small_and_guarded(service: ServerProcess) -> None:
+    """Everything together is less than 300 kB; no inline script may run, and no other origin is asked."""
+    folder = Path(memsvc.console.__file__).parent
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in {".js", ".css", ".html", ".svg"}]
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    for path in files:
+        answer = httpx.get(f"{service.url}/{path.relative_to(folder)}")
+        assert 200 == answer.status_code, path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+    assert 404 == httpx.get(f"{service.url}/../../pyproject.toml").status_code
+    assert 404 == httpx.get(f"{service.url}/%2e%2e/options.py").status_code
+    assert {"LICENSE-htm", "LICENSE-preact"} <= {path.name for path in (folder / "vendor").iterdir()}
