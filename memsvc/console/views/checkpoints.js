@@ -33,7 +33,7 @@ export function CheckpointsView({ t, api, scope }) {
     ${found && !found.checkpoints?.length ? html`<p class="muted">${t("none")}</p>` : null}
     <ul class="cards">
       ${(found?.checkpoints || []).map(
-        (one) => html`<li>
+        (one) => html`<li key=${one.name}>
           <p><strong>${one.name}</strong> ${when(one.knownTime)} <span class="muted">${one.note}</span></p>
           <button type="button" aria-expanded=${shown === one.name} onClick=${() => setShown(shown === one.name ? "" : one.name)}>${t("differences")}</button>
           ${shown === one.name ? html`<${Since} t=${t} api=${api} scope=${scope} checkpoint=${one.name} onRolledBack=${reload} />` : null}
