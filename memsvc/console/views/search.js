@@ -7,6 +7,7 @@ import { MemoryLink } from "./memories.js";
 
 const MODES = ["HYBRID", "SEMANTIC", "KEYWORD"];
 const MOST_DAYS = 365;
+const SCALE = "scale"; // The factor at the end of the sum, not a part of it.
 
 export function SearchView({ t, api, scope }) {
   const [typed, setTyped] = useState("");
@@ -87,10 +88,12 @@ function Hit({ t, hit, isOpen }) {
 
 /** Where the score comes from: the share of each retriever, then each cue that added or took away. */
 function Explanation({ t, told, score, isOpen }) {
+  const boosts = told.boosts || [];
   const parts = [
     ...(told.retrievers || []).map((one) => [short(one.retriever, "RETRIEVER_"), one.share || 0]),
-    ...(told.boosts || []).map((one) => [one.name, one.value || 0]),
+    ...boosts.filter((one) => one.name !== SCALE).map((one) => [one.name.replaceAll("_", " "), one.value || 0]),
   ];
+  const scale = boosts.find((one) => one.name === SCALE)?.value;
   const most = Math.max(1e-9, ...parts.map(([, value]) => Math.abs(value)));
   return html`<details open=${isOpen}>
     <summary>${t("ranks")}</summary>
@@ -113,7 +116,7 @@ function Explanation({ t, told, score, isOpen }) {
       columns=${[t("retriever"), t("rank"), t("raw"), t("share")]}
       rows=${(told.retrievers || []).map((one) => [short(one.retriever, "RETRIEVER_"), one.rank, (one.rawScore || 0).toFixed(3), (one.share || 0).toFixed(3)])}
     />
-    <p class="muted">${t("fused")} ${(told.fusedScore || 0).toFixed(3)} → ${t("score")} ${score.toFixed(3)}</p>
+    <p class="muted">${t("fused")} ${(told.fusedScore || 0).toFixed(3)} → ${t("score")} ${score.toFixed(3)}${scale ? ` (× ${scale.toFixed(3)})` : ""}</p>
   </details>`;
 }
 
