@@ -21,9 +21,10 @@ from memsvc.domain.filters import (
     Or,
     Range,
     metadata_term,
+    number_test,
 )
 from memsvc.domain.index_entries import Attributes
-from memsvc.domain.memory import Kind, Layer, Status, Tier
+from memsvc.domain.memory import Json, Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M
 from memsvc.testing.factories import NOW
@@ -196,6 +197,28 @@ class FilteringContract(IndexSeams[E, M]):
         assert found("lang", "fr") == [2]
         assert found("deep.x", None) == found("deep.x", True) == [1]  # noqa: FBT003
         assert found("deep", "x") == found("n", "1") == found("lang", "d") == []
+
+    def test_ranges_of_metadata_numbers(self, live: FullIndex[E, M]) -> None:
+        """Numbers in metadata are found by ranges, exactly, as the terms that the engine makes of them."""
+        numbers: dict[int, Json] = {
+            1: 3, 2: -3, 3: 0.1, 4: [1e300, -0.0], 5: 5e-324, 6: 2**53 + 2, 7: "3", 8: True, 9: [None, {"x": 3}],
+        }  # fmt: skip
+        self.put(live, *(factories.attributes(row, metadata={"n": one}) for row, one in numbers.items()))
+
+        def found(path: str = "n", **bounds: float) -> list[int]:
+            return self.rows(live, where=number_test(Range(Field.METADATA, path=path, **bounds)))
+
+        assert found(at_least=3) == [1, 4, 6]
+        assert found(above=3) == [4, 6]
+        assert found(below=0) == [2]
+        assert found(at_most=0) == [2, 4]
+        assert found(above=0, at_most=0.1) == [3, 5]
+        assert found(at_least=0.1, below=0.1) == found(above=3, at_most=2) == found(at_least=float("nan")) == []
+        assert found(at_least=-3, at_most=3) == [1, 2, 3, 4, 5]
+        assert found(above=2**53, at_most=2**53 + 2) == [6]
+        assert found() == found(at_least=float("-inf"), at_most=float("inf")) == [1, 2, 3, 4, 5, 6]
+        assert found("n.x", at_least=3) == [9]
+        assert found("x", at_least=0) == found("n.", at_least=0) == []
 
     @pytest.mark.parametrize(
         ("where", "rows"),

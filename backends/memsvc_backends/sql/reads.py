@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.context import Essential
 from memsvc.domain.diagnostics import MemoryCounts
-from memsvc.domain.filters import And, AnyOf, Field, Filter
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Range
 from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, row_of
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
@@ -163,7 +163,7 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
-        statement = sa.select(memories.c.row).where(within(reach), condition(where)).order_by(memories.c.row)
+        statement = sa.select(memories.c.row).where(within(reach), condition(where, reach.owner)).order_by(memories.c.row)
         with self._database.read_connection() as connection:
             return list(execute(connection, statement).scalars())
 
@@ -371,7 +371,7 @@ def read_page(
         return []
     column = _order_columns(order, where)
     is_nullable = memories.c[order.field.value].nullable
-    matching = sa.true() if where is None else condition(where)
+    matching = sa.true() if where is None else condition(where, reach.owner)
     found: list[Memory] = []
     if after is None or after.value is not None:
         present = column.is_not(None) if is_nullable else sa.true()
@@ -387,14 +387,19 @@ def read_page(
 
 def _order_columns(order: Order, where: Filter | None) -> sa.ColumnElement[int]:
     column: sa.ColumnElement[int] = memories.c[order.field.value]
-    # A session is short: better to sort what its index gives than to look for it in a list of everything.
-    return without_index(column) if _names_sessions(where) else column
+    # A session is short: better to sort what its index gives than to look for it in a list of everything. So are, as a
+    # rule, the memories whose keys begin alike, and those with a number of metadata in a range.
+    return without_index(column) if _names_few(where) else column
 
 
-def _names_sessions(where: Filter | None) -> bool:
+def _names_few(where: Filter | None) -> bool:
     if isinstance(where, And):
-        return any(_names_sessions(child) for child in where.children)
-    return isinstance(where, AnyOf) and where.field is Field.SESSION_ID and all(where.values)
+        return any(_names_few(child) for child in where.children)
+    if isinstance(where, Range):
+        return where.field is Field.METADATA
+    if not isinstance(where, AnyOf):
+        return False
+    return where.match is Match.PREFIX or (where.field in {Field.SESSION_ID, Field.KEY} and all(where.values))
 
 
 def _follows(column: sa.ColumnElement[int], order: Order, after: PageCursor | None) -> Condition:
@@ -463,7 +468,7 @@ class KeywordMatcher:
         owner, projects = without_index(memories.c.owner), without_index(memories.c.project_id)
         place = (owner == self.reach.owner, projects.in_(self.reach.project_ids))
         statement = sa.select(memories.c.row).where(in_json_list(memories.c.row, "rows"), *place)
-        return statement if self.where is None else statement.where(condition(self.where))
+        return statement if self.where is None else statement.where(condition(self.where, self.reach.owner))
 
 
 def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: KeywordMatcher, limit: int) -> list[Hit]:
