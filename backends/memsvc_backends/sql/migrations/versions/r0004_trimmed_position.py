@@ -1,4 +1,7 @@
-"""The last position that was trimmed, since positions may have gaps; and the terms by which ranges find numbers."""
+"""The last position that was trimmed, since positions may have gaps.
+
+Also the terms by which ranges find numbers in metadata, and the index of scopes.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ down_revision = "0003"
 
 _PAGE = 1_000
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_SCOPE = ("owner", "project_id", "agent_id", "session_id", "status", "update_time")
 _FILL = "UPDATE counters SET trimmed_position = coalesce((SELECT min(position) - 1 FROM outbox), last_position)"
 _NEXT = sa.text(
     "SELECT row, owner, metadata FROM memories WHERE row > :after AND metadata <> '{}' ORDER BY row LIMIT :most"
@@ -23,10 +27,11 @@ _ADD = sa.text("INSERT INTO memory_metadata (owner, term, row) VALUES (:owner, :
 
 
 def upgrade() -> None:
-    """Add the column, positions having had no gaps so far, and the terms of the numbers in metadata."""
+    """Add the column, positions having had no gaps so far, the terms of the numbers in metadata, and the index."""
     op.add_column("counters", sa.Column("trimmed_position", _NUMBER, nullable=False, server_default=sa.text("0")))
     op.execute(_FILL)
     _add_numbers(op.get_bind())
+    op.create_index("memories_scope", "memories", list(_SCOPE))
 
 
 def _add_numbers(connection: sa.Connection) -> None:
