@@ -201,6 +201,7 @@ class SelectedMemory(NamedTuple):
     """What a change of many memories remembers of each; *status* and *layer* are names."""
 
     row: int
+    id: str
     revision: int
     status: str
     layer: str

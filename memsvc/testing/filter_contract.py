@@ -118,7 +118,7 @@ class FilteringContract(IndexSeams[E, M]):
         low, high = VALUES[field]
         self.put(live, *self._numbered(field))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(live, where=Range(field, **bounds))
 
         assert found(at_least=low) == found(at_most=high) == found(at_least=low, at_most=high) == [1, 2]
@@ -135,7 +135,7 @@ class FilteringContract(IndexSeams[E, M]):
         low, high = VALUES[field]
         self.put(live, *self._numbered(field))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(live, where=Range(field, **bounds))
 
         assert found(above=low + 0.5) == found(at_least=high - 0.5) == [2]
@@ -205,7 +205,7 @@ class FilteringContract(IndexSeams[E, M]):
         }  # fmt: skip
         self.put(live, *(factories.attributes(row, metadata={"n": one}) for row, one in numbers.items()))
 
-        def found(path: str = "n", **bounds: float) -> list[int]:
+        def found(path: str = "n", **bounds: Any) -> list[int]:
             return self.rows(live, where=number_test(Range(Field.METADATA, path=path, **bounds)))
 
         assert found(at_least=3) == [1, 4, 6]
@@ -334,7 +334,7 @@ class FarTimesContract(IndexSeams[E, M]):
         times = {1: FIRST, 2: 0, 3: LAST}
         live.replace(self.changes(*(_at(row, Field.EVENT_TIME, time) for row, time in times.items())))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(live, where=Range(Field.EVENT_TIME, **bounds))
 
         assert found(at_least=FIRST) == found(at_most=LAST) == found(above=FIRST - 1) == found(below=LAST + 1)

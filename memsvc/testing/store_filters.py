@@ -122,7 +122,7 @@ class StoreFiltersContract(StoreSeams):
         low, high = NUMBERS[field]
         insert(store, valued(1, field, low), valued(2, field, high))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(store, Range(field, **bounds))
 
         assert self.rows(store, AnyOf(field, (low,))) == [1]
@@ -184,7 +184,7 @@ class StoreFiltersContract(StoreSeams):
         insert(store, *(factories.memory(f"{n}", metadata={"n": one}) for n, one in enumerate(held)))
         insert(store, factories.memory("of another", user_id="bob", metadata={"n": 3}))
 
-        def found(path: str = "n", **bounds: float) -> list[int]:
+        def found(path: str = "n", **bounds: Any) -> list[int]:
             rows = self.rows(store, Range(Field.METADATA, path=path, **bounds))
             others = self.rows(store, Not(Range(Field.METADATA, path=path, **bounds)))
             assert sorted(rows + others) == list(range(1, len(held) + 1))
@@ -227,7 +227,9 @@ class StoreFiltersContract(StoreSeams):
         assert found("a\ud7ff") == [11]
         assert found("a%/", "nothing") == found() == []
         assert self.rows(store, Not(AnyOf(Field.KEY, ("a",), Match.PREFIX))) == [4, 7, 8, 9, 12]
-        assert self.rows(store, And((AnyOf(Field.KEY, ("a",), Match.PREFIX), AnyOf(Field.STATUS, ("DELETED",))))) == [13]
+        assert self.rows(store, And((AnyOf(Field.KEY, ("a",), Match.PREFIX), AnyOf(Field.STATUS, ("DELETED",))))) == [
+            13
+        ]
 
     @pytest.mark.parametrize("text", ODD, ids=lambda text: text[:12])
     def test_odd_strings_have_no_meaning(self, store: MetadataStore, text: str) -> None:

@@ -369,7 +369,12 @@ class StorePlacesContract(StoreSeams):
         ):  # fmt: skip
             text = f"{user} {project} {agent} {session}"
             memory = factories.memory(
-                text, user_id=user, project_id=project, agent_id=agent, session_id=session, content_hash=str(next(COUNT))
+                text,
+                user_id=user,
+                project_id=project,
+                agent_id=agent,
+                session_id=session,
+                content_hash=str(next(COUNT)),
             )
             insert(store, memory)
         insert(store, factories.memory("gone", user_id="bob", status=Status.DELETED))
@@ -398,7 +403,8 @@ class StorePlacesContract(StoreSeams):
         self, store: MetadataStore, places: list[tuple[str, ...]], parts: int, limit: int
     ) -> None:
         """A page begins after the last place of the page before; the place need not be there any more."""
-        expected, after = list(dict.fromkeys(place[:parts] for place in places)), ()
+        expected = list(dict.fromkeys(place[:parts] for place in places))
+        after: tuple[str, ...] = ()
         listed: list[tuple[str, ...]] = []
         while page := self.found(store, *[PlacePart()] * parts, after=after, limit=limit):
             listed, after = listed + page, page[-1]
@@ -417,7 +423,9 @@ class StorePlacesContract(StoreSeams):
         assert self.found(store, PlacePart(("\x1fada", "\x1fbob"), "\x1fb")) == [("\x1fbob",)]
         assert self.found(store, ada, PlacePart(prefix="w")) == [("\x1fada", "web")]
         assert self.found(store, ada, PlacePart(), PlacePart(prefix="b")) == [("\x1fada", "", "bot")]
-        assert self.found(store, ada, PlacePart(("web",)), PlacePart(("",)), PlacePart()) == [("\x1fada", "web", "", "s1")]
+        assert self.found(store, ada, PlacePart(("web",)), PlacePart(("",)), PlacePart()) == [
+            ("\x1fada", "web", "", "s1")
+        ]
         assert self.found(store, PlacePart(())) == self.found(store, PlacePart(prefix="\x1fadaz")) == []
 
     def test_usage_is_counted_by_status(self, store: MetadataStore) -> None:

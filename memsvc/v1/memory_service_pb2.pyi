@@ -1737,7 +1737,7 @@ class UpdateMemoriesRequest(_message.Message):
 
     @_builtins.property
     def add_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """add_tags are tags that each memory gets in addition to those it has. At most 64 characters each, at most 64 tags.
+        """add_tags are tags that each memory gets in addition to those it has. 1 to 64 characters each, at most 32 tags.
         INVALID_ARGUMENT together with tags in update_mask.
         """
 

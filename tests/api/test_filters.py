@@ -241,7 +241,9 @@ def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> f
     comparable = field in TIMES or field in NUMBERS or is_metadata
     operator = chance.choice((1, 2, 3, 4, 5, 6, 7, 8) if comparable else (1, 2, 3))
     if field == filters_pb.FILTER_FIELD_KEY and chance.random() < 0.5:
-        return condition(field, filters_pb.FILTER_OPERATOR_STARTS_WITH, chance.choice(("notes/", "笔记/", "N", "笔记/二")))
+        return condition(
+            field, filters_pb.FILTER_OPERATOR_STARTS_WITH, chance.choice(("notes/", "笔记/", "N", "笔记/二"))
+        )
     path = chance.choice(("n", "flag", "name", "deep.list", "deep.list.x", "a.b", "deep.null", "none", "size"))
     path = path if is_metadata else ""
     if is_metadata and operator > filters_pb.FILTER_OPERATOR_IN:
@@ -249,7 +251,9 @@ def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> f
         return condition(field, operator, *values[: 1 + (operator == filters_pb.FILTER_OPERATOR_BETWEEN)], path=path)
     count = chance.choice((1, 2, 3)) if operator == filters_pb.FILTER_OPERATOR_IN else 1
     drawn = [_some_value(chance, field, memory) for _ in range(count)]
-    return condition(field, operator, *(drawn * 2 if operator == filters_pb.FILTER_OPERATOR_BETWEEN else drawn), path=path)
+    return condition(
+        field, operator, *(drawn * 2 if operator == filters_pb.FILTER_OPERATOR_BETWEEN else drawn), path=path
+    )
 
 
 def _some_value(chance: random.Random, field: int, memory: types_pb.Memory) -> Any:

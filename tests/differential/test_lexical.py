@@ -56,7 +56,7 @@ def attributes(draw: st.DrawFn, row: int) -> Attributes:
         confidence=draw(st.sampled_from([0.0, 0.25, 1.0])),
         create_time=draw(NUMBERS),
         event_time=draw(st.none() | NUMBERS),
-        metadata=tuple(number_terms({"n": draw(st.lists(NUMBERS | st.sampled_from((0.1, 1e300)), max_size=2))})),
+        metadata=tuple(number_terms({"n": [*draw(st.lists(NUMBERS | st.sampled_from((0.1, 1e300)), max_size=2))]})),
     )
 
 
@@ -79,7 +79,7 @@ leaves: st.SearchStrategy[Filter] = st.one_of(
     ),
     st.builds(AnyOf, numeric, st.lists(NUMBERS, max_size=3).map(tuple)),
     st.builds(Range, numeric, above=bounds, at_least=bounds, below=bounds, at_most=bounds),
-    st.builds(lambda *given: number_test(Range(Field.METADATA, *given, "n")), bounds, bounds, bounds, bounds),
+    st.builds(lambda *given: number_test(Range(Field.METADATA, *given, path="n")), bounds, bounds, bounds, bounds),
 )
 filters: st.SearchStrategy[Filter] = st.recursive(
     leaves,

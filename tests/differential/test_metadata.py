@@ -74,8 +74,13 @@ def _tests() -> st.SearchStrategy[Filter]:
         *(any_of(field, words) for field in _TEXTS),
         any_of(Field.METADATA, st.sampled_from(['a="a"', "a.b=1", "a.b=null", 'a.b="世界"', "a"])),
         st.builds(
-            Range, st.just(Field.METADATA), path=st.sampled_from(["a.b", "c", "a"]),
-            above=st.none() | small, at_least=st.none() | small, below=st.none() | small, at_most=st.none() | small,
+            Range,
+            st.just(Field.METADATA),
+            path=st.sampled_from(["a.b", "c", "a"]),
+            above=st.none() | small,
+            at_least=st.none() | small,
+            below=st.none() | small,
+            at_most=st.none() | small,
         ),
         st.builds(
             AnyOf, st.just(Field.KEY), st.lists(words.filter(bool), max_size=3).map(tuple), st.just(Match.PREFIX)

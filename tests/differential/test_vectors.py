@@ -15,7 +15,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range, number_terms, number_test
+from memsvc.domain.filters import (
+    NUMBERS,
+    STORE_ONLY,
+    And,
+    AnyOf,
+    Field,
+    Filter,
+    Not,
+    Or,
+    Range,
+    number_terms,
+    number_test,
+)
 from memsvc.domain.index_entries import Attributes, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import VectorEntry, VectorIndex
@@ -124,7 +136,7 @@ def leaves() -> st.SearchStrategy[Filter]:
         st.builds(AnyOf, number, st.lists(st.sampled_from(NUMBERS_HELD) | st.integers(0, BULK), max_size=3).map(tuple)),
         st.builds(AnyOf, string, st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)),
         st.builds(Range, number, bound, bound, bound, bound),
-        st.builds(lambda *bounds: number_test(Range(Field.METADATA, *bounds, "n")), *[_METADATA_BOUND] * 4),
+        st.builds(lambda *bounds: number_test(Range(Field.METADATA, *bounds, path="n")), *[_METADATA_BOUND] * 4),
     )
 
 

@@ -61,7 +61,7 @@ KEPT_CANDIDATES = 1 << 19
 KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 _BYTES_PER_TOKEN = 4
-_SELECTION = (memories.c.row, memories.c.revision, memories.c.status, memories.c.layer)
+_SELECTION = (memories.c.row, memories.c.id, memories.c.revision, memories.c.status, memories.c.layer)
 _PLACE = (memories.c.owner, memories.c.project_id, memories.c.agent_id, memories.c.session_id)
 _GROUPS = (memories.c.layer, memories.c.kind, memories.c.tier, memories.c.status)
 _SCALE = 1_000_000_000
@@ -165,7 +165,9 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
-        statement = sa.select(memories.c.row).where(within(reach), condition(where, reach.owner)).order_by(memories.c.row)
+        statement = (
+            sa.select(memories.c.row).where(within(reach), condition(where, reach.owner)).order_by(memories.c.row)
+        )
         with self._database.read_connection() as connection:
             return list(execute(connection, statement).scalars())
 
@@ -434,7 +436,9 @@ def _at_place(parts: int) -> list[sa.ColumnElement[bool]]:
 def _select_next(parts: int, above: int) -> sa.Select[Any]:
     column, least = _PLACE[parts], sa.bindparam("least", type_=sa.Text)
     bound = column > least if above else column >= least
-    return sa.select(column).where(*_at_place(parts), bound).order_by(*_PLACE[: parts + 1]).limit(sa.literal_column("1"))
+    return (
+        sa.select(column).where(*_at_place(parts), bound).order_by(*_PLACE[: parts + 1]).limit(sa.literal_column("1"))
+    )
 
 
 @cached_statement

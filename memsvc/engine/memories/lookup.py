@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError
-from memsvc.domain.filters import conjunction
+from memsvc.domain.filters import Filter, conjunction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
@@ -133,16 +133,17 @@ class MemoryReader:
 
         A memory that exists unchanged during the whole iteration is returned exactly once.
         """
-        memories = self._reads.page(
-            reach=Reach.from_scope(scope, selection.visibility),
-            where=conjunction(selection.where, session_privacy(scope, selection.sessions)),
-            order=order,
-            after=after,
-            limit=limit + 1,
-        )
+        reach, where = reach_of_selection(scope, selection)
+        memories = self._reads.page(reach=reach, where=where, order=order, after=after, limit=limit + 1)
         if limit < 1 or len(memories) <= limit:
             return memories[:limit], None
         return memories[:limit], _cursor(memories[limit - 1], order)
+
+
+def reach_of_selection(scope: Scope, selection: Selection) -> tuple[Reach, Filter | None]:
+    """Return what a caller in *scope* may see of a selection: the reach, and the filter with the rule of privacy."""
+    where = conjunction(selection.where, session_privacy(scope, selection.sessions))
+    return Reach.from_scope(scope, selection.visibility), where
 
 
 def _is_visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> bool:

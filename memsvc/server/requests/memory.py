@@ -24,6 +24,7 @@ from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.memories.append import AppendedFields
 from memsvc.engine.memories.documents import DocumentHeader
 from memsvc.engine.memories.lookup import MemoryName
+from memsvc.engine.memories.update import SelectionChange
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CONFLICT_POLICY,
@@ -34,9 +35,11 @@ from memsvc.server.enums import (
     WATCH_START,
 )
 from memsvc.server.error_status import rejected_from_error
+from memsvc.server.requests.admin import decode_place
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
+    decode_common_patch,
     decode_document_draft,
     decode_draft,
     decode_file_refs,
@@ -232,6 +235,93 @@ def list_memories_request(message: memory_pb.ListMemoriesRequest, *, now: dateti
     decoder.read_mask(message.read_mask)
     decoder.finish()
     return request
+
+
+@dataclass(frozen=True, slots=True)
+class ListScopes:
+    """A page of scopes of an owner; only those of the projects in *only*, unless it is empty."""
+
+    owner: str
+    only: tuple[str, ...]
+    agent_id: str | None
+    after: tuple[str, ...]
+    limit: int
+
+
+def list_scopes_request(message: memory_pb.ListScopesRequest) -> ListScopes:
+    """Return the page to list, of the requested project or of those that the caller's key is authorised for."""
+    decoder = RequestDecoder()
+    owner = decoder.owner(message.user_id)
+    agent_id = None
+    if message.HasField("agent_id"):
+        agent_id = decoder.name("agent_id", message.agent_id, most=limits.SCOPE_ID)
+    request = ListScopes(
+        owner=owner,
+        only=decoder.projects(message),
+        agent_id=agent_id,
+        after=decode_place(decoder, message, owner, parts=len(("project", "agent", "session"))),
+        limit=decoder.page_size(message.page_size),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMemories:
+    """A change of the memories that match; *expected* is what a dry run found, None in a dry run.
+
+    Attributes:
+        digest: The digest of the request that its token is bound to.
+    """
+
+    scope: Scope
+    selection: Selection
+    change: SelectionChange
+    expected: tuple[int, bytes] | None
+    digest: bytes
+
+
+def delete_memories_request(message: memory_pb.DeleteMemoriesRequest, *, now: datetime) -> ChangeMemories:
+    """Return the deletion."""
+    return _change_memories(RequestDecoder(), message, SelectionChange(), now=now)
+
+
+def update_memories_request(message: memory_pb.UpdateMemoriesRequest, *, now: datetime) -> ChangeMemories:
+    """Return the update, and no more fields than are to be changed."""
+    decoder = RequestDecoder()
+    patch = decode_common_patch(decoder, message)
+    add = decoder.texts("add_tags", message.add_tags, count=limits.TAGS, most=limits.TAG, least=1)
+    remove = decoder.texts("remove_tags", message.remove_tags, count=limits.TAGS, most=limits.TAG, least=1)
+    if (add or remove) and "tags" in patch.values:
+        decoder.add(
+            "add_tags" if add else "remove_tags", "must be empty when update_mask has tags, or memory.tags is set"
+        )
+    if both := set(add) & set(remove):
+        decoder.add("remove_tags", f"must not have tags of add_tags: {len(both)} are in both")
+    if not (patch.values or add or remove):
+        decoder.add("update_mask", "must name a field, unless memory, add_tags or remove_tags says what to change")
+    return _change_memories(decoder, message, SelectionChange(patch, add, remove), now=now)
+
+
+def _change_memories(
+    decoder: RequestDecoder,
+    message: memory_pb.DeleteMemoriesRequest | memory_pb.UpdateMemoriesRequest,
+    change: SelectionChange,
+    *,
+    now: datetime,
+) -> ChangeMemories:
+    scope = decoder.scope(message.scope)
+    selection = decode_selection(decoder, message.filter, now=now)
+    digest = tokens.digest(message, without=tokens.SELECTION_FIELDS)
+    expected: tuple[int, bytes] | None = None
+    if message.dry_run and message.selection_token:
+        decoder.add("selection_token", "must be empty in a dry run, which returns one")
+    elif message.selection_token:
+        expected = decoder.token(tokens.selection_of, message.selection_token, digest, default=(0, b""))
+    elif not message.dry_run:
+        decoder.add("selection_token", "must be that of a dry run: make one with dry_run first")
+    decoder.finish()
+    return ChangeMemories(scope, selection, change, expected, digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor, WriteResult
 from memsvc.engine.memories.documents import IngestResult
 from memsvc.server import call_context, tokens
-from memsvc.server.executors import Answer, NamedExecutor, runs_in
+from memsvc.server.executors import Answer, NamedExecutor, runs_in, stream_progress
 from memsvc.server.requests import memory as requests
 from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import apply_read_mask, fill_memory
@@ -129,6 +129,47 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
                 page.scope, page.selection, moment=page.known_time, order=order, after=after, limit=limit
             )
         return self._app.memory_reader.page(page.scope, page.selection, order=order, after=after, limit=limit)
+
+    @runs_in("meta")
+    def ListScopes(self, request: memory_pb.ListScopesRequest, context: Context) -> memory_pb.ListScopesResponse:
+        """Return a page of the distinct scopes of a user's memories."""
+        page = requests.list_scopes_request(request)
+        found, is_more = self._app.usage.scopes(
+            page.owner, page.only, page.agent_id, after=page.after, limit=page.limit
+        )
+        token = tokens.place_token(found[-1].place[1:], tokens.digest(request)) if is_more else ""
+        return responses.list_scopes_response(found, token)
+
+    async def DeleteMemories(
+        self, request: memory_pb.DeleteMemoriesRequest, context: Context
+    ) -> AsyncGenerator[memory_pb.DeleteMemoriesResponse, None]:
+        """Softly delete the memories that match, or preview that, and stream the progress."""
+        change = requests.delete_memories_request(request, now=self._server.now())
+        async with aclosing(self._change_memories(change)) as events:
+            async for event in events:
+                yield memory_pb.DeleteMemoriesResponse(**event)
+
+    async def UpdateMemories(
+        self, request: memory_pb.UpdateMemoriesRequest, context: Context
+    ) -> AsyncGenerator[memory_pb.UpdateMemoriesResponse, None]:
+        """Change fields of the memories that match, or preview that, and stream the progress."""
+        change = requests.update_memories_request(request, now=self._server.now())
+        async with aclosing(self._change_memories(change)) as events:
+            async for event in events:
+                yield memory_pb.UpdateMemoriesResponse(**event)
+
+    async def _change_memories(self, change: requests.ChangeMemories) -> AsyncGenerator[dict[str, Any], None]:
+        changer = self._app.selection_changer
+        if change.expected is None:
+            preview = await self._meta.run(changer.preview, change.scope, change.selection)
+            yield {"preview": responses.selection_preview(preview, change.digest)}
+            return
+        deadline = call_context.deadline.get()
+        steps = changer.run(change.scope, change.selection, change.change, expected=change.expected, deadline=deadline)
+        with self._server.slots.imports.acquired():
+            async with aclosing(stream_progress(steps, "selection")) as pump:
+                async for progress in pump:
+                    yield responses.selection_event(progress)
 
     @runs_in("write")
     def UpdateMemory(
