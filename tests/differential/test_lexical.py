@@ -79,7 +79,9 @@ leaves: st.SearchStrategy[Filter] = st.one_of(
     ),
     st.builds(AnyOf, numeric, st.lists(NUMBERS, max_size=3).map(tuple)),
     st.builds(Range, numeric, above=bounds, at_least=bounds, below=bounds, at_most=bounds),
-    st.builds(lambda *given: number_test(Range(Field.METADATA, *given, path="n")), bounds, bounds, bounds, bounds),
+    st.builds(
+        Range, st.just(Field.METADATA), path=st.just("n"), above=bounds, at_least=bounds, below=bounds, at_most=bounds
+    ).map(number_test),
 )
 filters: st.SearchStrategy[Filter] = st.recursive(
     leaves,

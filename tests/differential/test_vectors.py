@@ -136,7 +136,7 @@ def leaves() -> st.SearchStrategy[Filter]:
         st.builds(AnyOf, number, st.lists(st.sampled_from(NUMBERS_HELD) | st.integers(0, BULK), max_size=3).map(tuple)),
         st.builds(AnyOf, string, st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)),
         st.builds(Range, number, bound, bound, bound, bound),
-        st.builds(lambda *bounds: number_test(Range(Field.METADATA, *bounds, path="n")), *[_METADATA_BOUND] * 4),
+        st.builds(Range, st.just(Field.METADATA), *[_METADATA_BOUND] * 4, st.just("n")).map(number_test),
     )
 
 
