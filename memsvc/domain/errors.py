@@ -94,8 +94,8 @@ class SelectionChangedError(MemsvcError):
 
     def __init__(self, expected: int, actual: int) -> None:
         super().__init__(
-            f"What matches has changed since the dry run, which found {expected} memories; now {actual} match, or other "
-            "revisions of them. Nothing was changed: make a new dry run.",
+            f"What matches has changed since the dry run, which found {expected} memories: {actual} match now, or "
+            "other revisions of them. Nothing was changed; make a new dry run.",
             expected_count=str(expected),
             matched_count=str(actual),
         )

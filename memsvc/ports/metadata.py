@@ -198,7 +198,7 @@ class ContentName:
 
 
 class SelectedMemory(NamedTuple):
-    """What a change of many memories remembers of each; *status* and *layer* are names."""
+    """Revision of a memory that a selection matches; *status* and *layer* are names."""
 
     row: int
     id: str
@@ -309,7 +309,7 @@ class MemoryReads(HistoryReads, Protocol):
         """
         ...
 
-    def selected(self, where: Filter | None, *, reach: Reach, limit: int) -> list[SelectedMemory]:
+    def select_revisions(self, where: Filter | None, *, reach: Reach, limit: int) -> list[SelectedMemory]:
         """Return at most *limit* of the memories that match, by row, ascending. Every filter field is allowed."""
         ...
 

@@ -177,7 +177,7 @@ class StoreFiltersContract(StoreSeams):
         assert self.rows(store, AnyOf(Field.METADATA, ("x.y",))) == []
 
     def test_ranges_of_metadata_numbers(self, store: MetadataStore) -> None:
-        """A number at the path is within the bounds, exactly; of a list one is; texts and truth values are no numbers."""
+        """A number at the path is within the bounds, exactly; of a list one is; texts and booleans are no numbers."""
         held: tuple[Json, ...] = (
             3, -3, 0.1, [1e300, -0.0], 5e-324, 2**53 + 2, "3", True, [None, {"x": 3}], [1, 9],
         )  # fmt: skip

@@ -21,7 +21,6 @@ from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, EVERYWHERE, StoreSeams, insert, purge, reach_of, revise
 from memsvc.testing.store_writes import CHUNKS
 
-
 COUNT = count()
 
 
@@ -455,9 +454,9 @@ class StorePlacesContract(StoreSeams):
         revise(store, two, importance=5)
         where = AnyOf(Field.CATEGORY, ("c",))
 
-        found = store.memories.selected(where, reach=ADA, limit=9)
+        found = store.memories.select_revisions(where, reach=ADA, limit=9)
 
         assert [(each.row, each.revision) for each in found] == [(one.row, 1), (two.row, 2), (three.row, 1)]
         assert {(each.status, each.layer) for each in found} == {(one.status.value, one.layer.value)}
-        assert store.memories.selected(where, reach=ADA, limit=2) == found[:2]
-        assert store.memories.selected(None, reach=reach_of("nobody"), limit=9) == []
+        assert store.memories.select_revisions(where, reach=ADA, limit=2) == found[:2]
+        assert store.memories.select_revisions(None, reach=reach_of("nobody"), limit=9) == []

@@ -22,6 +22,7 @@ from tests.support.until import until
 INVALID, ABORTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ABORTED
 DELETED = types_pb.MEMORY_STATUS_DELETED
 _READS = 25
+NONSENSE = "nonsense"
 FOOD = filters_pb.Filter(categories=["food"])
 
 
@@ -320,8 +321,8 @@ def test_a_deletion_of_nothing_is_no_error(stubs: Stubs, scope: types_pb.Scope) 
     ("request_", "fields"),
     [
         (memory_pb.DeleteMemoriesRequest(), {"scope.user_id", "selection_token"}),
-        (memory_pb.DeleteMemoriesRequest(dry_run=True, selection_token="x"), {"scope.user_id", "selection_token"}),
-        (memory_pb.DeleteMemoriesRequest(selection_token="nonsense"), {"scope.user_id", "selection_token"}),
+        (memory_pb.DeleteMemoriesRequest(dry_run=True, selection_token=NONSENSE), {"scope.user_id", "selection_token"}),
+        (memory_pb.DeleteMemoriesRequest(selection_token=NONSENSE), {"scope.user_id", "selection_token"}),
         (
             memory_pb.DeleteMemoriesRequest(filter=filters_pb.Filter(ids=["x"]), dry_run=True),
             {"scope.user_id", "filter.ids[0]"},

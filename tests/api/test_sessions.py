@@ -427,5 +427,5 @@ def _pop_or_nothing(stubs: Stubs, scope: types_pb.Scope) -> list[types_pb.ChatMe
     try:
         return list(pop(stubs, scope).messages)
     except grpc.RpcError as error:
-        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED  # noqa: PT017 - any other is a fault
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         return []

@@ -178,15 +178,15 @@ def test_messages_count_in_their_session(stubs: Stubs, user: str) -> None:
 
 def test_wrong_input_is_named(stubs: Stubs, user: str) -> None:
     """Every list says which field is wrong."""
-    long = "x" * 200
+    long, foreign = "x" * 200, "AAAAAAAAAAA"
     for call, request, fields in (
         (stubs.admin.ListUsers, admin_pb.ListUsersRequest(id_prefix=long, page_size=-1), ("id_prefix", "page_size")),
-        (stubs.admin.ListUsers, admin_pb.ListUsersRequest(page_token="nonsense"), ("page_token",)),
+        (stubs.admin.ListUsers, admin_pb.ListUsersRequest(page_token=foreign), ("page_token",)),
         (stubs.admin.ListProjects, admin_pb.ListProjectsRequest(), ("user_id",)),
         (stubs.admin.ListProjects, admin_pb.ListProjectsRequest(user_id=user, page_size=1001), ("page_size",)),
         (stubs.admin.ListAgents, admin_pb.ListAgentsRequest(project_id=long), ("project_id", "user_id")),
         (stubs.memory.ListScopes, memory_pb.ListScopesRequest(agent_id=long), ("user_id", "agent_id")),
-        (stubs.memory.ListScopes, memory_pb.ListScopesRequest(user_id=user, page_token="AAAAAAAAAAA"), ("page_token",)),
+        (stubs.memory.ListScopes, memory_pb.ListScopesRequest(user_id=user, page_token=foreign), ("page_token",)),
     ):
         refusal = refused(call, request)
         assert (refusal.code, set(refusal.fields)) == (INVALID, set(fields)), request

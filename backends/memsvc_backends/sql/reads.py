@@ -237,7 +237,7 @@ class SqlMemoryReads(SqlHistoryReads):
                     found.append(usage)
         return found
 
-    def selected(self, where: Filter | None, *, reach: Reach, limit: int) -> list[SelectedMemory]:
+    def select_revisions(self, where: Filter | None, *, reach: Reach, limit: int) -> list[SelectedMemory]:
         """Return the memories that match."""
         matching = sa.true() if where is None else condition(where, reach.owner)
         statement = sa.select(*_SELECTION).where(within(reach), matching).order_by(memories.c.row).limit(limit)

@@ -99,7 +99,9 @@ class StatsService:
 
 
 class UsageReader:
-    """Users, projects, agents and scopes, with the memories of each. The caller must have the right to what it asks for.
+    """Users, projects, agents and scopes, with the memories of each.
+
+    The caller must have the right to what it asks for.
 
     Each method returns the next *limit* of them, in order, and whether there are more. *after* is the last place of the
     page before, as `PlaceUsage.place`.

@@ -201,7 +201,7 @@ class MemoryUpdater:
             raise not_found_error(written)
         return written
 
-    def redacted(self, patch: Patch) -> Patch:
+    def redact_patch(self, patch: Patch) -> Patch:
         """Return a patch without new content, with its secrets replaced as the settings say.
 
         Raises:
@@ -373,7 +373,7 @@ class SelectionChange:
 
 @dataclass(frozen=True, slots=True)
 class SelectionPreview:
-    """What a selection matches: counts by the names of status and layer, a sample, and a digest of all revisions."""
+    """Matches of a selection: counts by the names of status and layer, a sample, and a digest of all revisions."""
 
     count: int
     by_status: Mapping[str, int]
@@ -455,7 +455,7 @@ class SelectionChanger:
             DeadlineExceededError: The deadline passed between two transactions; those before it are durable.
         """
         if change.patch is not None:
-            change = replace(change, patch=self._updater.redacted(change.patch))
+            change = replace(change, patch=self._updater.redact_patch(change.patch))
         found = self._select(scope, selection)
         if (len(found), _selection_digest(found)) != expected:
             raise SelectionChangedError(expected[0], len(found))
@@ -478,7 +478,7 @@ class SelectionChanger:
 
     def _select(self, scope: Scope, selection: Selection) -> list[SelectedMemory]:
         reach, where = reach_of_selection(scope, selection)
-        found = self._reads.selected(where, reach=reach, limit=limits.SELECTION + 1)
+        found = self._reads.select_revisions(where, reach=reach, limit=limits.SELECTION + 1)
         if len(found) > limits.SELECTION:
             description = f"must match at most {limits.SELECTION} memories: narrow it"
             raise InvalidRequestError([Violation("filter", description)])

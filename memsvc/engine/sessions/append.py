@@ -175,7 +175,7 @@ class PopResult:
     live_tokens: int
 
 
-class _OutdatedPlanError(Exception):
+class _MessagesChangedError(Exception):
     """Messages were appended, changed or removed since they were read."""
 
 
@@ -217,7 +217,7 @@ class MessageRemover:
                     to_json=lambda popped: {"ordinals": popped[0], "live_tokens": popped[1]},
                     from_json=lambda known: (known["ordinals"], known["live_tokens"]),
                 )
-            except _OutdatedPlanError:
+            except _MessagesChangedError:
                 continue
             ordinals, live_tokens = answer.value
             return SessionResult(PopResult(self._messages(session, ordinals), live_tokens), answer.position)
@@ -265,7 +265,7 @@ class MessageRemover:
         status = active_session(transaction, scope)
         is_same = status.session.last_ordinal == session.last_ordinal and transaction.sessions.are_live(last)
         if not (is_same and all(self._remove(transaction, message) for message in last)):
-            raise _OutdatedPlanError
+            raise _MessagesChangedError
         tokens = sum(message.record.token_count for message in last)
         if last:
             transaction.sessions.update(replace(status.session, update_time=self._now()))

@@ -67,7 +67,7 @@ def _memories() -> Iterator[Wrong]:
     for chosen, paths in FILTERS:
         # What a watch does not take at all has a table of its own.
         timed = chosen.last_days or chosen.HasField("access_time")
-        for method in ("ListMemories", "Search", *(() if timed else ("WatchMemories",))):
+        for method in ("ListMemories", "Search", "DeleteMemories", *(() if timed else ("WatchMemories",))):
             yield Wrong(method, {"filter": chosen}, paths)
 
 

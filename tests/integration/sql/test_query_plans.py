@@ -96,7 +96,7 @@ USES: dict[str, Use] = {
     "rows_where of numbers in metadata": lambda store: store.memories.rows_where(
         Range(Field.METADATA, path="n", at_least=-1.0), reach=ADA
     ),
-    "selected by prefix": lambda store: store.memories.selected(
+    "selected by prefix": lambda store: store.memories.select_revisions(
         AnyOf(Field.KEY, ("k",), Match.PREFIX), reach=ADA, limit=9
     ),
     "essentials": lambda store: [
