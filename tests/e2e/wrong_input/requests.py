@@ -200,3 +200,5 @@ def where(expression: filters_pb.FilterExpression) -> filters_pb.Filter:
 
 
 EQUALS, IN, LESS = filters_pb.FILTER_OPERATOR_EQUALS, filters_pb.FILTER_OPERATOR_IN, filters_pb.FILTER_OPERATOR_LESS
+
+BETWEEN, STARTS_WITH = filters_pb.FILTER_OPERATOR_BETWEEN, filters_pb.FILTER_OPERATOR_STARTS_WITH
