@@ -348,7 +348,7 @@ def delete_matching(  # noqa: PLR0913 - an option each
 ) -> None:
     """Delete the memories that match; `memsvc restore` brings each back.
 
-    Without --yes or --token nothing is deleted: it shows what would be, and a token that stands for exactly that.
+    Without --yes or --token nothing is deleted: the command shows a preview, and a token for exactly its memories.
     """
     wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
         "categories": category or []
@@ -442,6 +442,5 @@ def _show_preview(session: CliContext, preview: memory_pb.SelectionPreview, done
         write_json(preview)
         return
     write_table(("=id", "=date", "~content"), [_row(memory) for memory in preview.sample])
-    write(f"{preview.matched_count} memories would be {done}. Repeat the command with --yes to do it, or for exactly")
-    write("what is there now with")
+    write(f"{preview.matched_count} memories would be {done}. Repeat the command with --yes, or for exactly these with")
     write(f"--token {preview.selection_token}")
