@@ -309,16 +309,19 @@ class MemoryMethods(ScopedMethods):
 
     async def get_many(
         self,
-        memory_ids: Sequence[str],
+        memory_ids: Sequence[str] = (),
         *,
+        keys: Sequence[str] = (),
         fields: Sequence[str] = (),
         timeout: float | None = None,
     ) -> memory_pb.BatchGetMemoriesResponse:
-        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see.
+        """Return up to 1 000 memories in the order of their ids and keys, and those that the scope does not see.
 
         With *fields* only these fields of Memory are set.
         """
-        request = memory_pb.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids, read_mask=FieldMask(paths=fields))
+        request = memory_pb.BatchGetMemoriesRequest(
+            scope=self.scope, ids=memory_ids, keys=keys, read_mask=FieldMask(paths=fields)
+        )
         return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
 
     async def search(
@@ -539,10 +542,11 @@ class MemoryMethods(ScopedMethods):
         *,
         states: Sequence[ConflictState] = ("OPEN",),
         memory_id: str = "",
+        key: str = "",
         page_size: int = 0,
         timeout: float | None = None,
     ) -> AsyncGenerator[types_pb.Conflict, None]:
-        """Yield the conflicts in one of *states*, the newest first, page by page; of one memory when named.
+        """Yield the conflicts in one of *states*, the newest first, page by page; of one memory, by its id or key.
 
         The timeout holds for each page.
         """
@@ -550,6 +554,7 @@ class MemoryMethods(ScopedMethods):
             scope=self.scope,
             states=[to_proto.named("states", state) for state in states],
             memory_id=memory_id,
+            memory_key=key,
             page_size=page_size,
         )
         async for page in self._remote.pages(self._remote.memories.ListConflicts, request, timeout):

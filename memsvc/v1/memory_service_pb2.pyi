@@ -898,8 +898,9 @@ class GetMemoryRequest(_message.Message):
     include_chain: _builtins.bool
     """include_chain adds the supersession chain of the memory to the response."""
     revision: _builtins.int
-    """revision selects an earlier revision, also of a memory that is DELETED now. Only with `id`, and not together with
-    as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
+    """revision selects an earlier revision, also of a memory that is DELETED now; by `key` of the memory that has the key
+    now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such a
+    read does not count as an access. 0: the present one.
     """
     include_files: _builtins.bool
     """include_files fills GetMemoryResponse.files and linked_content, whatever read_mask selects."""
@@ -1000,18 +1001,25 @@ class BatchGetMemoriesRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     IDS_FIELD_NUMBER: _builtins.int
     READ_MASK_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ids are the UUIDs of the memories. 1 to 1 000. A repeated id is returned once, at its first place."""
+        """ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1 000."""
 
     @_builtins.property
     def read_mask(self) -> _field_mask_pb2.FieldMask:
         """read_mask selects the fields of the returned memories, as names in Memory, such as "id" and "content"; other
         fields are left empty. Unset: all fields.
+        """
+
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """keys are keys of memories: 1 to 256 characters each. The lookup covers exactly the scope's project; without a
+        project_id, the global memories. A memory that an id or another key names, too, is returned once.
         """
 
     def __init__(
@@ -1020,10 +1028,11 @@ class BatchGetMemoriesRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         ids: _abc.Iterable[_builtins.str] | None = ...,
         read_mask: _field_mask_pb2.FieldMask | None = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "keys", b"keys", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1037,9 +1046,10 @@ class BatchGetMemoriesResponse(_message.Message):
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     MISSING_IDS_FIELD_NUMBER: _builtins.int
+    MISSING_KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """memories are the memories that were found, in the order of the request's ids."""
+        """memories are the memories that were found, in the order of the request's ids, then of its keys."""
 
     @_builtins.property
     def missing_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1047,15 +1057,20 @@ class BatchGetMemoriesResponse(_message.Message):
         ids.
         """
 
+    @_builtins.property
+    def missing_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """missing_keys are the keys that no visible memory has, in the order of the request's keys."""
+
     def __init__(
         self,
         *,
         memories: _abc.Iterable[_types_pb2.Memory] | None = ...,
         missing_ids: _abc.Iterable[_builtins.str] | None = ...,
+        missing_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "missing_ids", b"missing_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "missing_ids", b"missing_ids", "missing_keys", b"missing_keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2122,10 +2137,16 @@ class ListConflictsRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     MEMORY_ID_FIELD_NUMBER: _builtins.int
+    MEMORY_KEY_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     """memory_id is the UUID of a memory on either side. Empty: any. An unknown one matches nothing."""
+    memory_key: _builtins.str
+    """memory_key is the key of a memory on either side, instead of memory_id: at most 256 characters. The lookup covers
+    exactly the scope's project; without a project_id, the global memories. Empty: any. An unknown one matches nothing.
+    Together with memory_id: INVALID_ARGUMENT.
+    """
     page_size: _builtins.int
     """page_size is the maximum number of conflicts on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
@@ -2144,12 +2165,13 @@ class ListConflictsRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         states: _abc.Iterable[_types_pb2.ConflictState.ValueType] | None = ...,
         memory_id: _builtins.str = ...,
+        memory_key: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "memory_key", b"memory_key", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

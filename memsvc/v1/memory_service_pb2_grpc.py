@@ -247,8 +247,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetMemories(self, request, context):
-        """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-        an error. It counts as an access of each memory.
+        """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+        found are not an error. It counts as an access of each memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -79,8 +79,8 @@ class MemoryServiceStub:
     acknowledged before the call, and it counts as an access.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]
-    """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-    an error. It counts as an access of each memory.
+    """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+    found are not an error. It counts as an access of each memory.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]
     """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
@@ -197,8 +197,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     acknowledged before the call, and it counts as an access.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
-    """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-    an error. It counts as an access of each memory.
+    """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+    found are not an error. It counts as an access of each memory.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
@@ -342,8 +342,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchGetMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchGetMemoriesResponse]]:
-        """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-        an error. It counts as an access of each memory.
+        """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+        found are not an error. It counts as an access of each memory.
         """
 
     @_abc_1.abstractmethod

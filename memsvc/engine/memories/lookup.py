@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError
-from memsvc.domain.filters import Filter, conjunction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
+from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
@@ -76,6 +76,8 @@ class KeyResolver:
         return found.id
 
 
+_HOLDS_KEY = Not(AnyOf(Field.STATUS, tuple(status.value for status in UNNAMED)))
+"""The rule of `MemoryReads.get_by_key`."""
 INTERVAL = timedelta(hours=1)
 """Accesses of a memory count at most once within this time."""
 _MOST_TRACKED = 100_000
@@ -120,6 +122,17 @@ class MemoryReader:
         stored = self._reads.get(ids, reach=Reach.from_scope(scope))
         found = {memory_id: memory for memory_id, memory in stored.items() if _is_visible(memory, scope, sessions)}
         self._accesses.note(found)
+        return found
+
+    def get_many_by_key(self, scope: Scope, keys: Sequence[str]) -> dict[str, Memory]:
+        """Return the memories that `get_by_key` would return, by key; counts as an access of each."""
+        if not keys:
+            return {}
+        where = And((AnyOf(Field.KEY, tuple(keys)), _HOLDS_KEY))
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        stored = self._reads.page(reach=reach, where=where, order=Order(), after=None, limit=len(keys))
+        found = {memory.key: memory for memory in stored if _is_visible(memory, scope)}
+        self._accesses.note(memory.id for memory in found.values())
         return found
 
     def chain(self, scope: Scope, memory: Memory) -> list[Memory]:

@@ -36,7 +36,7 @@ from memsvc.server.enums import (
 )
 from memsvc.server.error_status import rejected_from_error
 from memsvc.server.requests.admin import decode_place
-from memsvc.server.requests.decoder import RequestDecoder
+from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
     decode_common_patch,
@@ -184,8 +184,6 @@ def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) ->
     memory = decode_memory_name(decoder, message)
     if message.revision < 0:
         decoder.add("revision", "must be a revision, or 0 for any")
-    if message.revision > 0 and memory.key:
-        decoder.add("revision", "must be given with id only")
     if message.revision and message.HasField("as_of"):
         decoder.add("as_of", "must not be given together with revision")
     as_of = decode_as_of(decoder, message.as_of, now)
@@ -194,16 +192,21 @@ def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) ->
     return GetMemory(scope, memory.id, memory.key, message.revision, as_of)
 
 
-def batch_get_memories_request(message: memory_pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
-    """Return the scope and the ids of the memories to read."""
+def batch_get_memories_request(
+    message: memory_pb.BatchGetMemoriesRequest,
+) -> tuple[Scope, tuple[str, ...], tuple[str, ...]]:
+    """Return the scope, and the ids and keys of the memories to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    if not message.ids:
+    if not (message.ids or message.keys):
         decoder.count("ids", message.ids, least=1, most=limits.BATCH)
     ids = decoder.uuids("ids", message.ids, count=limits.BATCH)
+    decoder.count("keys", message.keys, most=max(0, limits.BATCH - len(message.ids)))
+    for index, key in enumerate(message.keys[: limits.BATCH]):
+        decoder.name(f"keys[{index}]", key, most=limits.KEY, least=1)
     decoder.read_mask(message.read_mask)
     decoder.finish()
-    return scope, ids
+    return scope, ids, unique(message.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +432,7 @@ class ListConflicts:
 
     scope: Scope
     states: tuple[ConflictState, ...]
-    memory_id: str
+    memory: MemoryName
     before: str
     limit: int
 
@@ -442,12 +445,17 @@ def list_conflicts_request(message: memory_pb.ListConflictsRequest) -> ListConfl
     request = ListConflicts(
         scope,
         states=tuple(sorted(set(states))) or (ConflictState.OPEN,),
-        memory_id=decoder.uuid("memory_id", message.memory_id) if message.memory_id else "",
+        memory=MemoryName(
+            decoder.uuid("memory_id", message.memory_id) if message.memory_id else "",
+            decoder.name("memory_key", message.memory_key, most=limits.KEY),
+        ),
         limit=decoder.page_size(message.page_size),
         before=decoder.token(tokens.conflicts_before, message.page_token, tokens.digest(message), default="")
         if message.page_token
         else "",
     )
+    if message.memory_id and message.memory_key:
+        decoder.add("memory_key", "must be empty when memory_id is set")
     decoder.finish()
     return request
 

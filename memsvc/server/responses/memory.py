@@ -164,11 +164,17 @@ def import_memories_response(
     )
 
 
-def batch_get_memories_response(ids: Sequence[str], found: dict[str, Memory]) -> memory_pb.BatchGetMemoriesResponse:
-    """Return the memories that were found, and the ids of the others, both in the order of the request."""
+def batch_get_memories_response(
+    named: Sequence[tuple[Sequence[str], Mapping[str, Memory]]],
+) -> memory_pb.BatchGetMemoriesResponse:
+    """Return the memories that were found, each once, and the missing ids and keys, all in the order of the request.
+
+    *named* are the ids with the memories that they name, and the keys with theirs.
+    """
+    memories = {found[name].id: found[name] for names, found in named for name in names if name in found}
+    missing_ids, missing_keys = ([name for name in names if name not in found] for names, found in named)
     return memory_pb.BatchGetMemoriesResponse(
-        memories=[memory_to_proto(found[memory_id]) for memory_id in ids if memory_id in found],
-        missing_ids=[memory_id for memory_id in ids if memory_id not in found],
+        memories=map(memory_to_proto, memories.values()), missing_ids=missing_ids, missing_keys=missing_keys
     )
 
 

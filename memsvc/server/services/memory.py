@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.conflicts import Contradiction
+from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Violation
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor, WriteResult
 from memsvc.engine.memories.documents import IngestResult
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server import call_context, tokens
 from memsvc.server.executors import Answer, NamedExecutor, runs_in, stream_progress
 from memsvc.server.requests import memory as requests
@@ -92,7 +94,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Return a memory: a revision of it, as it was at a moment, or as it is."""
         past, present = self._app.as_of_reader, self._app.memory_reader
         if read.revision:
-            return past.revision(read.scope, read.memory_id, read.revision)
+            name = MemoryName(read.memory_id, read.key)
+            memory_id = self._app.key_resolver.id_of(read.scope, name, method="GetMemory")
+            return past.revision(read.scope, memory_id, read.revision)
         if read.as_of is not None:
             if read.memory_id:
                 return past.get(read.scope, read.memory_id, read.as_of)
@@ -105,10 +109,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     def BatchGetMemories(
         self, request: memory_pb.BatchGetMemoriesRequest, context: Context
     ) -> memory_pb.BatchGetMemoriesResponse:
-        """Return several memories by id."""
-        scope, ids = requests.batch_get_memories_request(request)
+        """Return several memories by id or key."""
+        scope, ids, keys = requests.batch_get_memories_request(request)
 
-        response = responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
+        reader = self._app.memory_reader
+        by_id, by_key = reader.get_many(scope, ids), reader.get_many_by_key(scope, keys)
+        response = responses.batch_get_memories_response([(ids, by_id), (keys, by_key)])
         apply_read_mask(response.memories, request.read_mask)
         return response
 
@@ -247,15 +253,20 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Return a page of conflicts."""
         page = requests.list_conflicts_request(request)
 
-        found, following = self._app.conflict_resolver.page(
-            page.scope,
-            states=page.states,
-            memory_id=page.memory_id,
-            before=page.before,
-            limit=page.limit,
-        )
+        found, following = self._conflicts(page)
         token = tokens.conflicts_token(following, tokens.digest(request)) if following else ""
         return responses.list_conflicts_response(found, token)
+
+    def _conflicts(self, page: requests.ListConflicts) -> tuple[list[Contradiction], str]:
+        memory_id = page.memory.id
+        if page.memory.key:
+            try:
+                memory_id = self._app.key_resolver.id_of(page.scope, page.memory, method="ListConflicts")
+            except MemoryNotFoundError:
+                return [], ""
+        return self._app.conflict_resolver.page(
+            page.scope, states=page.states, memory_id=memory_id, before=page.before, limit=page.limit
+        )
 
     @runs_in("write")
     def ResolveConflict(

@@ -188,7 +188,6 @@ def _looking_back() -> Iterator[Wrong]:
         yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
     yield Wrong("GetMemory", {"revision": -1}, ("revision",))
     yield Wrong("GetMemory", {"revision": 1, "as_of": types_pb.AsOf()}, ("as_of",))
-    yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
     for fields, paths in OPTIONS:
         for method in ("RollbackMemory", "RollbackToCheckpoint"):
             yield Wrong(method, fields, paths)
