@@ -243,7 +243,7 @@ def _as_double(number: float) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def _numbers(path: str, value: Json) -> Iterator[tuple[str, float]]:
