@@ -296,6 +296,31 @@ def _nodes(low: int, high: int) -> Iterator[str]:
         high >>= 4
 
 
+# Prefixes of keys.
+#
+# Keys are often paths, and their prefixes folders: an index holds a term of each folder of a memory's key. Memories
+# under any other prefix are looked up in the store, and an index gets their rows: 8 000 rows take 40 to 90 ms.
+
+
+_FOLDER = "/"
+_MAX_FOLDERS = 16
+
+
+def key_terms(key: str) -> list[str]:
+    """Return the terms by which indexes find a key by its folders, at most 16."""
+    ends = [place for place, character in enumerate(key) if character == _FOLDER]
+    # No other term of metadata ends with the separator.
+    return [f"key>{key[: end + 1]}" for end in ends[:_MAX_FOLDERS]]
+
+
+def key_test(where: AnyOf) -> AnyOf | None:
+    """Return the test of terms that equals a test of key prefixes, None when one of these is not a folder."""
+    prefixes = [str(value) for value in where.values]
+    if not all(prefix.endswith(_FOLDER) and prefix.count(_FOLDER) <= _MAX_FOLDERS for prefix in prefixes):
+        return None
+    return AnyOf(Field.METADATA, tuple(f"key>{prefix}" for prefix in prefixes))
+
+
 def conjunction(*filters: Filter | None) -> Filter | None:
     """Return the filters joined by And, leaving out absent ones; None when all are absent."""
     present = tuple(child for child in filters if child is not None)

@@ -17,13 +17,15 @@ from memsvc.domain.filters import (
     AnyOf,
     Field,
     Filter,
+    Match,
     Not,
     Or,
     Range,
+    key_test,
     metadata_term,
     number_test,
 )
-from memsvc.domain.index_entries import Attributes
+from memsvc.domain.index_entries import Attributes, attributes_of
 from memsvc.domain.memory import Json, Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M
@@ -219,6 +221,26 @@ class FilteringContract(IndexSeams[E, M]):
         assert found() == found(at_least=float("-inf"), at_most=float("inf")) == [1, 2, 3, 4, 5, 6]
         assert found("n.x", at_least=3) == [9]
         assert found("x", at_least=0) == found("n.", at_least=0) == []
+
+    def test_folders_of_keys(self, live: FullIndex[E, M]) -> None:
+        """Keys are found by their folders, whole and exactly, as the terms that the engine makes of them."""
+        keys = ("a/b/c", "a/b", "a/bc/d", "A/b/c", "a b/c", "世/界", "a", "", "/a", "a=1/x")
+        held = {row: factories.memory(key=key, row=row) for row, key in enumerate(keys, 1)}
+        self.put(live, *map(attributes_of, held.values()))
+
+        def found(*prefixes: str) -> list[int]:
+            test = key_test(AnyOf(Field.KEY, prefixes, Match.PREFIX))
+            assert test is not None
+            return self.rows(live, where=test)
+
+        assert found("a/") == [1, 2, 3]
+        assert found("a/b/") == [1]
+        assert found("a/bc/", "世/") == [3, 6]
+        assert found("a b/") == [5]
+        assert found("/") == [9]
+        assert found("a=1/") == [10]
+        assert found("b/", "a/b/c/") == []
+        assert key_test(AnyOf(Field.KEY, ("a/b",), Match.PREFIX)) is None
 
     @pytest.mark.parametrize(
         ("where", "rows"),

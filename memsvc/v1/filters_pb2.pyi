@@ -434,8 +434,9 @@ class Filter(_message.Message):
     """
     key_prefix: _builtins.str
     """key_prefix is the beginning of the key: memories without a key, and those whose key begins otherwise, do not match.
-    Compared exactly, by characters: "daily/2026-02" matches "daily/2026-02-06". At most 256 characters. Empty: no
-    restriction.
+    Compared exactly, by characters: "daily/2026-02" matches "daily/2026-02-06". A prefix that ends with "/" costs a
+    search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At most
+    256 characters. Empty: no restriction.
     """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryLayer.ValueType]:

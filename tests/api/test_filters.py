@@ -189,7 +189,7 @@ def simple_filters() -> Iterator[filters_pb.Filter]:
         ("deep", None), ("missing", None), ("a.b", "dotted"), ("a.b", "nested"), ("n.x", 1),
     ):  # fmt: skip
         yield filters_pb.Filter(metadata=[filters_pb.MetadataEquals(path=path, value=value(wanted))])
-    for prefix in ("notes/", "notes/1", "笔记/", "笔记/二月/1", "Notes", "n", "none"):
+    for prefix in ("notes/", "notes/1", "笔记/二月/", "笔记/", "笔记/二月/1", "Notes", "n", "none"):
         yield filters_pb.Filter(key_prefix=prefix)
     for path, bounds_ in (
         ("n", {"at_least": 2}), ("n", {"greater_than": 1, "less_than": 3}), ("n", {"less_than": 0}),

@@ -24,7 +24,20 @@ from memsvc.domain.errors import (
     MemsvcError,
     NotReadyError,
 )
-from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, FilterMemo, Not, Or, Range, number_test
+from memsvc.domain.filters import (
+    STORE_ONLY,
+    And,
+    AnyOf,
+    Field,
+    Filter,
+    FilterMemo,
+    Match,
+    Not,
+    Or,
+    Range,
+    key_test,
+    number_test,
+)
 from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
@@ -256,7 +269,7 @@ def _is_range_of_metadata(where: Filter) -> bool:
 def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Filter:
     """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them.
 
-    Ranges of numbers in metadata become tests of terms, which indexes hold.
+    Ranges of numbers in metadata and folders of keys become tests of terms, which indexes hold.
     """
     if isinstance(where, And):
         return And(tuple(_resolve(child, rows_where) for child in where.children))
@@ -264,6 +277,8 @@ def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Fi
         return Or(tuple(_resolve(child, rows_where) for child in where.children))
     if isinstance(where, Not):
         return Not(_resolve(where.child, rows_where))
+    if isinstance(where, AnyOf) and where.match is Match.PREFIX and (of_terms := key_test(where)) is not None:
+        return of_terms
     if where.field in STORE_ONLY:
         return AnyOf(Field.ROW, tuple(rows_where(where)))
     return number_test(where) if isinstance(where, Range) and where.field is Field.METADATA else where
