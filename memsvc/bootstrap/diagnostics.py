@@ -20,7 +20,7 @@ from memsvc.engine.admin.integrity import (
     MemoryChecker,
 )
 from memsvc.engine.admin.metrics import ServiceMetrics
-from memsvc.engine.admin.stats import StatsService
+from memsvc.engine.admin.stats import StatsService, UsageReader
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.maintenance.runner import StepCounts
 from memsvc.engine.maintenance.step import MaintenanceStep
@@ -65,6 +65,7 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
             partial(_disk_usage, assembly.directory.path),
             assembly.settings.context.short_term_limit,
         ),
+        usage=UsageReader(store.memories),
         diagnosis=diagnosis,
         integrity=IntegrityCheck(store, parts.committer, memory_checker, index.reindex, file_checker),
         metrics=ServiceMetrics(store, indexes, writers, diagnosis, (parts.committer, step_counts), backends.faults),

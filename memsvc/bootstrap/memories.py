@@ -36,7 +36,7 @@ from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.memories.review import ReviewService
 from memsvc.engine.memories.supersede import MemorySuperseder
-from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
+from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater, SelectionChanger
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.periodic_task import PeriodicTask
@@ -109,13 +109,13 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
     committer, memory_builder, record_builder = parts.committer, parts.memory_builder, parts.record_builder
     requests, accesses, reads = parts.requests, parts.accesses, store.memories
     creator = MemoryCreator(memory_builder, parts.upserter, requests, accesses)
+    updater = MemoryUpdater(memory_builder, record_builder, requests, reads, now, parts.blob_guard.try_to_remove_unused)
     return MemoryServices(
         memory_creator=creator,
         memory_appender=MemoryAppender(memory_builder, record_builder, requests, reads, now),
         document_ingester=DocumentIngester(creator),
-        memory_updater=MemoryUpdater(
-            memory_builder, record_builder, requests, reads, now, parts.blob_guard.try_to_remove_unused
-        ),
+        memory_updater=updater,
+        selection_changer=SelectionChanger(updater, reads, committer, assembly.search_priority),
         bulk_importer=BulkImporter(committer, memory_builder, parts.upserter, accesses, assembly.search_priority),
         memory_superseder=MemorySuperseder(memory_builder, record_builder, requests, reads),
         memory_promoter=MemoryPromoter(memory_builder, record_builder, requests, reads),

@@ -13,7 +13,7 @@ from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.capture.known_text import KnownTextFilter
 from memsvc.engine.capture.statement_extraction import StatementExtractor
 from memsvc.engine.services import CaptureServices, SessionService
-from memsvc.engine.sessions.append import MessageAppender
+from memsvc.engine.sessions.append import MessageAppender, MessageRemover
 from memsvc.engine.sessions.flush import SessionFlusher
 from memsvc.engine.sessions.service import SessionDefaults, SessionLifecycle, SessionReader
 from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, LlmSummarizer, Summarizer
@@ -78,6 +78,7 @@ def _session_service(assembly: Assembly, parts: WriteParts, flush: ConversationF
             backends.now,
             keep_rounds=chosen.keep_rounds,
         ),
+        remover=MessageRemover(committer, store.sessions, parts.record_builder, backends.now),
         reader=SessionReader(store.sessions),
         trimmer=trimmer,
         flusher=flusher,

@@ -1,8 +1,9 @@
-"""The commands about the service as a whole: stats, perf, diagnose, reindex."""
+"""The commands about the service as a whole: stats, usage, perf, diagnose, reindex."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -13,10 +14,13 @@ from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table, written_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from google.protobuf.message import Message
 
     from memsvc.client import request_types
     from memsvc.v1 import admin_service_pb2 as admin_pb
+    from memsvc.v1 import memory_service_pb2 as memory_pb
     from memsvc.v1 import types_pb2 as types_pb
 
 
@@ -59,6 +63,69 @@ def stats(session: CliContext) -> None:
     if fills:
         write_table(("session", "project", ">tokens", ">limit", ">full"), fills)
     _warn(reply.warnings)
+
+
+usage = typer.Typer(
+    help="List users, projects, agents and scopes with their numbers of memories.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number.")]
+Prefix = Annotated[str, typer.Option(help="Only ids that begin so.")]
+
+
+@usage.command()
+@connected
+def users(session: CliContext, *, prefix: Prefix = "", limit: Limit = 100) -> None:
+    """List the users who have memories. Needs a key of role admin, if the service asks for keys."""
+    with session.client() as client:
+        found = list(islice(client.list_users(prefix, page_size=min(limit, 1_000)), limit))
+    rows = [(one.user_id, *_usage(one.usage)) for one in found]
+    _list_usage(session, found, ("=user",), rows)
+
+
+@usage.command()
+@connected
+def projects(session: CliContext, *, prefix: Prefix = "", limit: Limit = 100) -> None:
+    """List the projects of the user's memories; the first one may be without a name: the global memories."""
+    with session.client() as client:
+        found = list(islice(client.list_projects(prefix, page_size=min(limit, 1_000)), limit))
+    rows = [(one.project_id, *_usage(one.usage)) for one in found]
+    _list_usage(session, found, ("=project",), rows)
+
+
+@usage.command()
+@connected
+def agents(session: CliContext, *, prefix: Prefix = "", limit: Limit = 100) -> None:
+    """List the agents that wrote the user's memories, by project."""
+    with session.client() as client:
+        found = list(islice(client.list_agents(prefix, page_size=min(limit, 1_000)), limit))
+    rows = [(one.project_id, one.agent_id, *_usage(one.usage)) for one in found]
+    _list_usage(session, found, ("=project", "=agent"), rows)
+
+
+@usage.command()
+@connected
+def scopes(session: CliContext, *, limit: Limit = 100) -> None:
+    """List the distinct scopes of the user's memories."""
+    with session.client() as client:
+        found = list(islice(client.list_scopes(page_size=min(limit, 1_000)), limit))
+    rows = [(one.scope.project_id, one.scope.agent_id, one.scope.session_id, *_usage(one)) for one in found]
+    _list_usage(session, found, ("=project", "=agent", "=session"), rows)
+
+
+def _usage(counted: admin_pb.MemoryUsage | memory_pb.ScopeUsage) -> tuple[str, str]:
+    return f"{counted.memory_count:,}", f"{local_time(counted.last_write_time):%Y-%m-%d %H:%M}"
+
+
+def _list_usage(
+    session: CliContext, found: Iterable[Message], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> None:
+    if session.as_json:
+        for each in found:
+            write_json(each)
+    else:
+        write_table((*columns, ">memories", "=last write"), rows)
 
 
 def _warn(warnings: Iterable[types_pb.Warning]) -> None:

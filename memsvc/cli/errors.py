@@ -70,6 +70,7 @@ def call_line(error: MemsvcCallError, address: str) -> str:
 
 _ADVICE = {
     "MEMORY_NOT_FOUND": "Look for it with `memsvc list` or `memsvc search`; check --user and --project.",
+    "SELECTION_CHANGED": "Run the command again without --token, and check the preview.",
     "REVISION_CONFLICT": "Read it again with `memsvc get` and decide anew.",
     "REQUEST_ID_REUSED": "Choose another --request-id.",
     "NOT_READY": "The indexes catch up after a start; try again in a moment.",

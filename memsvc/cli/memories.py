@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -17,11 +19,12 @@ from memsvc.cli.errors import CommandError
 from memsvc.cli.moments import moment_option
 from memsvc.cli.offline import restore_backup
 from memsvc.cli.options import given_text, in_utc
-from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
+from memsvc.cli.output import date_of, local_time, progress_bar, shortened, write, write_json, write_table
 from memsvc.cli.reminders import reminder_field, shown_reminder
 
 if TYPE_CHECKING:
-    from memsvc.client import Changes, NewMemory, request_types
+    from memsvc.client import Changes, CommonChanges, NewMemory, request_types
+    from memsvc.v1 import memory_service_pb2 as memory_pb
     from memsvc.v1 import types_pb2 as types_pb
 
 
@@ -166,6 +169,8 @@ def list_memories(  # noqa: PLR0913 - an option each
     tag: options.Tags = None,
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
+    key_prefix: options.KeyPrefix = "",
+    number: options.Numbers = None,
     as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
@@ -173,7 +178,7 @@ def list_memories(  # noqa: PLR0913 - an option each
 
     With --json one to a line, as `memsvc import` reads them.
     """
-    wanted = options.filters(layer, kind, tag, last_days, min_importance)
+    wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number)
     with session.client(conversation=conversation) as client:
         found = client.list(wanted, order_by=order, page_size=min(limit, 1_000), as_of=options.as_of(as_of))
         if session.as_json:
@@ -315,3 +320,127 @@ def promote(
         write_json(reply)
     else:
         write(f"{reply.memory.id} promoted from {reply.source.id}")
+
+
+# The commands that change many memories: delete-matching, update-matching.
+
+
+Yes = Annotated[bool, typer.Option("--yes", help="Make the change at once; otherwise it is only previewed.")]
+Seen = Annotated[str, typer.Option("--token", help="Make the change that a preview with this token showed.")]
+Category = Annotated[list[str] | None, typer.Option("--category", help="Only of this category. May be repeated.")]
+
+
+@connected
+def delete_matching(  # noqa: PLR0913 - an option each
+    session: CliContext,
+    *,
+    layer: options.Layers = None,
+    kind: options.Kinds = None,
+    tag: options.Tags = None,
+    category: Category = None,
+    last_days: options.LastDays = 0,
+    min_importance: options.MinImportance = 0,
+    key_prefix: options.KeyPrefix = "",
+    number: options.Numbers = None,
+    yes: Yes = False,
+    token: Seen = "",
+    conversation: options.Conversation = "",
+) -> None:
+    """Delete the memories that match; `memsvc restore` brings each back.
+
+    Without --yes or --token nothing is deleted: the command shows a preview, and a token for exactly its memories.
+    """
+    wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
+        "categories": category or []
+    }
+    with session.client(conversation=conversation) as client:
+        _change_matching(session, partial(client.delete_memories, wanted), "deleted", token, yes=yes)
+
+
+@connected
+def update_matching(  # noqa: PLR0913 - an option each
+    session: CliContext,
+    *,
+    layer: options.Layers = None,
+    kind: options.Kinds = None,
+    tag: options.Tags = None,
+    category: Category = None,
+    last_days: options.LastDays = 0,
+    min_importance: options.MinImportance = 0,
+    key_prefix: options.KeyPrefix = "",
+    number: options.Numbers = None,
+    set_importance: Annotated[int | None, typer.Option(min=1, max=5, help="New importance, 1 to 5.")] = None,
+    set_category: Annotated[str | None, typer.Option(help="New category.")] = None,
+    set_layer: Annotated[Layer | None, typer.Option(help="New memory layer.")] = None,
+    add_tag: Annotated[list[str] | None, typer.Option(help="Tag to add. May be repeated.")] = None,
+    remove_tag: Annotated[list[str] | None, typer.Option(help="Tag to remove. May be repeated.")] = None,
+    clear: Annotated[list[str] | None, typer.Option(help="Field to clear, by its name in the API.")] = None,
+    yes: Yes = False,
+    token: Seen = "",
+    conversation: options.Conversation = "",
+) -> None:
+    """Change fields of the memories that match; `memsvc rollback` undoes it for each.
+
+    Without --yes or --token nothing is changed, as in `memsvc delete-matching`.
+    """
+    wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
+        "categories": category or []
+    }
+    changes: CommonChanges = {}
+    if set_importance is not None:
+        changes["importance"] = set_importance
+    if set_category is not None:
+        changes["category"] = set_category
+    if set_layer is not None:
+        changes["layer"] = cast("request_types.Layer", set_layer.name)
+    if not (changes or add_tag or remove_tag or clear):
+        message = "Say what to change, such as --set-importance or --add-tag, or what to --clear."
+        raise CommandError(message)
+    with session.client(conversation=conversation) as client:
+        change = partial(
+            client.update_memories,
+            wanted,
+            add_tags=add_tag or (),
+            remove_tags=remove_tag or (),
+            clear=clear or (),
+            **changes,
+        )
+        _change_matching(session, change, "changed", token, yes=yes)
+
+
+def _change_matching(
+    session: CliContext,
+    change: Callable[..., Iterator[memory_pb.DeleteMemoriesResponse | memory_pb.UpdateMemoriesResponse]],
+    done: str,
+    token: str,
+    *,
+    yes: bool,
+) -> None:
+    if not token:
+        preview = next(iter(change())).preview
+        if not yes:
+            _show_preview(session, preview, done)
+            return
+        token = preview.selection_token
+    with progress_bar(done, shown=not session.as_json) as bar:
+        for response in change(selection_token=token):
+            if session.as_json:
+                write_json(response)
+            elif response.HasField("progress"):
+                bar(response.progress.done_count, response.progress.total_count or None, "")
+            else:
+                summary = response.summary
+    if session.as_json:
+        return
+    write(f"{summary.changed_count} {done}, {summary.unchanged_count} as they were, {summary.failed_count} failed")
+    for failure in summary.failures:
+        write(f"{failure.memory_id}: {failure.status.message}")
+
+
+def _show_preview(session: CliContext, preview: memory_pb.SelectionPreview, done: str) -> None:
+    if session.as_json:
+        write_json(preview)
+        return
+    write_table(("=id", "=date", "~content"), [_row(memory) for memory in preview.sample])
+    write(f"{preview.matched_count} memories would be {done}. Repeat the command with --yes, or for exactly these with")
+    write(f"--token {preview.selection_token}")

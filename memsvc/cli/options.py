@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -25,6 +26,13 @@ Kinds = Annotated[list[Kind] | None, typer.Option("--kind", help="Only this kind
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag. Repeated: with all tags.")]
 LastDays = Annotated[int, typer.Option(min=0, help="Only memories stored in the last DAYS days.")]
 MinImportance = Annotated[int, typer.Option(min=0, max=5, help="Minimum importance, 1 to 5.")]
+KeyPrefix = Annotated[str, typer.Option("--key-prefix", help="Only with a key that begins so.")]
+Numbers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--number", help='Only with such a number in metadata, as "score>=3". May be repeated.', metavar="TEST"
+    ),
+]
 Conversation = Annotated[str, typer.Option("--session", help="Session id.")]
 
 AsOf = Annotated[datetime | None, moment_option("As it was known then, local time.")]
@@ -61,17 +69,60 @@ def shares(parts: list[str] | None) -> dict[str, float]:
     return found
 
 
-def filters(
-    layers: list[Layer] | None, kinds: list[Kind] | None, tags: list[str] | None, last_days: int, min_importance: int
+def filters(  # noqa: PLR0913 - an option each
+    layers: list[Layer] | None,
+    kinds: list[Kind] | None,
+    tags: list[str] | None,
+    last_days: int,
+    min_importance: int,
+    *,
+    key_prefix: str = "",
+    numbers: list[str] | None = None,
 ) -> Filters:
-    """Return the filter that the options ask for."""
-    return {
+    """Return the filter that the options ask for.
+
+    Raises:
+        typer.BadParameter: A test of a number is of another form.
+    """
+    found: Filters = {
         "layers": [cast("request_types.Layer", layer.name) for layer in layers or ()],
         "kinds": [cast("request_types.Kind", kind.name) for kind in kinds or ()],
         "tags_all": tags or [],
         "last_days": last_days,
         "min_importance": min_importance,
+        "key_prefix": key_prefix,
     }
+    if numbers:
+        found["metadata_ranges"] = _ranges(numbers)
+    return found
+
+
+_NUMBER_TEST = re.compile(r"(.+?)\s*(>=|<=|>|<|=)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)", re.ASCII)
+_BOUNDS: Mapping[str, tuple[Literal["greater_than", "at_least", "less_than", "at_most"], ...]] = {
+    ">": ("greater_than",),
+    ">=": ("at_least",),
+    "<": ("less_than",),
+    "<=": ("at_most",),
+    "=": ("at_least", "at_most"),
+}
+
+
+def _ranges(tests: list[str]) -> dict[str, request_types.NumberRange]:
+    """Return the range of each path; several tests of one path are joined."""
+    found: dict[str, request_types.NumberRange] = {}
+    for test in tests:
+        parts = _NUMBER_TEST.fullmatch(test.strip())
+        try:
+            number = float(parts[3] if parts else "")
+        except ValueError:
+            parts, number = None, 0.0
+        if parts is None:
+            message = f"{test!r} is not PATH, one of > >= < <= =, and a number, such as 'score>=3'."
+            raise typer.BadParameter(message, param_hint="--number")
+        bounds = found.setdefault(parts[1], {})
+        for bound in _BOUNDS[parts[2]]:
+            bounds[bound] = number
+    return found
 
 
 # Parsing of arguments: moments, and texts, which must be UTF-8 whatever the encoding of the system.

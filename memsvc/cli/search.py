@@ -38,6 +38,8 @@ def search(  # noqa: PLR0913 - an option each
     tag: options.Tags = None,
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
+    key_prefix: options.KeyPrefix = "",
+    number: options.Numbers = None,
     min_score: options.MinScore = 0.0,
     min_relevance: Annotated[
         float, typer.Option(min=0, max=1, help="Minimum relevance: the probability that a hit answers the query.")
@@ -67,7 +69,7 @@ def search(  # noqa: PLR0913 - an option each
         "explain": explain,
         "min_score": min_score,
         "min_relevance": min_relevance,
-        "filters": options.filters(layer, kind, tag, last_days, min_importance),
+        "filters": options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number),
     }
     if collapse:
         asked["collapsing"] = search_pb.Collapsing()

@@ -157,6 +157,33 @@ def messages(
 
 
 @connected
+def pop(
+    session: CliContext,
+    *,
+    session_id: Id,
+    count: Annotated[int, typer.Option(min=1, max=100, help="Number of messages.")] = 1,
+) -> None:
+    """Remove the last messages of a session, and show them."""
+    with session.client() as client:
+        reply = client.pop_messages(count, session_id=session_id)
+    if session.as_json:
+        write_json(reply)
+        return
+    write_table((">place", "=who", ">tokens", "~content"), [_row(each) for each in reply.messages])
+
+
+@connected
+def clear(session: CliContext, *, session_id: Id) -> None:
+    """Remove all messages of a session, the archived ones too."""
+    with session.client() as client:
+        reply = client.clear_messages(session_id)
+    if session.as_json:
+        write_json(reply)
+    else:
+        write(f"{reply.removed_message_count} messages removed")
+
+
+@connected
 def trim(session: CliContext, *, session_id: Id) -> None:
     """Sum up and archive the oldest messages of a session."""
     with session.client() as client:
@@ -228,6 +255,8 @@ app.command()(append)
 app.command()(show)
 app.command("list")(list_sessions)
 app.command()(messages)
+app.command()(pop)
+app.command()(clear)
 app.command()(trim)
 app.command()(close)
 app.command()(reopen)

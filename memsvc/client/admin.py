@@ -58,6 +58,43 @@ class AdminMethods(ScopedMethods):
             self._remote.admin.GetStats, admin_pb.GetStatsRequest(scope=self.scope), timeout
         )
 
+    async def list_users(
+        self, id_prefix: str = "", *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[admin_pb.UserUsage, None]:
+        """Yield the users who have memories, by id, with counts, fetching page by page. Needs the role ADMIN.
+
+        A key that is restricted to users may call it in any role, and gets these.
+        """
+        request = admin_pb.ListUsersRequest(id_prefix=id_prefix, page_size=page_size)
+        async for page in self._remote.pages(self._remote.admin.ListUsers, request, timeout):
+            for usage in page.users:
+                yield usage
+
+    async def list_projects(
+        self, id_prefix: str = "", *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[admin_pb.ProjectUsage, None]:
+        """Yield the projects of the user's memories, by id, with counts, fetching page by page."""
+        request = admin_pb.ListProjectsRequest(user_id=self.scope.user_id, id_prefix=id_prefix, page_size=page_size)
+        async for page in self._remote.pages(self._remote.admin.ListProjects, request, timeout):
+            for usage in page.projects:
+                yield usage
+
+    async def list_agents(
+        self,
+        id_prefix: str = "",
+        *,
+        project_id: str | None = None,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[admin_pb.AgentUsage, None]:
+        """Yield the agents that wrote the user's memories, by project and id, with counts, fetching page by page."""
+        request = admin_pb.ListAgentsRequest(
+            user_id=self.scope.user_id, project_id=project_id, id_prefix=id_prefix, page_size=page_size
+        )
+        async for page in self._remote.pages(self._remote.admin.ListAgents, request, timeout):
+            for usage in page.agents:
+                yield usage
+
     async def diagnose(
         self,
         *,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Unpack, cast
 from uuid import uuid4
@@ -21,6 +22,7 @@ from memsvc.client.import_stream import ImportStream
 from memsvc.client.request_types import (
     AsOf,
     Changes,
+    CommonChanges,
     ConflictPolicy,
     ConflictState,
     DocumentFields,
@@ -180,6 +182,76 @@ class MemoryMethods(ScopedMethods):
         )
         return await self._remote.unary(self._remote.memories.DeleteMemory, request, timeout)
 
+    async def delete_memories(
+        self, filters: Filters | None = None, *, selection_token: str = ""
+    ) -> AsyncGenerator[memory_pb.DeleteMemoriesResponse, None]:
+        """Delete the memories that match, so that they can be restored.
+
+        Without a token this is a dry run: it yields one response, whose `preview` has the counts, a sample and the
+        `selection_token` with which the deletion is made. With it the progress is yielded, and the summary at the end.
+        Leaving the loop early stops the deletion between two batches.
+
+        Raises:
+            MemsvcCallError: ABORTED with the reason SELECTION_CHANGED, what matches is not what the dry run found.
+        """
+        request = memory_pb.DeleteMemoriesRequest(
+            scope=self.scope,
+            filter=to_proto.filter_to_proto(filters or {}),
+            dry_run=not selection_token,
+            selection_token=selection_token,
+        )
+        async with aclosing(self._remote.stream(self._remote.memories.DeleteMemories, request)) as responses:
+            async for response in responses:
+                yield response
+
+    async def update_memories(
+        self,
+        filters: Filters | None = None,
+        *,
+        selection_token: str = "",
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+        clear: Sequence[str] = (),
+        **changes: Unpack[CommonChanges],
+    ) -> AsyncGenerator[memory_pb.UpdateMemoriesResponse, None]:
+        """Change the given fields of the memories that match, and clear those that *clear* names.
+
+        Dry run, progress and errors are those of `delete_memories`.
+        """
+        given = dict(changes)
+        request = memory_pb.UpdateMemoriesRequest(
+            scope=self.scope,
+            filter=to_proto.filter_to_proto(filters or {}),
+            memory=to_proto.memory_to_proto(MemoryFields(), **given),
+            update_mask=FieldMask(paths=[*given, *clear]),
+            add_tags=add_tags,
+            remove_tags=remove_tags,
+            dry_run=not selection_token,
+            selection_token=selection_token,
+        )
+        async with aclosing(self._remote.stream(self._remote.memories.UpdateMemories, request)) as responses:
+            async for response in responses:
+                yield response
+
+    async def list_scopes(
+        self,
+        *,
+        project_id: str | None = None,
+        agent_id: str | None = None,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[memory_pb.ScopeUsage, None]:
+        """Yield the distinct scopes of the user's memories, in order, with counts, fetching page by page.
+
+        They are those of all projects and agents unless one is given; an empty one means none.
+        """
+        request = memory_pb.ListScopesRequest(
+            user_id=self.scope.user_id, project_id=project_id, agent_id=agent_id, page_size=page_size
+        )
+        async for page in self._remote.pages(self._remote.memories.ListScopes, request, timeout):
+            for usage in page.scopes:
+                yield usage
+
     async def restore(
         self,
         memory_id: str = "",
@@ -237,16 +309,19 @@ class MemoryMethods(ScopedMethods):
 
     async def get_many(
         self,
-        memory_ids: Sequence[str],
+        memory_ids: Sequence[str] = (),
         *,
+        keys: Sequence[str] = (),
         fields: Sequence[str] = (),
         timeout: float | None = None,
     ) -> memory_pb.BatchGetMemoriesResponse:
-        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see.
+        """Return up to 1 000 memories in the order of their ids and keys, and those that the scope does not see.
 
         With *fields* only these fields of Memory are set.
         """
-        request = memory_pb.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids, read_mask=FieldMask(paths=fields))
+        request = memory_pb.BatchGetMemoriesRequest(
+            scope=self.scope, ids=memory_ids, keys=keys, read_mask=FieldMask(paths=fields)
+        )
         return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
 
     async def search(
@@ -467,10 +542,11 @@ class MemoryMethods(ScopedMethods):
         *,
         states: Sequence[ConflictState] = ("OPEN",),
         memory_id: str = "",
+        key: str = "",
         page_size: int = 0,
         timeout: float | None = None,
     ) -> AsyncGenerator[types_pb.Conflict, None]:
-        """Yield the conflicts in one of *states*, the newest first, page by page; of one memory when named.
+        """Yield the conflicts in one of *states*, the newest first, page by page; of one memory, by its id or key.
 
         The timeout holds for each page.
         """
@@ -478,6 +554,7 @@ class MemoryMethods(ScopedMethods):
             scope=self.scope,
             states=[to_proto.named("states", state) for state in states],
             memory_id=memory_id,
+            memory_key=key,
             page_size=page_size,
         )
         async for page in self._remote.pages(self._remote.memories.ListConflicts, request, timeout):

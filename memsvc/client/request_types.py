@@ -142,6 +142,32 @@ class Changes(MemoryFields, total=False):
     vector: Sequence[float]
 
 
+class CommonChanges(TypedDict, total=False):
+    """New values that many memories get. A field that is given is changed, also to nothing; one left out stays."""
+
+    layer: Layer
+    kind: Kind
+    category: str
+    speaker: str
+    title: str
+    summary: str
+    tags: Sequence[str]
+    keywords: Mapping[str, float] | Sequence[str]
+    importance: int
+    tier: Tier
+    confidence: float
+    status: Status
+    event_time: datetime
+    expire_time: datetime
+    valid_from: datetime
+    valid_to: datetime
+    ttl: timedelta
+    source: str
+    metadata: Mapping[str, Any]
+    origin: Origin
+    trust: float
+
+
 class ToolCall(TypedDict, total=False):
     """A call of a tool, as ToolCall in types.proto. *file_refs* are pairs such as ("chart", "c1")."""
 
@@ -170,6 +196,15 @@ class DocumentFields(MemoryFields, total=False):
 
     name: str
     key: str
+
+
+class NumberRange(TypedDict, total=False):
+    """Bounds of a number in metadata, as MetadataRange in filters.proto; at least one is given."""
+
+    greater_than: float
+    at_least: float
+    less_than: float
+    at_most: float
 
 
 class Filters(TypedDict, total=False):
@@ -201,6 +236,8 @@ class Filters(TypedDict, total=False):
     session_visibility: SessionVisibility
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
+    metadata_ranges: Mapping[str, NumberRange]
+    key_prefix: str
     ids: Sequence[str]
     origins: Sequence[Origin]
     min_trust: float

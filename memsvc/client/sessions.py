@@ -69,6 +69,33 @@ class SessionMethods(ScopedMethods):
         )
         return await self._remote.unary(self._remote.sessions.AppendMessages, request, timeout)
 
+    async def pop_messages(
+        self,
+        count: int = 1,
+        *,
+        session_id: str = "",
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> session_pb.PopMessagesResponse:
+        """Remove the last 1 to 100 live messages, and return them, oldest first; each can be restored."""
+        request = session_pb.PopMessagesRequest(
+            scope=self._session(session_id),
+            count=count,
+            wait_for=to_proto.named("wait_for", wait_for),
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.sessions.PopMessages, request, timeout)
+
+    async def clear_messages(
+        self, session_id: str = "", *, wait_for: WaitFor | None = None, timeout: float | None = None
+    ) -> session_pb.ClearMessagesResponse:
+        """Remove all messages of a session, the archived ones too; the session stays."""
+        request = session_pb.ClearMessagesRequest(
+            scope=self._session(session_id), wait_for=to_proto.named("wait_for", wait_for)
+        )
+        return await self._remote.unary(self._remote.sessions.ClearMessages, request, timeout)
+
     async def get_session(self, session_id: str = "", *, timeout: float | None = None) -> session_pb.Session:
         """Return one session, whatever its state."""
         request = session_pb.GetSessionRequest(scope=self._session(session_id))

@@ -233,6 +233,8 @@ def _value_of_filter(name: str, value: Any) -> Any:
         return time_range_to_proto(name, value)
     if name == "metadata":
         return [_metadata_equals(path, each) for path, each in value.items()]
+    if name == "metadata_ranges":
+        return [filters_pb.MetadataRange(path=path, **bounds) for path, bounds in value.items()]
     return value
 
 

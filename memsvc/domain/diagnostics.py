@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from memsvc.domain.context import NoticeSeverity
-from memsvc.domain.memory import FileRef
+from memsvc.domain.memory import FileRef, Status
 
 ORPHAN_GRACE = timedelta(days=7)
 """Default age from which a file without a referring memory counts as an orphan."""
@@ -61,6 +61,37 @@ class MemoryCounts:
     core_tokens: int
     session_tokens: int
     chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacePart:
+    """Accepted values of one part of a place.
+
+    Attributes:
+        values: The only ones; None: any.
+        prefix: The beginning that they must have.
+    """
+
+    values: tuple[str, ...] | None = None
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceUsage:
+    """The memories of one place: their number by the name of their status, and the time of their last change.
+
+    Attributes:
+        place: The values of owner, project, agent and session, in this order: the first ones, or all four.
+    """
+
+    place: tuple[str, ...]
+    by_status: Mapping[str, int]
+    last_write: datetime
+
+    @property
+    def count(self) -> int:
+        """Return the number of memories without deleted ones."""
+        return sum(count for status, count in self.by_status.items() if status != Status.DELETED.value)
 
 
 @dataclass(frozen=True, slots=True)

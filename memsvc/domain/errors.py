@@ -87,6 +87,20 @@ class RevisionConflictError(MemsvcError):
         )
 
 
+class SelectionChangedError(MemsvcError):
+    """The memories that match are no longer those of the dry run."""
+
+    reason = "SELECTION_CHANGED"
+
+    def __init__(self, expected: int, actual: int) -> None:
+        super().__init__(
+            f"What matches has changed since the dry run, which found {expected} memories: {actual} match now, or "
+            "other revisions of them. Nothing was changed; make a new dry run.",
+            expected_count=str(expected),
+            matched_count=str(actual),
+        )
+
+
 class MemorySupersededError(MemsvcError):
     """The memory was superseded, so it can neither be restored nor superseded again."""
 

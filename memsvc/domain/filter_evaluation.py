@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, attributes_of
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
@@ -55,8 +56,25 @@ def _matches(where: Filter, values: Callable[[Field], Values]) -> bool:
     if isinstance(where, Not):
         return not _matches(where.child, values)
     if isinstance(where, AnyOf):
-        return any(value in where.values for value in values(where.field))
+        return _is_any(where, values(where.field))
+    if where.field is Field.METADATA:
+        return any(_inside(where, number) for number in _numbers_at(where.path, values(where.field)))
     return any(_inside(where, value) for value in values(where.field) if not isinstance(value, str))
+
+
+def _is_any(where: AnyOf, held: Values) -> bool:
+    if where.match is Match.PREFIX:
+        return any(str(value).startswith(str(prefix)) for value in held for prefix in where.values)
+    return any(value in where.values for value in held)
+
+
+def _numbers_at(path: str, terms: Values) -> Iterator[float]:
+    """Yield the numbers among the terms of metadata at a path; no other term ends in a bare number after the path."""
+    beginning = f"{path}="
+    for term in terms:
+        if isinstance(term, str) and term.startswith(beginning):
+            with suppress(ValueError):
+                yield float(term[len(beginning) :])
 
 
 def _inside(bounds: Range, value: float) -> bool:

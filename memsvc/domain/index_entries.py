@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filters import metadata_terms
+from memsvc.domain.filters import key_terms, metadata_terms, number_terms
 from memsvc.domain.memory import Memory, fingerprint
 
 ORDINAL_BITS = 14
@@ -51,8 +51,8 @@ class Attributes(NamedTuple):
     """The filterable fields of a memory, stored with each index entry.
 
     A tuple, which is made in a fraction of the time. Times are microseconds since the epoch; None where the memory
-    has none. *metadata* holds one canonical string for each scalar of the memory's metadata: see
-    `memsvc.domain.filters.metadata_term`.
+    has none. *metadata* holds one canonical string for each scalar of the memory's metadata (see
+    `memsvc.domain.filters.metadata_term`), and those by which ranges find its numbers and prefixes its key.
     """
 
     row: int
@@ -112,7 +112,7 @@ def attributes_of(memory: Memory) -> Attributes:
         status=str(memory.status),
         speaker=memory.speaker,
         tags=memory.tags,
-        metadata=metadata_terms(memory.metadata) if memory.metadata else (),
+        metadata=_terms(memory) if memory.metadata or "/" in memory.key else (),
         importance=memory.importance,
         confidence=memory.confidence,
         create_time=to_micros(memory.create_time),
@@ -123,6 +123,10 @@ def attributes_of(memory: Memory) -> Attributes:
         valid_to=None if memory.valid_to is None else to_micros(memory.valid_to),
         fingerprint=fingerprint(memory),
     )
+
+
+def _terms(memory: Memory) -> tuple[str, ...]:
+    return (*metadata_terms(memory.metadata), *number_terms(memory.metadata), *key_terms(memory.key))
 
 
 # Work items of the indexer: changes, documents, and manifests of index generations.

@@ -33,6 +33,8 @@ IMPORTANCE_MIN = 1
 IMPORTANCE_MAX = 5
 REQUEST_ID = 128
 BATCH = 1_000
+SELECTION = 100_000
+"""Memories that one call deletes or updates by a filter."""
 SPOKEN = 100_000
 """The length of what was said in one message."""
 STATEMENTS = 1_000

@@ -11,7 +11,7 @@ from memsvc.engine.admin.backup import BackupService
 from memsvc.engine.admin.diagnose import DiagnoseService
 from memsvc.engine.admin.integrity import IntegrityCheck
 from memsvc.engine.admin.metrics import ServiceMetrics
-from memsvc.engine.admin.stats import StatsService
+from memsvc.engine.admin.stats import StatsService, UsageReader
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher
@@ -43,11 +43,11 @@ from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.memories.review import ReviewService
 from memsvc.engine.memories.supersede import MemorySuperseder
-from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
+from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater, SelectionChanger
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.search import GlobalSearch, SearchService
-from memsvc.engine.sessions.append import MessageAppender
+from memsvc.engine.sessions.append import MessageAppender, MessageRemover
 from memsvc.engine.sessions.flush import SessionFlusher
 from memsvc.engine.sessions.service import SessionLifecycle, SessionReader
 from memsvc.engine.sessions.trim import SessionTrimmer
@@ -65,6 +65,7 @@ class SessionService:
 
     lifecycle: SessionLifecycle
     appender: MessageAppender
+    remover: MessageRemover
     reader: SessionReader
     trimmer: SessionTrimmer
     flusher: SessionFlusher
@@ -90,6 +91,7 @@ class MemoryServices:
     memory_appender: MemoryAppender
     document_ingester: DocumentIngester
     memory_updater: MemoryUpdater
+    selection_changer: SelectionChanger
     bulk_importer: BulkImporter
     memory_superseder: MemorySuperseder
     memory_promoter: MemoryPromoter
@@ -151,6 +153,7 @@ class DiagnosticServices:
     """Statistics, diagnosis, integrity checks and metrics."""
 
     statistics: StatsService
+    usage: UsageReader
     diagnosis: DiagnoseService
     integrity: IntegrityCheck
     metrics: ServiceMetrics

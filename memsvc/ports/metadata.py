@@ -7,11 +7,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from memsvc.domain.conflicts import Conflict, Fact
 from memsvc.domain.context import Essential
-from memsvc.domain.diagnostics import MemoryCounts
+from memsvc.domain.diagnostics import MemoryCounts, PlacePart, PlaceUsage
 from memsvc.domain.files import File
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
@@ -197,6 +197,16 @@ class ContentName:
     speaker: str = ""
 
 
+class SelectedMemory(NamedTuple):
+    """Revision of a memory that a selection matches; *status* and *layer* are names."""
+
+    row: int
+    id: str
+    revision: int
+    status: str
+    layer: str
+
+
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
     """Record of an idempotent request: a digest of the request, and the answer as JSON text."""
@@ -285,6 +295,22 @@ class MemoryReads(HistoryReads, Protocol):
 
     def counts(self, *, reach: Reach) -> MemoryCounts:
         """Count the memories of *reach*. Tokens are estimated."""
+        ...
+
+    def places(self, parts: Sequence[PlacePart], *, after: Sequence[str], live: bool, limit: int) -> list[PlaceUsage]:
+        """Return at most *limit* distinct places of memories that come after the place *after*, in order.
+
+        A place is the values of the first one to four of owner, project, agent and session: as many as *parts*, which
+        say what each must be. The order is that of code points. With *live* those are left out whose memories are all
+        deleted. To find the places takes a look-up each, and to count them a pass over an index of their memories;
+        no memory is read.
+
+        This is no read within a reach: the caller must have the right to each place.
+        """
+        ...
+
+    def select_revisions(self, where: Filter | None, *, reach: Reach, limit: int) -> list[SelectedMemory]:
+        """Return at most *limit* of the memories that match, by row, ascending. Every filter field is allowed."""
         ...
 
 

@@ -168,6 +168,7 @@ FILTER_FIELDS: Mapping[int, Field] = {
     filters_pb.FILTER_FIELD_TRUST: Field.TRUST,
     filters_pb.FILTER_FIELD_VALID_FROM: Field.VALID_FROM,
     filters_pb.FILTER_FIELD_VALID_TO: Field.VALID_TO,
+    filters_pb.FILTER_FIELD_KEY: Field.KEY,
 }
 
 ENUM_FIELDS: Mapping[Field, frozenset[str]] = {

@@ -121,6 +121,7 @@ TABLE: Mapping[type[MemsvcError], ErrorRule] = {
     errors.MemoryNotFoundError: ErrorRule(_CODE.NOT_FOUND, _resource),
     errors.MemoryExistsError: ErrorRule(_CODE.ALREADY_EXISTS, _resource),
     errors.RevisionConflictError: ErrorRule(_CODE.ABORTED),
+    errors.SelectionChangedError: ErrorRule(_CODE.ABORTED),
     errors.MemorySupersededError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
     errors.SupersedeCycleError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
     errors.ConflictNotFoundError: ErrorRule(_CODE.NOT_FOUND, _conflict),

@@ -6,9 +6,10 @@ A page token is bound to its request by a digest, so that it cannot continue ano
 from __future__ import annotations
 
 import binascii
+import json
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -22,7 +23,7 @@ from memsvc.domain.history import Checkpoint
 from memsvc.domain.search import PageCursor
 
 MAX_LENGTH = 64
-"""An upper bound on the length of every token but those of checkpoints."""
+"""An upper bound on the length of every token but those of checkpoints and places."""
 
 _CONSISTENCY = struct.Struct(">cQ")
 _LIST = struct.Struct(">c8s?qq")
@@ -36,6 +37,11 @@ _KEYS_TAG = b"\x30"
 _WATCH_TAG = b"\x0a"
 _CHECKPOINT = struct.Struct(">8sq")
 _MAX_CHECKPOINT_TOKEN = 1_024
+_MAX_PLACE_TOKEN = 4_096
+_SELECTION = struct.Struct(">c8sI16s")
+_SELECTION_TAG = b"\x50"
+SELECTION_FIELDS = ("dry_run", "selection_token")
+"""The fields in which a change of many memories differs from its dry run."""
 _CONTEXT = struct.Struct(">c12sI")
 _CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG, _CONTEXT_TAG = b"\x01", b"\x02", b"\x03", b"\x06"
 _CONFLICTS_TAG = b"\x10"
@@ -171,6 +177,47 @@ def reminders_cursor(token: str, request: bytes) -> tuple[datetime, int, int] | 
         return from_micros(micros), day, row
     except OverflowError:
         raise _foreign("page_token") from None
+
+
+def place_token(place: Sequence[str], request: bytes) -> str:
+    """Return the token of the page after a place, given by its parts, in the list that has the digest *request*."""
+    return _text(request + json.dumps(list(place), ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def place_after(token: str, request: bytes, *, parts: int) -> tuple[str, ...]:
+    """Return the *parts* of the place that the page comes after; none for an empty token.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    if not token:
+        return ()
+    try:
+        raw = urlsafe_b64decode(token[:_MAX_PLACE_TOKEN].encode("ascii") + b"=" * (-len(token) % 4))
+        place = json.loads(raw[_DIGEST_BYTES:])
+    except (ValueError, RecursionError):
+        raise _foreign("page_token") from None
+    is_place = isinstance(place, list) and len(place) == parts and all(isinstance(part, str) for part in place)
+    if raw[:_DIGEST_BYTES] != request or not is_place:
+        raise _foreign("page_token")
+    return tuple(place)
+
+
+def selection_token(count: int, selection: bytes, request: bytes) -> str:
+    """Return the token of a selection of *count* memories that has the digest *selection*."""
+    return _text(_SELECTION.pack(_SELECTION_TAG, request, count, selection))
+
+
+def selection_of(token: str, request: bytes) -> tuple[int, bytes]:
+    """Return the count and the digest of a selection.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    tag, digest_, count, selection = _unpack(_SELECTION, token, "selection_token")
+    if tag != _SELECTION_TAG or digest_ != request:
+        raise _foreign("selection_token")
+    return int(count), bytes(selection)
 
 
 def watch_digest(request: bytes, owner: str, identity: str) -> bytes:

@@ -17,13 +17,16 @@ from memsvc.domain.filters import (
     AnyOf,
     Field,
     Filter,
+    Match,
     Not,
     Or,
     Range,
+    key_test,
     metadata_term,
+    number_test,
 )
-from memsvc.domain.index_entries import Attributes
-from memsvc.domain.memory import Kind, Layer, Status, Tier
+from memsvc.domain.index_entries import Attributes, attributes_of
+from memsvc.domain.memory import Json, Kind, Layer, Status, Tier
 from memsvc.testing import factories
 from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M
 from memsvc.testing.factories import NOW
@@ -117,7 +120,7 @@ class FilteringContract(IndexSeams[E, M]):
         low, high = VALUES[field]
         self.put(live, *self._numbered(field))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(live, where=Range(field, **bounds))
 
         assert found(at_least=low) == found(at_most=high) == found(at_least=low, at_most=high) == [1, 2]
@@ -134,7 +137,7 @@ class FilteringContract(IndexSeams[E, M]):
         low, high = VALUES[field]
         self.put(live, *self._numbered(field))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(live, where=Range(field, **bounds))
 
         assert found(above=low + 0.5) == found(at_least=high - 0.5) == [2]
@@ -196,6 +199,48 @@ class FilteringContract(IndexSeams[E, M]):
         assert found("lang", "fr") == [2]
         assert found("deep.x", None) == found("deep.x", True) == [1]  # noqa: FBT003
         assert found("deep", "x") == found("n", "1") == found("lang", "d") == []
+
+    def test_ranges_of_metadata_numbers(self, live: FullIndex[E, M]) -> None:
+        """Numbers in metadata are found by ranges, exactly, as the terms that the engine makes of them."""
+        numbers: dict[int, Json] = {
+            1: 3, 2: -3, 3: 0.1, 4: [1e300, -0.0], 5: 5e-324, 6: 2**53 + 2, 7: "3", 8: True, 9: [None, {"x": 3}],
+        }  # fmt: skip
+        self.put(live, *(factories.attributes(row, metadata={"n": one}) for row, one in numbers.items()))
+
+        def found(path: str = "n", **bounds: Any) -> list[int]:
+            return self.rows(live, where=number_test(Range(Field.METADATA, path=path, **bounds)))
+
+        assert found(at_least=3) == [1, 4, 6]
+        assert found(above=3) == [4, 6]
+        assert found(below=0) == [2]
+        assert found(at_most=0) == [2, 4]
+        assert found(above=0, at_most=0.1) == [3, 5]
+        assert found(at_least=0.1, below=0.1) == found(above=3, at_most=2) == found(at_least=float("nan")) == []
+        assert found(at_least=-3, at_most=3) == [1, 2, 3, 4, 5]
+        assert found(above=2**53, at_most=2**53 + 2) == [6]
+        assert found() == found(at_least=float("-inf"), at_most=float("inf")) == [1, 2, 3, 4, 5, 6]
+        assert found("n.x", at_least=3) == [9]
+        assert found("x", at_least=0) == found("n.", at_least=0) == []
+
+    def test_folders_of_keys(self, live: FullIndex[E, M]) -> None:
+        """Keys are found by their folders, whole and exactly, as the terms that the engine makes of them."""
+        keys = ("a/b/c", "a/b", "a/bc/d", "A/b/c", "a b/c", "世/界", "a", "", "/a", "a=1/x")
+        held = {row: factories.memory(key=key, row=row) for row, key in enumerate(keys, 1)}
+        self.put(live, *map(attributes_of, held.values()))
+
+        def found(*prefixes: str) -> list[int]:
+            test = key_test(AnyOf(Field.KEY, prefixes, Match.PREFIX))
+            assert test is not None
+            return self.rows(live, where=test)
+
+        assert found("a/") == [1, 2, 3]
+        assert found("a/b/") == [1]
+        assert found("a/bc/", "世/") == [3, 6]
+        assert found("a b/") == [5]
+        assert found("/") == [9]
+        assert found("a=1/") == [10]
+        assert found("b/", "a/b/c/") == []
+        assert key_test(AnyOf(Field.KEY, ("a/b",), Match.PREFIX)) is None
 
     @pytest.mark.parametrize(
         ("where", "rows"),
@@ -311,7 +356,7 @@ class FarTimesContract(IndexSeams[E, M]):
         times = {1: FIRST, 2: 0, 3: LAST}
         live.replace(self.changes(*(_at(row, Field.EVENT_TIME, time) for row, time in times.items())))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(live, where=Range(Field.EVENT_TIME, **bounds))
 
         assert found(at_least=FIRST) == found(at_most=LAST) == found(above=FIRST - 1) == found(below=LAST + 1)

@@ -29,7 +29,7 @@ from memsvc.testing.store_integrity import StoreIntegrityContract
 from memsvc.testing.store_isolation import StoreReachContract
 from memsvc.testing.store_maintenance import StoreLogsContract, StoreUpkeepContract
 from memsvc.testing.store_outbox import StoreFeedContract
-from memsvc.testing.store_reads import StoreListsContract, StoreReadsContract
+from memsvc.testing.store_reads import StoreListsContract, StorePlacesContract, StoreReadsContract
 from memsvc.testing.store_reminders import StoreRemindersContract
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
@@ -55,6 +55,7 @@ class MetadataStoreContract(
     StoreRemindersContract,
     StoreKeysContract,
     StoreListsContract,
+    StorePlacesContract,
     StoreFiltersContract,
     StoreFeedContract,
     StoreConflictsContract,

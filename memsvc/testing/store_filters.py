@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filters import MAX_DEPTH, And, AnyOf, Field, Filter, Not, Or, Range, metadata_term
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Origin, Status, Tier
+from memsvc.domain.filters import MAX_DEPTH, And, AnyOf, Field, Filter, Match, Not, Or, Range, metadata_term
+from memsvc.domain.memory import Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier
 from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_harness import ADA, StoreSeams, insert
+from memsvc.testing.store_harness import ADA, StoreSeams, insert, revise
 
 LATER = NOW + timedelta(days=1, microseconds=1)
 STRINGS: dict[Field, tuple[str, str]] = {
@@ -122,7 +122,7 @@ class StoreFiltersContract(StoreSeams):
         low, high = NUMBERS[field]
         insert(store, valued(1, field, low), valued(2, field, high))
 
-        def found(**bounds: float) -> list[int]:
+        def found(**bounds: Any) -> list[int]:
             return self.rows(store, Range(field, **bounds))
 
         assert self.rows(store, AnyOf(field, (low,))) == [1]
@@ -175,6 +175,61 @@ class StoreFiltersContract(StoreSeams):
         assert self.rows(store, AnyOf(Field.METADATA, (metadata_term("x.y", "1"), metadata_term("n", None)))) == [1, 2]
         assert self.rows(store, Not(AnyOf(Field.METADATA, ("x.y=true",)))) == [2, 3]
         assert self.rows(store, AnyOf(Field.METADATA, ("x.y",))) == []
+
+    def test_ranges_of_metadata_numbers(self, store: MetadataStore) -> None:
+        """A number at the path is within the bounds, exactly; of a list one is; texts and booleans are no numbers."""
+        held: tuple[Json, ...] = (
+            3, -3, 0.1, [1e300, -0.0], 5e-324, 2**53 + 2, "3", True, [None, {"x": 3}], [1, 9],
+        )  # fmt: skip
+        insert(store, *(factories.memory(f"{n}", metadata={"n": one}) for n, one in enumerate(held)))
+        insert(store, factories.memory("of another", user_id="bob", metadata={"n": 3}))
+
+        def found(path: str = "n", **bounds: Any) -> list[int]:
+            rows = self.rows(store, Range(Field.METADATA, path=path, **bounds))
+            others = self.rows(store, Not(Range(Field.METADATA, path=path, **bounds)))
+            assert sorted(rows + others) == list(range(1, len(held) + 1))
+            return rows
+
+        assert found(at_least=3) == [1, 4, 6, 10]
+        assert found(above=3) == [4, 6, 10]
+        assert found(below=0) == [2]
+        assert found(at_most=0) == [2, 4]
+        assert found(above=0, at_most=0.1) == [3, 5]
+        assert found(at_least=4, at_most=8) == found(at_least=0.1, below=0.1) == found(at_least=float("nan")) == []
+        assert found(above=2**53, at_most=2**53 + 2) == [6]
+        assert found() == found(at_least=float("-inf"), at_most=float("inf")) == [1, 2, 3, 4, 5, 6, 10]
+        assert found("n.x", at_least=3) == [9]
+        assert found("x", at_least=0) == found("n.", at_least=0) == []
+
+    def test_ranges_follow_changes_of_metadata(self, store: MetadataStore) -> None:
+        """A changed number is found by its new value, and a removed one by none."""
+        one, two = insert(store, factories.memory("1", metadata={"n": 1}), factories.memory("2", metadata={"n": 1}))
+        revise(store, one, metadata={"n": 5})
+        revise(store, two, metadata={})
+
+        assert self.rows(store, Range(Field.METADATA, path="n", at_least=5)) == [1]
+        assert self.rows(store, Range(Field.METADATA, path="n", at_most=4)) == []
+
+    def test_keys_by_prefix(self, store: MetadataStore) -> None:
+        """A key begins with the prefix, character by character; memories that lost their key with their life, too."""
+        keys = ("a", "a/b", "a/c", "A/b", "a%", "a_", "", "世", "世界", "a\U0010ffff", "a\ud7ffx", "b")
+        insert(store, *(factories.memory(f"{n}", key=key) for n, key in enumerate(keys)))
+        insert(store, factories.memory("gone", key="a/b", status=Status.DELETED))
+
+        def found(*prefixes: str) -> list[int]:
+            return self.rows(store, AnyOf(Field.KEY, prefixes, Match.PREFIX))
+
+        assert found("a/") == [2, 3, 13]
+        assert found("a") == [1, 2, 3, 5, 6, 10, 11, 13]
+        assert found("世界", "A") == [4, 9]
+        assert found("世") == [8, 9]
+        assert found("a\U0010ffff") == [10]
+        assert found("a\ud7ff") == [11]
+        assert found("a%/", "nothing") == found() == []
+        assert self.rows(store, Not(AnyOf(Field.KEY, ("a",), Match.PREFIX))) == [4, 7, 8, 9, 12]
+        assert self.rows(store, And((AnyOf(Field.KEY, ("a",), Match.PREFIX), AnyOf(Field.STATUS, ("DELETED",))))) == [
+            13
+        ]
 
     @pytest.mark.parametrize("text", ODD, ids=lambda text: text[:12])
     def test_odd_strings_have_no_meaning(self, store: MetadataStore, text: str) -> None:

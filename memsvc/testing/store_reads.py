@@ -10,7 +10,7 @@ from itertools import count, product
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.diagnostics import MemoryCounts
+from memsvc.domain.diagnostics import MemoryCounts, PlacePart
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not
 from memsvc.domain.index_entries import ChangeAction, Hit, View, entry_id
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
@@ -20,6 +20,8 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, EVERYWHERE, StoreSeams, insert, purge, reach_of, revise
 from memsvc.testing.store_writes import CHUNKS
+
+COUNT = count()
 
 
 def words(*weights: tuple[str, float]) -> tuple[Keyword, ...]:
@@ -352,3 +354,109 @@ class StoreListsContract(StoreSeams):
     def test_list_of_nothing_is_empty(self, store: MetadataStore) -> None:
         """No memories, no page."""
         assert store.memories.page(reach=ADA, where=None, order=Order(), after=None, limit=9) == []
+
+
+class StorePlacesContract(StoreSeams):
+    """Users, projects, agents and sessions, and what each holds; and the selection of many memories."""
+
+    @pytest.fixture
+    def places(self, store: MetadataStore) -> list[tuple[str, ...]]:
+        """Write memories in several places, some of them twice; return the places of users ada, adam and 王."""
+        for user, project, agent, session in (
+            ("ada", "", "", ""), ("ada", "", "", ""), ("ada", "", "bot", ""), ("ada", "", "bot", "s1"),
+            ("ada", "web", "", "s1"), ("ada", "web", "zeta", ""), ("adam", "web", "bot", ""), ("王", "", "", ""),
+        ):  # fmt: skip
+            text = f"{user} {project} {agent} {session}"
+            memory = factories.memory(
+                text,
+                user_id=user,
+                project_id=project,
+                agent_id=agent,
+                session_id=session,
+                content_hash=str(next(COUNT)),
+            )
+            insert(store, memory)
+        insert(store, factories.memory("gone", user_id="bob", status=Status.DELETED))
+        return [
+            ("\x1fada", "", "", ""), ("\x1fada", "", "bot", ""), ("\x1fada", "", "bot", "s1"),
+            ("\x1fada", "web", "", "s1"), ("\x1fada", "web", "zeta", ""), ("\x1fadam", "web", "bot", ""),
+            ("\x1fbob", "", "", ""), ("\x1f王", "", "", ""),
+        ]  # fmt: skip
+
+    @staticmethod
+    def found(
+        store: MetadataStore, *parts: PlacePart, after: tuple[str, ...] = (), live: bool = False, limit: int = 99
+    ) -> list[tuple[str, ...]]:
+        """Return the places only."""
+        return [usage.place for usage in store.memories.places(parts, after=after, live=live, limit=limit)]
+
+    def test_places_are_distinct_and_in_order(self, store: MetadataStore, places: list[tuple[str, ...]]) -> None:
+        """Each once, of any number of parts."""
+        for parts in (1, 2, 3, 4):
+            expected = list(dict.fromkeys(place[:parts] for place in places))
+            assert self.found(store, *[PlacePart()] * parts) == expected
+
+    @pytest.mark.parametrize("limit", [1, 2, 3])
+    @pytest.mark.parametrize("parts", [1, 2, 3, 4])
+    def test_pages_of_places_join_into_the_list(
+        self, store: MetadataStore, places: list[tuple[str, ...]], parts: int, limit: int
+    ) -> None:
+        """A page begins after the last place of the page before; the place need not be there any more."""
+        expected = list(dict.fromkeys(place[:parts] for place in places))
+        after: tuple[str, ...] = ()
+        listed: list[tuple[str, ...]] = []
+        while page := self.found(store, *[PlacePart()] * parts, after=after, limit=limit):
+            listed, after = listed + page, page[-1]
+
+        assert listed == expected
+        assert self.found(store, *[PlacePart()] * parts, after=("\x1fadaa", "x", "y", "z")[:parts]) == [
+            place for place in expected if place[0] > "\x1fadaa"
+        ]
+
+    @pytest.mark.usefixtures("places")
+    def test_parts_are_restricted(self, store: MetadataStore) -> None:
+        """To given values, of which unknown ones are left out, and to a beginning."""
+        ada = PlacePart(("\x1fada",))
+        assert self.found(store, PlacePart(("\x1fzoe", "\x1fadam", "\x1fada"))) == [("\x1fada",), ("\x1fadam",)]
+        assert self.found(store, PlacePart(prefix="\x1fada")) == [("\x1fada",), ("\x1fadam",)]
+        assert self.found(store, PlacePart(("\x1fada", "\x1fbob"), "\x1fb")) == [("\x1fbob",)]
+        assert self.found(store, ada, PlacePart(prefix="w")) == [("\x1fada", "web")]
+        assert self.found(store, ada, PlacePart(), PlacePart(prefix="b")) == [("\x1fada", "", "bot")]
+        assert self.found(store, ada, PlacePart(("web",)), PlacePart(("",)), PlacePart()) == [
+            ("\x1fada", "web", "", "s1")
+        ]
+        assert self.found(store, PlacePart(())) == self.found(store, PlacePart(prefix="\x1fadaz")) == []
+
+    def test_usage_is_counted_by_status(self, store: MetadataStore) -> None:
+        """With the time of the last change; places of deleted memories alone are left out on request."""
+        one, _, other = insert(
+            store,
+            factories.memory("1", agent_id="a"),
+            factories.memory("2", agent_id="a", status=Status.ARCHIVED),
+            factories.memory("3", agent_id="b"),
+        )
+        later = NOW + timedelta(days=3)
+        revise(store, one, importance=5, update_time=later)
+        revise(store, other, status=Status.DELETED)
+        parts = [PlacePart((ADA.owner,)), PlacePart(), PlacePart()]
+
+        first, second = store.memories.places(parts, after=(), live=False, limit=9)
+
+        assert (first.place[2], dict(first.by_status), first.count) == ("a", {"ACTIVE": 1, "ARCHIVED": 1}, 2)
+        assert first.last_write == later
+        assert (second.place[2], dict(second.by_status), second.count) == ("b", {"DELETED": 1}, 0)
+        assert self.found(store, *parts, live=True) == [first.place]
+
+    def test_selection_names_revisions(self, store: MetadataStore) -> None:
+        """Of the memories that match within the reach, in the order of writing."""
+        one, two, three = insert(store, *(factories.memory(f"{n}", category="c") for n in range(3)))
+        insert(store, factories.memory("of another", user_id="bob", category="c"))
+        revise(store, two, importance=5)
+        where = AnyOf(Field.CATEGORY, ("c",))
+
+        found = store.memories.select_revisions(where, reach=ADA, limit=9)
+
+        assert [(each.row, each.revision) for each in found] == [(one.row, 1), (two.row, 2), (three.row, 1)]
+        assert {(each.status, each.layer) for each in found} == {(one.status.value, one.layer.value)}
+        assert store.memories.select_revisions(where, reach=ADA, limit=2) == found[:2]
+        assert store.memories.select_revisions(None, reach=reach_of("nobody"), limit=9) == []

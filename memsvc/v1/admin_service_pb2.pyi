@@ -2522,3 +2522,354 @@ class RevokeApiKeyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RevokeApiKeyResponse: _TypeAlias = RevokeApiKeyResponse  # noqa: Y015
+
+@_typing.final
+class MemoryUsage(_message.Message):
+    """MemoryUsage is the number of memories of a user, a project or an agent, and the time of the last write."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CountByStatusEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
+    COUNT_BY_STATUS_FIELD_NUMBER: _builtins.int
+    LAST_WRITE_TIME_FIELD_NUMBER: _builtins.int
+    memory_count: _builtins.int
+    """memory_count is the number of memories, messages of sessions included, without DELETED ones."""
+    @_builtins.property
+    def count_by_status(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """count_by_status counts the memories by MemoryStatus, DELETED included. The keys are names without prefix, such as
+        "ACTIVE"; names with count 0 are left out. A memory whose expire_time has passed counts as ACTIVE until maintenance
+        makes it EXPIRED.
+        """
+
+    @_builtins.property
+    def last_write_time(self) -> _timestamp_pb2.Timestamp:
+        """last_write_time is the time of the latest change of a memory. Permanent deletions do not count. Always set."""
+
+    def __init__(
+        self,
+        *,
+        memory_count: _builtins.int = ...,
+        count_by_status: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        last_write_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_write_time", b"last_write_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_by_status", b"count_by_status", "last_write_time", b"last_write_time", "memory_count", b"memory_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryUsage: _TypeAlias = MemoryUsage  # noqa: Y015
+
+@_typing.final
+class ListUsersRequest(_message.Message):
+    """ListUsersRequest selects a page of users.
+
+    Errors: PERMISSION_DENIED (PERMISSION_DENIED); a page_token of another request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_PREFIX_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    id_prefix: _builtins.str
+    """id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all."""
+    page_size: _builtins.int
+    """page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion to
+    the number of memories of its users, about a second for 5 million.
+    """
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        id_prefix: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id_prefix", b"id_prefix", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsersRequest: _TypeAlias = ListUsersRequest  # noqa: Y015
+
+@_typing.final
+class UserUsage(_message.Message):
+    """UserUsage is a user with their memories."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is the id of the user. Never empty."""
+    @_builtins.property
+    def usage(self) -> Global___MemoryUsage:
+        """usage is the number of memories in all projects. Always set."""
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        usage: Global___MemoryUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UserUsage: _TypeAlias = UserUsage  # noqa: Y015
+
+@_typing.final
+class ListUsersResponse(_message.Message):
+    """ListUsersResponse is one page of users."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___UserUsage]:
+        """users are ordered by id, in the order of code points. Users whose memories are all DELETED are among them."""
+
+    def __init__(
+        self,
+        *,
+        users: _abc.Iterable[Global___UserUsage] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
+
+@_typing.final
+class ListProjectsRequest(_message.Message):
+    """ListProjectsRequest selects a page of projects.
+
+    Errors: PERMISSION_DENIED (PERMISSION_DENIED); a page_token of another request is INVALID_ARGUMENT. A user without
+    memories has no projects.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    ID_PREFIX_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is the user whose projects are listed. At most 128 characters."""
+    id_prefix: _builtins.str
+    """id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all."""
+    page_size: _builtins.int
+    """page_size is the maximum number of projects on a page: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        id_prefix: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id_prefix", b"id_prefix", "page_size", b"page_size", "page_token", b"page_token", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListProjectsRequest: _TypeAlias = ListProjectsRequest  # noqa: Y015
+
+@_typing.final
+class ProjectUsage(_message.Message):
+    """ProjectUsage is a project with its memories."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    project_id: _builtins.str
+    """project_id is the id of the project. Empty: the global memories of the user."""
+    @_builtins.property
+    def usage(self) -> Global___MemoryUsage:
+        """usage is the number of memories with exactly this project. Always set."""
+
+    def __init__(
+        self,
+        *,
+        project_id: _builtins.str = ...,
+        usage: Global___MemoryUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["project_id", b"project_id", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProjectUsage: _TypeAlias = ProjectUsage  # noqa: Y015
+
+@_typing.final
+class ListProjectsResponse(_message.Message):
+    """ListProjectsResponse is one page of projects."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROJECTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def projects(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectUsage]:
+        """projects are ordered by id, in the order of code points, the global memories first. Projects whose memories are all
+        DELETED are among them.
+        """
+
+    def __init__(
+        self,
+        *,
+        projects: _abc.Iterable[Global___ProjectUsage] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "projects", b"projects"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListProjectsResponse: _TypeAlias = ListProjectsResponse  # noqa: Y015
+
+@_typing.final
+class ListAgentsRequest(_message.Message):
+    """ListAgentsRequest selects a page of agents.
+
+    Errors: PERMISSION_DENIED (PERMISSION_DENIED); a page_token of another request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    ID_PREFIX_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is the user whose agents are listed. At most 128 characters."""
+    project_id: _builtins.str
+    """project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
+    key is authorised for.
+    """
+    id_prefix: _builtins.str
+    """id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all."""
+    page_size: _builtins.int
+    """page_size is the maximum number of agents on a page: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        project_id: _builtins.str | None = ...,
+        id_prefix: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_project_id", b"_project_id", "project_id", b"project_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_project_id", b"_project_id", "id_prefix", b"id_prefix", "page_size", b"page_size", "page_token", b"page_token", "project_id", b"project_id", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__project_id: _TypeAlias = _typing.Literal["project_id"]  # noqa: Y015
+    _WhichOneofArgType__project_id: _TypeAlias = _typing.Literal["_project_id", b"_project_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__project_id) -> _WhichOneofReturnType__project_id | None: ...
+
+Global___ListAgentsRequest: _TypeAlias = ListAgentsRequest  # noqa: Y015
+
+@_typing.final
+class AgentUsage(_message.Message):
+    """AgentUsage is an agent in a project with the memories that it wrote there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    project_id: _builtins.str
+    """project_id is the id of the project. Empty: global."""
+    agent_id: _builtins.str
+    """agent_id is the id of the agent. Empty: memories that were written without an agent."""
+    @_builtins.property
+    def usage(self) -> Global___MemoryUsage:
+        """usage is the number of memories. Always set."""
+
+    def __init__(
+        self,
+        *,
+        project_id: _builtins.str = ...,
+        agent_id: _builtins.str = ...,
+        usage: Global___MemoryUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "project_id", b"project_id", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgentUsage: _TypeAlias = AgentUsage  # noqa: Y015
+
+@_typing.final
+class ListAgentsResponse(_message.Message):
+    """ListAgentsResponse is one page of agents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentUsage]:
+        """agents are ordered by project, then by id, in the order of code points. An agent is listed once for each project.
+        Agents whose memories are all DELETED are among them.
+        """
+
+    def __init__(
+        self,
+        *,
+        agents: _abc.Iterable[Global___AgentUsage] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAgentsResponse: _TypeAlias = ListAgentsResponse  # noqa: Y015

@@ -88,6 +88,21 @@ class AdminServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_admin__service__pb2.RevokeApiKeyRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.RevokeApiKeyResponse.FromString,
                 _registered_method=True)
+        self.ListUsers = channel.unary_unary(
+                '/memsvc.v1.AdminService/ListUsers',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListUsersResponse.FromString,
+                _registered_method=True)
+        self.ListProjects = channel.unary_unary(
+                '/memsvc.v1.AdminService/ListProjects',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListProjectsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListProjectsResponse.FromString,
+                _registered_method=True)
+        self.ListAgents = channel.unary_unary(
+                '/memsvc.v1.AdminService/ListAgents',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListAgentsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListAgentsResponse.FromString,
+                _registered_method=True)
         self.SyncVault = channel.unary_stream(
                 '/memsvc.v1.AdminService/SyncVault',
                 request_serializer=memsvc_dot_v1_dot_admin__service__pb2.SyncVaultRequest.SerializeToString,
@@ -177,6 +192,31 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUsers(self, request, context):
+        """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
+        the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
+        index is read, not the memories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListProjects(self, request, context):
+        """ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
+        authorised for the user; one that is restricted to projects sees those alone. An index is read, not the memories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAgents(self, request, context):
+        """ListAgents returns the agents that wrote memories of a user, by project, page by page, with counts. Keys as in
+        ListProjects.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SyncVault(self, request, context):
         """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
         would make.
@@ -237,6 +277,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.RevokeApiKey,
                     request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.RevokeApiKeyRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_admin__service__pb2.RevokeApiKeyResponse.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListUsersRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListUsersResponse.SerializeToString,
+            ),
+            'ListProjects': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListProjects,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListProjectsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListProjectsResponse.SerializeToString,
+            ),
+            'ListAgents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAgents,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListAgentsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListAgentsResponse.SerializeToString,
             ),
             'SyncVault': grpc.unary_stream_rpc_method_handler(
                     servicer.SyncVault,
@@ -518,6 +573,87 @@ class AdminService(object):
             '/memsvc.v1.AdminService/RevokeApiKey',
             memsvc_dot_v1_dot_admin__service__pb2.RevokeApiKeyRequest.SerializeToString,
             memsvc_dot_v1_dot_admin__service__pb2.RevokeApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/ListUsers',
+            memsvc_dot_v1_dot_admin__service__pb2.ListUsersRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.ListUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListProjects(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/ListProjects',
+            memsvc_dot_v1_dot_admin__service__pb2.ListProjectsRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.ListProjectsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAgents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/ListAgents',
+            memsvc_dot_v1_dot_admin__service__pb2.ListAgentsRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.ListAgentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -66,6 +66,19 @@ class AdminServiceStub:
     """ListApiKeys returns the API keys of the service, oldest first, page by page, without secrets."""
     RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeApiKeyRequest, _admin_service_pb2.RevokeApiKeyResponse]
     """RevokeApiKey permanently revokes an API key."""
+    ListUsers: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListUsersRequest, _admin_service_pb2.ListUsersResponse]
+    """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
+    the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
+    index is read, not the memories.
+    """
+    ListProjects: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListProjectsRequest, _admin_service_pb2.ListProjectsResponse]
+    """ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
+    authorised for the user; one that is restricted to projects sees those alone. An index is read, not the memories.
+    """
+    ListAgents: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListAgentsRequest, _admin_service_pb2.ListAgentsResponse]
+    """ListAgents returns the agents that wrote memories of a user, by project, page by page, with counts. Keys as in
+    ListProjects.
+    """
     SyncVault: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.SyncVaultRequest, _admin_service_pb2.SyncVaultResponse]
     """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
     would make.
@@ -109,6 +122,19 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """ListApiKeys returns the API keys of the service, oldest first, page by page, without secrets."""
     RevokeApiKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeApiKeyRequest, _admin_service_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
     """RevokeApiKey permanently revokes an API key."""
+    ListUsers: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListUsersRequest, _admin_service_pb2.ListUsersResponse]  # type: ignore[assignment]
+    """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
+    the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
+    index is read, not the memories.
+    """
+    ListProjects: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListProjectsRequest, _admin_service_pb2.ListProjectsResponse]  # type: ignore[assignment]
+    """ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
+    authorised for the user; one that is restricted to projects sees those alone. An index is read, not the memories.
+    """
+    ListAgents: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListAgentsRequest, _admin_service_pb2.ListAgentsResponse]  # type: ignore[assignment]
+    """ListAgents returns the agents that wrote memories of a user, by project, page by page, with counts. Keys as in
+    ListProjects.
+    """
     SyncVault: _aio.UnaryStreamMultiCallable[_admin_service_pb2.SyncVaultRequest, _admin_service_pb2.SyncVaultResponse]  # type: ignore[assignment]
     """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
     would make.
@@ -209,6 +235,37 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.RevokeApiKeyResponse, _abc.Awaitable[_admin_service_pb2.RevokeApiKeyResponse]]:
         """RevokeApiKey permanently revokes an API key."""
+
+    @_abc_1.abstractmethod
+    def ListUsers(
+        self,
+        request: _admin_service_pb2.ListUsersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListUsersResponse, _abc.Awaitable[_admin_service_pb2.ListUsersResponse]]:
+        """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
+        the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
+        index is read, not the memories.
+        """
+
+    @_abc_1.abstractmethod
+    def ListProjects(
+        self,
+        request: _admin_service_pb2.ListProjectsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListProjectsResponse, _abc.Awaitable[_admin_service_pb2.ListProjectsResponse]]:
+        """ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
+        authorised for the user; one that is restricted to projects sees those alone. An index is read, not the memories.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAgents(
+        self,
+        request: _admin_service_pb2.ListAgentsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListAgentsResponse, _abc.Awaitable[_admin_service_pb2.ListAgentsResponse]]:
+        """ListAgents returns the agents that wrote memories of a user, by project, page by page, with counts. Keys as in
+        ListProjects.
+        """
 
     @_abc_1.abstractmethod
     def SyncVault(

@@ -234,6 +234,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when another migration is running. No metadata. Wait
     until it has ended.
     """
+    ERROR_REASON_SELECTION_CHANGED: _ErrorReason.ValueType  # 45
+    """ERROR_REASON_SELECTION_CHANGED comes with ABORTED when DeleteMemories or UpdateMemories is called with the
+    selection_token of a dry run, and other memories, or other revisions of them, match now. Nothing was changed.
+    Metadata: `matched_count`, the number of memories that match now; `expected_count`, that of the dry run. Make a new
+    dry run, and decide anew.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the reason of an error, finer than the gRPC status code. Every error of the service carries a
@@ -451,6 +457,12 @@ Metadata: `subject`, which is "target", "source" or "verification". The message 
 ERROR_REASON_MIGRATION_RUNNING: ErrorReason.ValueType  # 44
 """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when another migration is running. No metadata. Wait
 until it has ended.
+"""
+ERROR_REASON_SELECTION_CHANGED: ErrorReason.ValueType  # 45
+"""ERROR_REASON_SELECTION_CHANGED comes with ABORTED when DeleteMemories or UpdateMemories is called with the
+selection_token of a dry run, and other memories, or other revisions of them, match now. Nothing was changed.
+Metadata: `matched_count`, the number of memories that match now; `expected_count`, that of the dry run. Make a new
+dry run, and decide anew.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 

@@ -898,8 +898,9 @@ class GetMemoryRequest(_message.Message):
     include_chain: _builtins.bool
     """include_chain adds the supersession chain of the memory to the response."""
     revision: _builtins.int
-    """revision selects an earlier revision, also of a memory that is DELETED now. Only with `id`, and not together with
-    as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
+    """revision selects an earlier revision, also of a memory that is DELETED now; by `key` of the memory that has the key
+    now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such a
+    read does not count as an access. 0: the present one.
     """
     include_files: _builtins.bool
     """include_files fills GetMemoryResponse.files and linked_content, whatever read_mask selects."""
@@ -1000,18 +1001,25 @@ class BatchGetMemoriesRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     IDS_FIELD_NUMBER: _builtins.int
     READ_MASK_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ids are the UUIDs of the memories. 1 to 1 000. A repeated id is returned once, at its first place."""
+        """ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1 000."""
 
     @_builtins.property
     def read_mask(self) -> _field_mask_pb2.FieldMask:
         """read_mask selects the fields of the returned memories, as names in Memory, such as "id" and "content"; other
         fields are left empty. Unset: all fields.
+        """
+
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """keys are keys of memories: 1 to 256 characters each. The lookup covers exactly the scope's project; without a
+        project_id, the global memories. A memory that an id or another key names, too, is returned once.
         """
 
     def __init__(
@@ -1020,10 +1028,11 @@ class BatchGetMemoriesRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         ids: _abc.Iterable[_builtins.str] | None = ...,
         read_mask: _field_mask_pb2.FieldMask | None = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "keys", b"keys", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1037,9 +1046,10 @@ class BatchGetMemoriesResponse(_message.Message):
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     MISSING_IDS_FIELD_NUMBER: _builtins.int
+    MISSING_KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """memories are the memories that were found, in the order of the request's ids."""
+        """memories are the memories that were found, in the order of the request's ids, then of its keys."""
 
     @_builtins.property
     def missing_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1047,15 +1057,20 @@ class BatchGetMemoriesResponse(_message.Message):
         ids.
         """
 
+    @_builtins.property
+    def missing_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """missing_keys are the keys that no visible memory has, in the order of the request's keys."""
+
     def __init__(
         self,
         *,
         memories: _abc.Iterable[_types_pb2.Memory] | None = ...,
         missing_ids: _abc.Iterable[_builtins.str] | None = ...,
+        missing_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "missing_ids", b"missing_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "missing_ids", b"missing_ids", "missing_keys", b"missing_keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1154,6 +1169,150 @@ class ListMemoriesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListMemoriesResponse: _TypeAlias = ListMemoriesResponse  # noqa: Y015
+
+@_typing.final
+class ListScopesRequest(_message.Message):
+    """ListScopesRequest selects the scopes of a user.
+
+    Errors: none of its own; a page_token of another request is INVALID_ARGUMENT. A user without memories has no scopes.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is the user whose scopes are listed. At most 128 characters."""
+    project_id: _builtins.str
+    """project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
+    key is authorised for.
+    """
+    agent_id: _builtins.str
+    """agent_id restricts the list to one agent; an empty string is no agent. Absent: all."""
+    page_size: _builtins.int
+    """page_size is the maximum number of scopes on a page: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        project_id: _builtins.str | None = ...,
+        agent_id: _builtins.str | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_project_id", b"_project_id", "agent_id", b"agent_id", "project_id", b"project_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_project_id", b"_project_id", "agent_id", b"agent_id", "page_size", b"page_size", "page_token", b"page_token", "project_id", b"project_id", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
+    _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
+    _WhichOneofReturnType__project_id: _TypeAlias = _typing.Literal["project_id"]  # noqa: Y015
+    _WhichOneofArgType__project_id: _TypeAlias = _typing.Literal["_project_id", b"_project_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_id) -> _WhichOneofReturnType__agent_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__project_id) -> _WhichOneofReturnType__project_id | None: ...
+
+Global___ListScopesRequest: _TypeAlias = ListScopesRequest  # noqa: Y015
+
+@_typing.final
+class ScopeUsage(_message.Message):
+    """ScopeUsage is the number of memories in a scope, and the time of its last write."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CountByStatusEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
+    COUNT_BY_STATUS_FIELD_NUMBER: _builtins.int
+    LAST_WRITE_TIME_FIELD_NUMBER: _builtins.int
+    memory_count: _builtins.int
+    """memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED ones.
+    At least 1.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope is exactly the scope in which the memories were written. Its user_id is that of the request."""
+
+    @_builtins.property
+    def count_by_status(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """count_by_status counts the memories by MemoryStatus, DELETED included. The keys are names without prefix, such as
+        "ACTIVE"; names with count 0 are left out.
+        """
+
+    @_builtins.property
+    def last_write_time(self) -> _timestamp_pb2.Timestamp:
+        """last_write_time is the time of the latest change of a memory with this scope. Always set."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        memory_count: _builtins.int = ...,
+        count_by_status: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        last_write_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_write_time", b"last_write_time", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_by_status", b"count_by_status", "last_write_time", b"last_write_time", "memory_count", b"memory_count", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScopeUsage: _TypeAlias = ScopeUsage  # noqa: Y015
+
+@_typing.final
+class ListScopesResponse(_message.Message):
+    """ListScopesResponse is one page of scopes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScopeUsage]:
+        """scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all DELETED
+        are left out.
+        """
+
+    def __init__(
+        self,
+        *,
+        scopes: _abc.Iterable[Global___ScopeUsage] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "scopes", b"scopes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListScopesResponse: _TypeAlias = ListScopesResponse  # noqa: Y015
 
 @_typing.final
 class UpdateMemoryRequest(_message.Message):
@@ -1278,6 +1437,386 @@ class UpdateMemoryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdateMemoryResponse: _TypeAlias = UpdateMemoryResponse  # noqa: Y015
+
+@_typing.final
+class SelectionPreview(_message.Message):
+    """SelectionPreview is the result of the dry run of a change of many memories. Nothing was changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CountByStatusEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class CountByLayerEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MATCHED_COUNT_FIELD_NUMBER: _builtins.int
+    COUNT_BY_STATUS_FIELD_NUMBER: _builtins.int
+    COUNT_BY_LAYER_FIELD_NUMBER: _builtins.int
+    SAMPLE_FIELD_NUMBER: _builtins.int
+    SELECTION_TOKEN_FIELD_NUMBER: _builtins.int
+    matched_count: _builtins.int
+    """matched_count is the number of memories that match, at most 100 000."""
+    selection_token: _builtins.str
+    """selection_token stands for the ids and revisions of all memories that match, and for the request. It does not expire.
+    Never empty.
+    """
+    @_builtins.property
+    def count_by_status(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """count_by_status counts them by MemoryStatus. The keys are names without prefix; names with count 0 are left out."""
+
+    @_builtins.property
+    def count_by_layer(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """count_by_layer counts them by MemoryLayer, as count_by_status."""
+
+    @_builtins.property
+    def sample(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """sample is a sample of them, at most 10, those that were written last first."""
+
+    def __init__(
+        self,
+        *,
+        matched_count: _builtins.int = ...,
+        count_by_status: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        count_by_layer: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        sample: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        selection_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_by_layer", b"count_by_layer", "count_by_status", b"count_by_status", "matched_count", b"matched_count", "sample", b"sample", "selection_token", b"selection_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SelectionPreview: _TypeAlias = SelectionPreview  # noqa: Y015
+
+@_typing.final
+class SelectionProgress(_message.Message):
+    """SelectionProgress is the progress of a change of many memories. Everything counted is durable."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    CHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    done_count: _builtins.int
+    """done_count is the number of memories that were processed."""
+    total_count: _builtins.int
+    """total_count is the number of memories to process."""
+    changed_count: _builtins.int
+    """changed_count is the number of memories that got a new revision."""
+    def __init__(
+        self,
+        *,
+        done_count: _builtins.int = ...,
+        total_count: _builtins.int = ...,
+        changed_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "done_count", b"done_count", "total_count", b"total_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SelectionProgress: _TypeAlias = SelectionProgress  # noqa: Y015
+
+@_typing.final
+class SelectionFailure(_message.Message):
+    """SelectionFailure is a memory that was not changed, because it would not be changed by a call of its own either."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the id of the memory."""
+    @_builtins.property
+    def status(self) -> _errors_pb2.ItemStatus:
+        """status is the error. Never OK. ABORTED (REVISION_CONFLICT): another call has changed the memory since the start."""
+
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        status: _errors_pb2.ItemStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SelectionFailure: _TypeAlias = SelectionFailure  # noqa: Y015
+
+@_typing.final
+class SelectionSummary(_message.Message):
+    """SelectionSummary ends a change of many memories."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MATCHED_COUNT_FIELD_NUMBER: _builtins.int
+    CHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    UNCHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    matched_count: _builtins.int
+    """matched_count is the number of memories that matched: changed, unchanged and failed ones."""
+    changed_count: _builtins.int
+    """changed_count is the number of memories that got a new revision."""
+    unchanged_count: _builtins.int
+    """unchanged_count is the number of memories that the change left as they were."""
+    failed_count: _builtins.int
+    """failed_count is the number of memories that could not be changed."""
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include all changes: see MemoryService. Never empty."""
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___SelectionFailure]:
+        """failures are the first 100 of them, in the order of writing."""
+
+    def __init__(
+        self,
+        *,
+        matched_count: _builtins.int = ...,
+        changed_count: _builtins.int = ...,
+        unchanged_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
+        failures: _abc.Iterable[Global___SelectionFailure] | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "consistency_token", b"consistency_token", "failed_count", b"failed_count", "failures", b"failures", "matched_count", b"matched_count", "unchanged_count", b"unchanged_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SelectionSummary: _TypeAlias = SelectionSummary  # noqa: Y015
+
+@_typing.final
+class DeleteMemoriesRequest(_message.Message):
+    """DeleteMemoriesRequest selects the memories to delete.
+
+    Errors: ABORTED (SELECTION_CHANGED) when what matches has changed since the dry run; INVALID_ARGUMENT also when more
+    than 100 000 memories match, for a selection_token of another request, and without either dry_run or selection_token.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    SELECTION_TOKEN_FIELD_NUMBER: _builtins.int
+    dry_run: _builtins.bool
+    """dry_run returns a preview and changes nothing. It must not be set together with selection_token."""
+    selection_token: _builtins.str
+    """selection_token is SelectionPreview.selection_token of a dry run; all other fields must be those of that dry run."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the memories that are visible: see Scope."""
+
+    @_builtins.property
+    def filter(self) -> _filters_pb2.Filter:
+        """filter selects the memories, as in ListMemoriesRequest. Unset: all ACTIVE, unexpired memories that are not in the
+        tier ARCHIVED, the global ones among them unless project_visibility says otherwise.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
+        dry_run: _builtins.bool = ...,
+        selection_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "filter", b"filter", "scope", b"scope", "selection_token", b"selection_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteMemoriesRequest: _TypeAlias = DeleteMemoriesRequest  # noqa: Y015
+
+@_typing.final
+class DeleteMemoriesResponse(_message.Message):
+    """DeleteMemoriesResponse is one event of a deletion. A dry run sends exactly one preview. Otherwise the stream is:
+    progress after every batch and at least once a second, then exactly one summary, the last message.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREVIEW_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def preview(self) -> Global___SelectionPreview:
+        """preview is the result of a dry run."""
+
+    @_builtins.property
+    def progress(self) -> Global___SelectionProgress:
+        """progress is the progress of the deletion."""
+
+    @_builtins.property
+    def summary(self) -> Global___SelectionSummary:
+        """summary ends the stream."""
+
+    def __init__(
+        self,
+        *,
+        preview: Global___SelectionPreview | None = ...,
+        progress: Global___SelectionProgress | None = ...,
+        summary: Global___SelectionSummary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "preview", b"preview", "progress", b"progress", "summary", b"summary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "preview", b"preview", "progress", b"progress", "summary", b"summary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["preview", "progress", "summary"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___DeleteMemoriesResponse: _TypeAlias = DeleteMemoriesResponse  # noqa: Y015
+
+@_typing.final
+class UpdateMemoriesRequest(_message.Message):
+    """UpdateMemoriesRequest selects the memories to change, and holds the new values.
+
+    Errors: as for DeleteMemoriesRequest.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    ADD_TAGS_FIELD_NUMBER: _builtins.int
+    REMOVE_TAGS_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    SELECTION_TOKEN_FIELD_NUMBER: _builtins.int
+    dry_run: _builtins.bool
+    """dry_run returns a preview and changes nothing. It must not be set together with selection_token."""
+    selection_token: _builtins.str
+    """selection_token is SelectionPreview.selection_token of a dry run; all other fields must be those of that dry run."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the memories that are visible: see Scope. It does not move them."""
+
+    @_builtins.property
+    def filter(self) -> _filters_pb2.Filter:
+        """filter selects the memories: see DeleteMemoriesRequest."""
+
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory holds the new values, which all memories get."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which are
+        INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its default
+        value. It may be empty together with `memory` when tags are added or removed.
+        """
+
+    @_builtins.property
+    def add_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """add_tags are tags that each memory gets in addition to those it has. 1 to 64 characters each, at most 32 tags.
+        INVALID_ARGUMENT together with tags in update_mask.
+        """
+
+    @_builtins.property
+    def remove_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """remove_tags are tags that are removed from each memory. Limits as for add_tags."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
+        memory: _types_pb2.Memory | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        add_tags: _abc.Iterable[_builtins.str] | None = ...,
+        remove_tags: _abc.Iterable[_builtins.str] | None = ...,
+        dry_run: _builtins.bool = ...,
+        selection_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "memory", b"memory", "scope", b"scope", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_tags", b"add_tags", "dry_run", b"dry_run", "filter", b"filter", "memory", b"memory", "remove_tags", b"remove_tags", "scope", b"scope", "selection_token", b"selection_token", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateMemoriesRequest: _TypeAlias = UpdateMemoriesRequest  # noqa: Y015
+
+@_typing.final
+class UpdateMemoriesResponse(_message.Message):
+    """UpdateMemoriesResponse is one event of an update, in the order of DeleteMemoriesResponse."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREVIEW_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def preview(self) -> Global___SelectionPreview:
+        """preview is the result of a dry run."""
+
+    @_builtins.property
+    def progress(self) -> Global___SelectionProgress:
+        """progress is the progress of the update."""
+
+    @_builtins.property
+    def summary(self) -> Global___SelectionSummary:
+        """summary ends the stream."""
+
+    def __init__(
+        self,
+        *,
+        preview: Global___SelectionPreview | None = ...,
+        progress: Global___SelectionProgress | None = ...,
+        summary: Global___SelectionSummary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "preview", b"preview", "progress", b"progress", "summary", b"summary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "preview", b"preview", "progress", b"progress", "summary", b"summary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["preview", "progress", "summary"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___UpdateMemoriesResponse: _TypeAlias = UpdateMemoriesResponse  # noqa: Y015
 
 @_typing.final
 class DeleteMemoryRequest(_message.Message):
@@ -1598,10 +2137,16 @@ class ListConflictsRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     MEMORY_ID_FIELD_NUMBER: _builtins.int
+    MEMORY_KEY_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     """memory_id is the UUID of a memory on either side. Empty: any. An unknown one matches nothing."""
+    memory_key: _builtins.str
+    """memory_key is the key of a memory on either side, instead of memory_id: at most 256 characters. The lookup covers
+    exactly the scope's project; without a project_id, the global memories. Empty: any. An unknown one matches nothing.
+    Together with memory_id: INVALID_ARGUMENT.
+    """
     page_size: _builtins.int
     """page_size is the maximum number of conflicts on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
@@ -1620,12 +2165,13 @@ class ListConflictsRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         states: _abc.Iterable[_types_pb2.ConflictState.ValueType] | None = ...,
         memory_id: _builtins.str = ...,
+        memory_key: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "memory_key", b"memory_key", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -90,6 +90,11 @@ class MemoryServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListMemoriesRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListMemoriesResponse.FromString,
                 _registered_method=True)
+        self.ListScopes = channel.unary_unary(
+                '/memsvc.v1.MemoryService/ListScopes',
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListScopesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListScopesResponse.FromString,
+                _registered_method=True)
         self.UpdateMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/UpdateMemory',
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoryRequest.SerializeToString,
@@ -99,6 +104,16 @@ class MemoryServiceStub(object):
                 '/memsvc.v1.MemoryService/DeleteMemory',
                 request_serializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoryRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoryResponse.FromString,
+                _registered_method=True)
+        self.DeleteMemories = channel.unary_stream(
+                '/memsvc.v1.MemoryService/DeleteMemories',
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoriesResponse.FromString,
+                _registered_method=True)
+        self.UpdateMemories = channel.unary_stream(
+                '/memsvc.v1.MemoryService/UpdateMemories',
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoriesResponse.FromString,
                 _registered_method=True)
         self.RestoreMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/RestoreMemory',
@@ -232,8 +247,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetMemories(self, request, context):
-        """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-        an error. It counts as an access of each memory.
+        """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+        found are not an error. It counts as an access of each memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -242,6 +257,14 @@ class MemoryServiceServicer(object):
     def ListMemories(self, request, context):
         """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
         call, and it does not count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListScopes(self, request, context):
+        """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
+        page, with counts. An index is read, not the memories.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -256,6 +279,27 @@ class MemoryServiceServicer(object):
 
     def DeleteMemory(self, request, context):
         """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteMemories(self, request, context):
+        """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
+        selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+        RollbackMemory and RollbackToCheckpoint undo it.
+
+        The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
+        passes or the service stops, completed batches stay and every other memory is unchanged; the last progress says how
+        many were changed at least. Make a new dry run to continue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateMemories(self, request, context):
+        """UpdateMemories changes fields of the memories that match a filter, each as by UpdateMemory. Dry run, batches and
+        interruptions are as in DeleteMemories.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -391,6 +435,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListMemoriesRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListMemoriesResponse.SerializeToString,
             ),
+            'ListScopes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListScopes,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListScopesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListScopesResponse.SerializeToString,
+            ),
             'UpdateMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateMemory,
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoryRequest.FromString,
@@ -400,6 +449,16 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.DeleteMemory,
                     request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoryRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoryResponse.SerializeToString,
+            ),
+            'DeleteMemories': grpc.unary_stream_rpc_method_handler(
+                    servicer.DeleteMemories,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoriesResponse.SerializeToString,
+            ),
+            'UpdateMemories': grpc.unary_stream_rpc_method_handler(
+                    servicer.UpdateMemories,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoriesResponse.SerializeToString,
             ),
             'RestoreMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.RestoreMemory,
@@ -666,6 +725,33 @@ class MemoryService(object):
             _registered_method=True)
 
     @staticmethod
+    def ListScopes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/ListScopes',
+            memsvc_dot_v1_dot_memory__service__pb2.ListScopesRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListScopesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def UpdateMemory(request,
             target,
             options=(),
@@ -709,6 +795,60 @@ class MemoryService(object):
             '/memsvc.v1.MemoryService/DeleteMemory',
             memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoryRequest.SerializeToString,
             memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/DeleteMemories',
+            memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.DeleteMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/memsvc.v1.MemoryService/UpdateMemories',
+            memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.UpdateMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

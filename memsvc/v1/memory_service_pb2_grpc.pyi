@@ -79,17 +79,34 @@ class MemoryServiceStub:
     acknowledged before the call, and it counts as an access.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]
-    """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-    an error. It counts as an access of each memory.
+    """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+    found are not an error. It counts as an access of each memory.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]
     """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
     call, and it does not count as an access.
     """
+    ListScopes: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListScopesRequest, _memory_service_pb2.ListScopesResponse]
+    """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
+    page, with counts. An index is read, not the memories.
+    """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]
     """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
+    DeleteMemories: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.DeleteMemoriesRequest, _memory_service_pb2.DeleteMemoriesResponse]
+    """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
+    selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+    RollbackMemory and RollbackToCheckpoint undo it.
+
+    The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
+    passes or the service stops, completed batches stay and every other memory is unchanged; the last progress says how
+    many were changed at least. Make a new dry run to continue.
+    """
+    UpdateMemories: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.UpdateMemoriesRequest, _memory_service_pb2.UpdateMemoriesResponse]
+    """UpdateMemories changes fields of the memories that match a filter, each as by UpdateMemory. Dry run, batches and
+    interruptions are as in DeleteMemories.
+    """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
     SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]
@@ -180,17 +197,34 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     acknowledged before the call, and it counts as an access.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
-    """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-    an error. It counts as an access of each memory.
+    """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+    found are not an error. It counts as an access of each memory.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
     call, and it does not count as an access.
     """
+    ListScopes: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListScopesRequest, _memory_service_pb2.ListScopesResponse]  # type: ignore[assignment]
+    """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
+    page, with counts. An index is read, not the memories.
+    """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
+    DeleteMemories: _aio.UnaryStreamMultiCallable[_memory_service_pb2.DeleteMemoriesRequest, _memory_service_pb2.DeleteMemoriesResponse]  # type: ignore[assignment]
+    """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
+    selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+    RollbackMemory and RollbackToCheckpoint undo it.
+
+    The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
+    passes or the service stops, completed batches stay and every other memory is unchanged; the last progress says how
+    many were changed at least. Make a new dry run to continue.
+    """
+    UpdateMemories: _aio.UnaryStreamMultiCallable[_memory_service_pb2.UpdateMemoriesRequest, _memory_service_pb2.UpdateMemoriesResponse]  # type: ignore[assignment]
+    """UpdateMemories changes fields of the memories that match a filter, each as by UpdateMemory. Dry run, batches and
+    interruptions are as in DeleteMemories.
+    """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
     SupersedeMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
@@ -308,8 +342,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchGetMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchGetMemoriesResponse]]:
-        """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
-        an error. It counts as an access of each memory.
+        """BatchGetMemories returns up to 1 000 memories by id or key, in any status except DELETED. Ids and keys that are not
+        found are not an error. It counts as an access of each memory.
         """
 
     @_abc_1.abstractmethod
@@ -320,6 +354,16 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_service_pb2.ListMemoriesResponse, _abc.Awaitable[_memory_service_pb2.ListMemoriesResponse]]:
         """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
         call, and it does not count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def ListScopes(
+        self,
+        request: _memory_service_pb2.ListScopesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_service_pb2.ListScopesResponse, _abc.Awaitable[_memory_service_pb2.ListScopesResponse]]:
+        """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
+        page, with counts. An index is read, not the memories.
         """
 
     @_abc_1.abstractmethod
@@ -337,6 +381,31 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_service_pb2.DeleteMemoryResponse]]:
         """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
+
+    @_abc_1.abstractmethod
+    def DeleteMemories(
+        self,
+        request: _memory_service_pb2.DeleteMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.DeleteMemoriesResponse], _abc.AsyncIterator[_memory_service_pb2.DeleteMemoriesResponse]]:
+        """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
+        selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+        RollbackMemory and RollbackToCheckpoint undo it.
+
+        The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
+        passes or the service stops, completed batches stay and every other memory is unchanged; the last progress says how
+        many were changed at least. Make a new dry run to continue.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateMemories(
+        self,
+        request: _memory_service_pb2.UpdateMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.UpdateMemoriesResponse], _abc.AsyncIterator[_memory_service_pb2.UpdateMemoriesResponse]]:
+        """UpdateMemories changes fields of the memories that match a filter, each as by UpdateMemory. Dry run, batches and
+        interruptions are as in DeleteMemories.
+        """
 
     @_abc_1.abstractmethod
     def RestoreMemory(

@@ -684,6 +684,145 @@ class ListMessagesResponse(_message.Message):
 Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 
 @_typing.final
+class PopMessagesRequest(_message.Message):
+    """PopMessagesRequest selects the messages to remove.
+
+    Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
+    (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """count is the number of live messages to remove, the newest ones: 1 to 100. 0: 1. When there are fewer, all of them
+    are removed. Archived messages stay.
+    """
+    request_id: _builtins.str
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request, which removes further messages.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the session by its session_id, which is required."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        count: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PopMessagesRequest: _TypeAlias = PopMessagesRequest  # noqa: Y015
+
+@_typing.final
+class PopMessagesResponse(_message.Message):
+    """PopMessagesResponse holds the removed messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    token_count: _builtins.int
+    """token_count is the number of tokens of the session's live messages now."""
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
+        """messages are the removed messages in the order of their ordinals, oldest first. Empty: the session has no live
+        messages. In a repeated response, messages that have been permanently deleted since are left out.
+        """
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[_types_pb2.ChatMessage] | None = ...,
+        token_count: _builtins.int = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "messages", b"messages", "token_count", b"token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PopMessagesResponse: _TypeAlias = PopMessagesResponse  # noqa: Y015
+
+@_typing.final
+class ClearMessagesRequest(_message.Message):
+    """ClearMessagesRequest selects the session to clear.
+
+    Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
+    (SESSION_NOT_ACTIVE).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the session by its session_id, which is required."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClearMessagesRequest: _TypeAlias = ClearMessagesRequest  # noqa: Y015
+
+@_typing.final
+class ClearMessagesResponse(_message.Message):
+    """ClearMessagesResponse holds the result of clearing a session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REMOVED_MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    removed_message_count: _builtins.int
+    """removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call that
+    is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended during
+    the call stay.
+    """
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
+    def __init__(
+        self,
+        *,
+        removed_message_count: _builtins.int = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "removed_message_count", b"removed_message_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClearMessagesResponse: _TypeAlias = ClearMessagesResponse  # noqa: Y015
+
+@_typing.final
 class TrimSessionRequest(_message.Message):
     """TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
     met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The response

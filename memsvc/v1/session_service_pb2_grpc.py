@@ -71,6 +71,16 @@ class SessionServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_session__service__pb2.ListMessagesRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_session__service__pb2.ListMessagesResponse.FromString,
                 _registered_method=True)
+        self.PopMessages = channel.unary_unary(
+                '/memsvc.v1.SessionService/PopMessages',
+                request_serializer=memsvc_dot_v1_dot_session__service__pb2.PopMessagesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_session__service__pb2.PopMessagesResponse.FromString,
+                _registered_method=True)
+        self.ClearMessages = channel.unary_unary(
+                '/memsvc.v1.SessionService/ClearMessages',
+                request_serializer=memsvc_dot_v1_dot_session__service__pb2.ClearMessagesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_session__service__pb2.ClearMessagesResponse.FromString,
+                _registered_method=True)
         self.TrimSession = channel.unary_unary(
                 '/memsvc.v1.SessionService/TrimSession',
                 request_serializer=memsvc_dot_v1_dot_session__service__pb2.TrimSessionRequest.SerializeToString,
@@ -142,6 +152,23 @@ class SessionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PopMessages(self, request, context):
+        """PopMessages removes the last messages of a session and returns them: it undoes an append, for example to repeat an
+        answer. The memories of the messages are softly deleted, so each can be restored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClearMessages(self, request, context):
+        """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
+        continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
+        memories that were extracted from them stay.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TrimSession(self, request, context):
         """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
         automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
@@ -199,6 +226,16 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ListMessages,
                     request_deserializer=memsvc_dot_v1_dot_session__service__pb2.ListMessagesRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_session__service__pb2.ListMessagesResponse.SerializeToString,
+            ),
+            'PopMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.PopMessages,
+                    request_deserializer=memsvc_dot_v1_dot_session__service__pb2.PopMessagesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_session__service__pb2.PopMessagesResponse.SerializeToString,
+            ),
+            'ClearMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClearMessages,
+                    request_deserializer=memsvc_dot_v1_dot_session__service__pb2.ClearMessagesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_session__service__pb2.ClearMessagesResponse.SerializeToString,
             ),
             'TrimSession': grpc.unary_unary_rpc_method_handler(
                     servicer.TrimSession,
@@ -363,6 +400,60 @@ class SessionService(object):
             '/memsvc.v1.SessionService/ListMessages',
             memsvc_dot_v1_dot_session__service__pb2.ListMessagesRequest.SerializeToString,
             memsvc_dot_v1_dot_session__service__pb2.ListMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PopMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SessionService/PopMessages',
+            memsvc_dot_v1_dot_session__service__pb2.PopMessagesRequest.SerializeToString,
+            memsvc_dot_v1_dot_session__service__pb2.PopMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClearMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SessionService/ClearMessages',
+            memsvc_dot_v1_dot_session__service__pb2.ClearMessagesRequest.SerializeToString,
+            memsvc_dot_v1_dot_session__service__pb2.ClearMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,

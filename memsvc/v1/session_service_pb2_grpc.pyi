@@ -62,6 +62,15 @@ class SessionServiceStub:
     """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
     before the call, and it does not count as an access.
     """
+    PopMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.PopMessagesRequest, _session_service_pb2.PopMessagesResponse]
+    """PopMessages removes the last messages of a session and returns them: it undoes an append, for example to repeat an
+    answer. The memories of the messages are softly deleted, so each can be restored.
+    """
+    ClearMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ClearMessagesRequest, _session_service_pb2.ClearMessagesResponse]
+    """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
+    continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
+    memories that were extracted from them stay.
+    """
     TrimSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
     automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
@@ -114,6 +123,15 @@ class SessionServiceAsyncStub(SessionServiceStub):
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListMessagesRequest, _session_service_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
     before the call, and it does not count as an access.
+    """
+    PopMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.PopMessagesRequest, _session_service_pb2.PopMessagesResponse]  # type: ignore[assignment]
+    """PopMessages removes the last messages of a session and returns them: it undoes an append, for example to repeat an
+    answer. The memories of the messages are softly deleted, so each can be restored.
+    """
+    ClearMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ClearMessagesRequest, _session_service_pb2.ClearMessagesResponse]  # type: ignore[assignment]
+    """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
+    continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
+    memories that were extracted from them stay.
     """
     TrimSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]  # type: ignore[assignment]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
@@ -194,6 +212,27 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_service_pb2.ListMessagesResponse, _abc.Awaitable[_session_service_pb2.ListMessagesResponse]]:
         """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
         before the call, and it does not count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def PopMessages(
+        self,
+        request: _session_service_pb2.PopMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.PopMessagesResponse, _abc.Awaitable[_session_service_pb2.PopMessagesResponse]]:
+        """PopMessages removes the last messages of a session and returns them: it undoes an append, for example to repeat an
+        answer. The memories of the messages are softly deleted, so each can be restored.
+        """
+
+    @_abc_1.abstractmethod
+    def ClearMessages(
+        self,
+        request: _session_service_pb2.ClearMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.ClearMessagesResponse, _abc.Awaitable[_session_service_pb2.ClearMessagesResponse]]:
+        """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
+        continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
+        memories that were extracted from them stay.
         """
 
     @_abc_1.abstractmethod

@@ -63,11 +63,13 @@ def varied(number: int) -> types_pb.Memory:
         importance=1 + number % 5,
         tier=1 + (number // 3) % 4,  # type: ignore[arg-type] # as above
         confidence=(number % 6) / 5,
+        key=f"{('notes/', 'Notes/', '笔记/二月/', '笔记/')[number % 4]}{number}" if number % 5 else "",
         event_time=days_ago((number - 5) * 3.5) if number % 3 != 1 else None,
         expire_time=(None, days_ago(2), days_ago(-2))[(number // 2) % 3],
         metadata=struct(
             n=number % 4, flag=bool(number % 2), name=f"v{number % 3}",
             deep={"list": [number % 5, {"x": number % 2}, [f"l{number % 4}"]], "null": None if number % 2 else 0},
+            size=(-2.5, 0, 1e-9, 7, [3, -40.25, "12"], "7", 2**53 + 2, -1)[number % 8],
             **({"a.b": "dotted"} if number % 5 == 0 else {"a": {"b": "nested"}}),
         ) if number % 7 else None,
     )  # fmt: skip
@@ -187,6 +189,17 @@ def simple_filters() -> Iterator[filters_pb.Filter]:
         ("deep", None), ("missing", None), ("a.b", "dotted"), ("a.b", "nested"), ("n.x", 1),
     ):  # fmt: skip
         yield filters_pb.Filter(metadata=[filters_pb.MetadataEquals(path=path, value=value(wanted))])
+    for prefix in ("notes/", "notes/1", "笔记/二月/", "笔记/", "笔记/二月/1", "Notes", "n", "none"):
+        yield filters_pb.Filter(key_prefix=prefix)
+    for path, bounds_ in (
+        ("n", {"at_least": 2}), ("n", {"greater_than": 1, "less_than": 3}), ("n", {"less_than": 0}),
+        ("n", {"at_most": 1.5}), ("size", {"at_least": 0}), ("size", {"less_than": 0}), ("size", {"greater_than": 0}),
+        ("size", {"at_least": -3, "at_most": -1}), ("size", {"at_least": 4, "at_most": 6.99}),
+        ("size", {"greater_than": 2**53}), ("size", {"at_least": -1e300, "at_most": 1e300}),
+        ("size", {"greater_than": 0, "at_most": 1e-9}), ("deep.list", {"at_least": 3}), ("deep.list.x", {"at_most": 0}),
+        ("flag", {"at_least": 0}), ("name", {"at_least": -1e300}), ("missing", {"at_most": 1e300}),
+    ):  # fmt: skip
+        yield filters_pb.Filter(metadata_ranges=[filters_pb.MetadataRange(path=path, **bounds_)])
     yield filters_pb.Filter(
         metadata=[
             filters_pb.MetadataEquals(path="n", value=value(1)),
@@ -224,12 +237,23 @@ def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> f
         return filters_pb.FilterExpression(all_of=group)
     field = chance.choice(list(filters_pb.FilterField.values())[1:])
     memory = chance.choice(garden.memories)
-    comparable = field in TIMES or field in NUMBERS
-    operator = chance.choice((1, 2, 3, 4, 5, 6, 7) if comparable else (1, 2, 3))
-    path = chance.choice(("n", "flag", "name", "deep.list", "deep.list.x", "a.b", "deep.null", "none"))
-    path = path if field == filters_pb.FILTER_FIELD_METADATA else ""
+    is_metadata = field == filters_pb.FILTER_FIELD_METADATA
+    comparable = field in TIMES or field in NUMBERS or is_metadata
+    operator = chance.choice((1, 2, 3, 4, 5, 6, 7, 8) if comparable else (1, 2, 3))
+    if field == filters_pb.FILTER_FIELD_KEY and chance.random() < 0.5:
+        return condition(
+            field, filters_pb.FILTER_OPERATOR_STARTS_WITH, chance.choice(("notes/", "笔记/", "N", "笔记/二"))
+        )
+    path = chance.choice(("n", "flag", "name", "deep.list", "deep.list.x", "a.b", "deep.null", "none", "size"))
+    path = path if is_metadata else ""
+    if is_metadata and operator > filters_pb.FILTER_OPERATOR_IN:
+        values = sorted(chance.choices((-41, -2.5, 0, 1e-10, 1, 2.5, 3, 7, 2.0**53), k=2))
+        return condition(field, operator, *values[: 1 + (operator == filters_pb.FILTER_OPERATOR_BETWEEN)], path=path)
     count = chance.choice((1, 2, 3)) if operator == filters_pb.FILTER_OPERATOR_IN else 1
-    return condition(field, operator, *(_some_value(chance, field, memory) for _ in range(count)), path=path)
+    drawn = [_some_value(chance, field, memory) for _ in range(count)]
+    return condition(
+        field, operator, *(drawn * 2 if operator == filters_pb.FILTER_OPERATOR_BETWEEN else drawn), path=path
+    )
 
 
 def _some_value(chance: random.Random, field: int, memory: types_pb.Memory) -> Any:
@@ -246,6 +270,7 @@ def _some_value(chance: random.Random, field: int, memory: types_pb.Memory) -> A
             filters_pb.FILTER_FIELD_SPEAKER: ("", "Ann", "ann", "李雷"),
             filters_pb.FILTER_FIELD_AGENT_ID: ("", "a1", "a2", "a"),
             filters_pb.FILTER_FIELD_SESSION_ID: ("", "s", "t"),
+            filters_pb.FILTER_FIELD_KEY: ("", memory.key, "notes/", "笔记/3"),
             filters_pb.FILTER_FIELD_IMPORTANCE: (1, 2, 2.5, 4, 9, -1e300),
             filters_pb.FILTER_FIELD_CONFIDENCE: (0, 0.2, 0.4, 0.5, 1, 7),
             filters_pb.FILTER_FIELD_TRUST: (0, 0.5, 0.8, 1),

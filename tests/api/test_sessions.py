@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -11,6 +12,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import MODES, TIMEOUT, create, found, get, list_all, refused
@@ -30,6 +32,7 @@ from tests.support.sessions import (
     said,
     say,
     show,
+    trim,
 )
 
 ALL = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
@@ -309,3 +312,120 @@ def test_the_settings_hold_where_a_request_says_nothing(tmp_path: Path, *, archi
         assert (321, 2) == (first.token_limit, first.auto_trim)
         assert (ARCHIVED if archives else ACTIVE) == show(stubs, place("u", "1")).state
         assert 1 == show(stubs, place("u", "2")).token_count
+
+
+def pop(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> session_pb.PopMessagesResponse:
+    """Remove the last messages."""
+    return stubs.session.PopMessages(session_pb.PopMessagesRequest(scope=scope, **fields), timeout=TIMEOUT)
+
+
+def test_the_last_messages_are_taken_back(stubs: Stubs, user: str) -> None:
+    """The newest first, one unless more are asked for; the session goes on with the ordinals, and no search finds them."""
+    scope = place(user)
+    open_session(stubs, scope)
+    append(
+        stubs, scope, ["My kite is red.", say("好的。", ASSISTANT), "再来一次。", say("A blue kite, then.", ASSISTANT)]
+    )
+    count = show(stubs, scope).token_count
+
+    one = pop(stubs, scope)
+    assert [message.content for message in one.messages] == ["A blue kite, then."]
+    two = pop(stubs, scope, count=2)
+    assert [message.content for message in two.messages] == ["好的。", "再来一次。"]
+    assert [message.ordinal for message in two.messages] == [2, 3]
+    assert [message.content for message in said(stubs, scope)] == ["My kite is red."]
+    assert count > one.token_count > two.token_count == show(stubs, scope).token_count
+    hits = found(stubs, scope, "blue kite 再来", filter=ALL, consistency_token=two.consistency_token)
+    assert hits == ["My kite is red."]
+    appended = append(stubs, scope, ["又一次。"])
+    assert [message.ordinal for message in appended.messages] == [5]
+
+    rest = pop(stubs, scope, count=100)
+    assert [message.content for message in rest.messages] == ["My kite is red.", "又一次。"]
+    assert (rest.token_count, pop(stubs, scope).messages, said(stubs, scope)) == (0, [], [])
+
+
+def test_taking_back_comes_again_with_the_same_answer(stubs: Stubs, user: str) -> None:
+    """A repeated request removes nothing more; each message can be restored."""
+    scope = place(user)
+    open_session(stubs, scope)
+    append(stubs, scope, ["One.", "二。", "Three."])
+
+    first = pop(stubs, scope, count=2, request_id="r")
+    again = pop(stubs, scope, count=2, request_id="r")
+
+    assert [message.content for message in first.messages] == ["二。", "Three."]
+    assert [message.memory_id for message in again.messages] == [message.memory_id for message in first.messages]
+    assert [message.content for message in said(stubs, scope)] == ["One."]
+    reused = session_pb.PopMessagesRequest(scope=scope, count=1, request_id="r")
+    assert refused(stubs.session.PopMessages, reused).reason == "REQUEST_ID_REUSED"
+    restore = memory_pb.RestoreMemoryRequest(scope=scope, id=first.messages[0].memory_id)
+    stubs.memory.RestoreMemory(restore, timeout=TIMEOUT)
+    assert [message.content for message in said(stubs, scope)] == ["One.", "二。"]
+
+
+def test_clearing_removes_all_messages_and_no_more(stubs: Stubs, user: str) -> None:
+    """The archived ones too, over several transactions; the session, its summary and other sessions stay."""
+    scope, other = place(user), place(user, "other")
+    for each in (scope, other):
+        open_session(stubs, each)
+        append(stubs, each, [f"Line {number}, 第{number}行。" for number in range(100)])
+    append(stubs, scope, [f"More of line {number}." for number in range(30)])
+    trim(stubs, scope, target_tokens=200)
+    assert show(stubs, scope).archived_message_count
+    clear = session_pb.ClearMessagesRequest(scope=scope, wait_for=types_pb.WAIT_FOR_INDEXED)
+
+    assert stubs.session.ClearMessages(clear, timeout=TIMEOUT).removed_message_count == 130
+
+    left = show(stubs, scope)
+    assert (left.message_count, left.archived_message_count, left.token_count) == (0, 0, 0)
+    assert said(stubs, scope, include_archived=True) == []
+    assert [one.kind for one in list_all(stubs, scope)] == [types_pb.MEMORY_KIND_SUMMARY]
+    assert len(said(stubs, other)) == 100
+    assert stubs.session.ClearMessages(clear, timeout=TIMEOUT).removed_message_count == 0
+    assert append(stubs, scope, ["Anew."]).messages[0].ordinal == 131
+
+
+def test_messages_are_removed_from_active_sessions_alone(stubs: Stubs, user: str) -> None:
+    """Wrong input is named, an unknown session is not found, a closed one is refused."""
+    scope = place(user)
+    open_session(stubs, scope)
+    append(stubs, scope, ["Hello."])
+    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=scope, flush=False), timeout=TIMEOUT)
+    for call, kind in (
+        (stubs.session.PopMessages, session_pb.PopMessagesRequest),
+        (stubs.session.ClearMessages, session_pb.ClearMessagesRequest),
+    ):
+        assert refused(call, kind(scope=scope)).reason == "SESSION_NOT_ACTIVE"
+        assert refused(call, kind(scope=place(user, "unknown"))).reason == "SESSION_NOT_FOUND"
+        assert refused(call, kind(scope=place(f"{user}-2"))).reason == "SESSION_NOT_FOUND"
+        assert refused(call, kind(scope=types_pb.Scope(user_id=user))).fields == ("scope.session_id",)
+    for count in (-1, 101):
+        assert refused(stubs.session.PopMessages, session_pb.PopMessagesRequest(scope=scope, count=count)).fields == (
+            "count",
+        )
+    assert [message.content for message in said(stubs, scope)] == ["Hello."]
+
+
+def test_many_take_back_at_once_and_each_message_goes_once(stubs: Stubs, user: str) -> None:
+    """While others append: no message is returned twice, and none is lost."""
+    scope = place(user)
+    open_session(stubs, scope)
+    append(stubs, scope, [f"Message {number}." for number in range(40)])
+    with ThreadPoolExecutor(8) as pool:
+        popped = [pool.submit(_pop_or_nothing, stubs, scope) for _ in range(24)]
+        appended = [pool.submit(append, stubs, scope, [f"Late {number}."]) for number in range(6)]
+    gone = [message.memory_id for one in popped for message in one.result()]
+    new = [message.memory_id for one in appended for message in one.result().messages]
+
+    assert len(new) == 6
+    assert len(gone) == len(set(gone))
+    assert len(said(stubs, scope)) == 46 - len(gone)
+
+
+def _pop_or_nothing(stubs: Stubs, scope: types_pb.Scope) -> list[types_pb.ChatMessage]:
+    try:
+        return list(pop(stubs, scope).messages)
+    except grpc.RpcError as error:
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        return []

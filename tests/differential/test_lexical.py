@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range, number_terms, number_test
 from memsvc.domain.index_entries import Attributes, LexicalEntry, LexicalManifest, View, entry_id, row_of
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import LexicalIndex
@@ -56,6 +56,7 @@ def attributes(draw: st.DrawFn, row: int) -> Attributes:
         confidence=draw(st.sampled_from([0.0, 0.25, 1.0])),
         create_time=draw(NUMBERS),
         event_time=draw(st.none() | NUMBERS),
+        metadata=tuple(number_terms({"n": [*draw(st.lists(NUMBERS | st.sampled_from((0.1, 1e300)), max_size=2))]})),
     )
 
 
@@ -78,6 +79,9 @@ leaves: st.SearchStrategy[Filter] = st.one_of(
     ),
     st.builds(AnyOf, numeric, st.lists(NUMBERS, max_size=3).map(tuple)),
     st.builds(Range, numeric, above=bounds, at_least=bounds, below=bounds, at_most=bounds),
+    st.builds(
+        Range, st.just(Field.METADATA), path=st.just("n"), above=bounds, at_least=bounds, below=bounds, at_most=bounds
+    ).map(number_test),
 )
 filters: st.SearchStrategy[Filter] = st.recursive(
     leaves,

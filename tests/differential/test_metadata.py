@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filter_evaluation import memory_matches
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Not, Or, Range
 from memsvc.domain.index_entries import ChangeAction, Chunk
 from memsvc.domain.memory import Json, Keyword, Kind, Memory, Recurrence, Reminder, Status
 from memsvc.domain.reminders import window
@@ -46,6 +46,7 @@ METADATA_VALUES: tuple[dict[str, Json], ...] = (
     {"a": {"b": [1, None]}},
     {"a": {"b": [1.0, "世界", {}]}},
     {"a": {"b": "1"}, "c": True},
+    {"a": {"b": [-7, 0.5]}, "c": 3},
 )
 _TEXTS = (Field.KEY, Field.AGENT_ID, Field.SESSION_ID, Field.CATEGORY, Field.SPEAKER, Field.TAGS)
 _TIMES = (
@@ -72,6 +73,18 @@ def _tests() -> st.SearchStrategy[Filter]:
     return st.one_of(
         *(any_of(field, words) for field in _TEXTS),
         any_of(Field.METADATA, st.sampled_from(['a="a"', "a.b=1", "a.b=null", 'a.b="世界"', "a"])),
+        st.builds(
+            Range,
+            st.just(Field.METADATA),
+            path=st.sampled_from(["a.b", "c", "a"]),
+            above=st.none() | small,
+            at_least=st.none() | small,
+            below=st.none() | small,
+            at_most=st.none() | small,
+        ),
+        st.builds(
+            AnyOf, st.just(Field.KEY), st.lists(words.filter(bool), max_size=3).map(tuple), st.just(Match.PREFIX)
+        ),
         any_of(Field.STATUS, st.sampled_from([status.value for status in Status])),
         any_of(Field.KIND, st.sampled_from([kind.value for kind in Kind][:3])),
         *(any_of(field, micros) for field in _TIMES),

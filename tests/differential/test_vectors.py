@@ -15,7 +15,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import (
+    NUMBERS,
+    STORE_ONLY,
+    And,
+    AnyOf,
+    Field,
+    Filter,
+    Not,
+    Or,
+    Range,
+    number_terms,
+    number_test,
+)
 from memsvc.domain.index_entries import Attributes, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import VectorEntry, VectorIndex
@@ -46,6 +58,7 @@ ENDS = ("expire_time", "valid_from", "valid_to")
 NAMES = (*STRINGS, "b", "c", "ACTIVE", "ARCHIVED", "SESSION")
 FIELDS = [field for field in Field if field not in STORE_ONLY]
 BULK, LATER = 400, 60
+METADATA_NUMBERS = (-2.5, -1, 0, 0.1, 1, 3, 250, 1e300)
 
 
 def attributes(row: int, random: Random) -> Attributes:
@@ -61,6 +74,7 @@ def attributes(row: int, random: Random) -> Attributes:
         project_id=random.choice(PROJECTS),
         confidence=random.choice((0.0, 0.25, 0.5, 1.0)),
         fingerprint=random.getrandbits(63),
+        metadata=tuple(number_terms({"n": random.sample(METADATA_NUMBERS, random.randrange(3))})),
         **drawn,
     )
 
@@ -111,6 +125,9 @@ def pair(
         yield reference, index
 
 
+_METADATA_BOUND = st.none() | st.sampled_from((*METADATA_NUMBERS, 2, -0.0, float("inf")))
+
+
 def leaves() -> st.SearchStrategy[Filter]:
     """Draw tests of one field, with values of its sort."""
     bound = st.none() | st.sampled_from(NUMBERS_HELD) | st.sampled_from((-1, 0.5, 1.5, 1e18, float("inf")))
@@ -119,6 +136,7 @@ def leaves() -> st.SearchStrategy[Filter]:
         st.builds(AnyOf, number, st.lists(st.sampled_from(NUMBERS_HELD) | st.integers(0, BULK), max_size=3).map(tuple)),
         st.builds(AnyOf, string, st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)),
         st.builds(Range, number, bound, bound, bound, bound),
+        st.builds(Range, st.just(Field.METADATA), *[_METADATA_BOUND] * 4, st.just("n")).map(number_test),
     )
 
 

@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -129,3 +130,59 @@ def _all_contents(stubs: Stubs) -> dict[str, str]:
         token = page.next_page_token
         if not token:
             return stored
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_deletion_by_filter_leaves_whole_memories(killed_server: ServerProcess, seed: int) -> None:
+    """A kill -9 in the middle leaves each memory deleted or as it was, in whole batches; a new dry run completes it."""
+    chance = random.Random(seed)
+    chosen = filters_pb.Filter(tags_any=["doomed"])
+    with killed_server.stubs() as stubs:
+        for start in range(0, 600, 200):
+            drafts = [
+                memory_pb.BatchMemory(memory=types_pb.Memory(content=f"Doomed 注定 {number}.", tags=["doomed"]))
+                for number in range(start, start + 200)
+            ]
+            request = memory_pb.BatchCreateMemoriesRequest(scope=SCOPE, memories=drafts)
+            stubs.memory.BatchCreateMemories(request, timeout=60)
+        token = _preview(stubs, chosen).selection_token
+        request = memory_pb.DeleteMemoriesRequest(scope=SCOPE, filter=chosen, selection_token=token)
+        done, least = 0, chance.choice((50, 150, 300))
+        try:
+            for event in stubs.memory.DeleteMemories(request, timeout=60):
+                done = max(done, event.progress.changed_count)
+                if done >= least:
+                    killed_server.kill()
+                    break
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+    killed_server.start()
+    with killed_server.stubs() as stubs:
+        deleted = _all_of(stubs, filters_pb.Filter(tags_any=["doomed"], statuses=[types_pb.MEMORY_STATUS_DELETED]))
+        living = _all_of(stubs, chosen)
+        assert done <= len(deleted) < 600
+        assert len(deleted) % 50 == 0
+        assert len(deleted) + len(living) == 600
+        assert {one.revision for one in deleted} == {2}
+        assert {one.revision for one in living} == {1}
+        stale = memory_pb.DeleteMemoriesRequest(scope=SCOPE, filter=chosen, selection_token=token)
+        with pytest.raises(grpc.RpcError, match="changed since the dry run"):
+            list(stubs.memory.DeleteMemories(stale, timeout=60))
+        preview = _preview(stubs, chosen)
+        assert preview.matched_count == len(living)
+        rest = memory_pb.DeleteMemoriesRequest(scope=SCOPE, filter=chosen, selection_token=preview.selection_token)
+        *_, last = stubs.memory.DeleteMemories(rest, timeout=60)
+        assert last.summary.changed_count == len(living)
+        assert _all_of(stubs, chosen) == []
+
+
+def _preview(stubs: Stubs, chosen: filters_pb.Filter) -> memory_pb.SelectionPreview:
+    request = memory_pb.DeleteMemoriesRequest(scope=SCOPE, filter=chosen, dry_run=True)
+    [event] = stubs.memory.DeleteMemories(request, timeout=60)
+    return event.preview
+
+
+def _all_of(stubs: Stubs, chosen: filters_pb.Filter) -> list[types_pb.Memory]:
+    request = memory_pb.ListMemoriesRequest(scope=SCOPE, filter=chosen, page_size=1_000)
+    return list(stubs.memory.ListMemories(request, timeout=60).memories)

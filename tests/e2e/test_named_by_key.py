@@ -76,6 +76,66 @@ def test_a_memory_is_promoted_by_its_key(stubs: Stubs, scope: types_pb.Scope) ->
     assert stubs.lifecycle.PromoteMemory(asked, timeout=TIMEOUT) == promoted
 
 
+def test_several_memories_are_read_by_their_keys(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """In the order of the request, each once; keys of other projects, of deleted memories and of nothing are missing."""
+    one, two = create(stubs, scope, "one", key="k/1"), create(stubs, scope, "二", key="k/二")
+    create(stubs, types_pb.Scope(user_id=scope.user_id, project_id="p"), "elsewhere", key="k/3")
+    create(stubs, types_pb.Scope(user_id=f"{scope.user_id}2"), "a stranger's", key="k/4")
+    talk = types_pb.Scope(user_id=scope.user_id, session_id="talk")
+    create(stubs, talk, "private", key="k/5", layer=types_pb.MEMORY_LAYER_SESSION)
+    create(stubs, scope, "gone", key="k/6")
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, key="k/6"), timeout=TIMEOUT)
+    keys = ["k/6", "k/二", "k/3", "k/1", "k/4", "k/二", "k/5", "k/"]
+    request = memory_pb.BatchGetMemoriesRequest(scope=scope, ids=[one.id], keys=keys)
+
+    reply = stubs.memory.BatchGetMemories(request, timeout=TIMEOUT)
+
+    assert [memory.id for memory in reply.memories] == [one.id, two.id]
+    assert reply.missing_keys == ["k/6", "k/3", "k/4", "k/5", "k/"]
+    assert reply.missing_ids == []
+    from_talk = memory_pb.BatchGetMemoriesRequest(scope=talk, keys=["k/5"])
+    assert [one.content for one in stubs.memory.BatchGetMemories(from_talk, timeout=TIMEOUT).memories] == ["private"]
+    for wrong, fields in (
+        ({"keys": ["", "x" * 257]}, ("keys[0]", "keys[1]")),
+        ({"ids": [one.id] * 600, "keys": ["k"] * 401}, ("keys",)),
+        ({}, ("ids",)),
+    ):
+        refusal = refused(stubs.memory.BatchGetMemories, memory_pb.BatchGetMemoriesRequest(scope=scope, **wrong))  # type: ignore[arg-type]
+        assert refusal.fields == fields
+
+
+def test_an_earlier_revision_is_read_by_the_key(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Of the memory that has the key, or had it until it was deleted."""
+    create(stubs, scope, "first", key="k")
+    create(stubs, scope, "second", key="k")
+    request = memory_pb.GetMemoryRequest(scope=scope, key="k", revision=1)
+
+    assert stubs.memory.GetMemory(request, timeout=TIMEOUT).memory.content == "first"
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, key="k"), timeout=TIMEOUT)
+    assert stubs.memory.GetMemory(request, timeout=TIMEOUT).memory.content == "first"
+    missing = memory_pb.GetMemoryRequest(scope=scope, key="k", revision=9)
+    assert refused(stubs.memory.GetMemory, missing).reason == "REVISION_NOT_FOUND"
+    nothing = memory_pb.GetMemoryRequest(scope=scope, key="none", revision=1)
+    assert refused(stubs.memory.GetMemory, nothing).reason == "MEMORY_NOT_FOUND"
+
+
+def test_conflicts_of_a_memory_are_listed_by_its_key(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """An unknown key matches nothing; an id beside it is wrong input."""
+    old = create(stubs, scope, "I live in Lisbon.", key="home")
+    create(stubs, scope, "I live in Porto.")
+    create(stubs, scope, "My cat is called Tom.", key="cat")
+
+    def listed(**fields: str) -> list[str]:
+        request = memory_pb.ListConflictsRequest(scope=scope, **fields)  # type: ignore[arg-type] # names of the memory
+        return [one.id for one in stubs.memory.ListConflicts(request, timeout=TIMEOUT).conflicts]
+
+    assert len(listed(memory_key="home")) == 1
+    assert listed(memory_key="home") == listed(memory_id=old.id)
+    assert listed(memory_key="cat") == listed(memory_key="nothing") == []
+    both = memory_pb.ListConflictsRequest(scope=scope, memory_id=old.id, memory_key="home")
+    assert refused(stubs.memory.ListConflicts, both).fields == ("memory_key",)
+
+
 REQUESTS: dict[str, Callable[..., Any]] = {
     "DeleteMemory": memory_pb.DeleteMemoryRequest,
     "RestoreMemory": memory_pb.RestoreMemoryRequest,

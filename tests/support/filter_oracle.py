@@ -45,6 +45,8 @@ def matches(memory: types_pb.Memory, chosen: filters_pb.Filter, scope: types_pb.
         and _numbers_match(memory, chosen)
         and _times_match(memory, chosen, now)
         and all(_scalar(test.value) in set(scalars_at(memory.metadata, test.path)) for test in chosen.metadata)
+        and all(_is_in_range(memory, test) for test in chosen.metadata_ranges)
+        and memory.key.startswith(chosen.key_prefix)
         and (not chosen.HasField("where") or expression_matches(memory, chosen.where))
     )
 
@@ -151,20 +153,36 @@ def _condition_holds(memory: types_pb.Memory, condition: filters_pb.FilterCondit
     held = _held(memory, condition)
     wanted = [_wanted(condition.field, value) for value in condition.values]
     equal = any(one in wanted for one in held)
-    number = next((one for _, one in held if not isinstance(one, str)), None)
-    bound = wanted[0][1]
+    if condition.operator == filters_pb.FILTER_OPERATOR_STARTS_WITH:
+        return any(str(one).startswith(str(wanted[0][1])) for _, one in held)
     if condition.operator in {filters_pb.FILTER_OPERATOR_EQUALS, filters_pb.FILTER_OPERATOR_IN}:
         return equal
     if condition.operator == filters_pb.FILTER_OPERATOR_NOT_EQUALS:
         return not equal
-    if number is None or isinstance(bound, str):
-        return False
+    numbers = [one for kind, one in held if kind in {"number_value", "time"} and not isinstance(one, str)]
+    bounds = [float(one) for _, one in wanted]
+    return any(_compares(condition.operator, number, bounds) for number in numbers)
+
+
+def _compares(operator: int, number: float, bounds: list[float]) -> bool:
     return {
-        filters_pb.FILTER_OPERATOR_LESS: number < bound,
-        filters_pb.FILTER_OPERATOR_LESS_OR_EQUAL: number <= bound,
-        filters_pb.FILTER_OPERATOR_GREATER: number > bound,
-        filters_pb.FILTER_OPERATOR_GREATER_OR_EQUAL: number >= bound,
-    }[condition.operator]
+        filters_pb.FILTER_OPERATOR_LESS: number < bounds[0],
+        filters_pb.FILTER_OPERATOR_LESS_OR_EQUAL: number <= bounds[0],
+        filters_pb.FILTER_OPERATOR_GREATER: number > bounds[0],
+        filters_pb.FILTER_OPERATOR_GREATER_OR_EQUAL: number >= bounds[0],
+        filters_pb.FILTER_OPERATOR_BETWEEN: bounds[0] <= number <= bounds[-1],
+    }[operator]
+
+
+def _is_in_range(memory: types_pb.Memory, test: filters_pb.MetadataRange) -> bool:
+    held = [float(one) for kind, one in scalars_at(memory.metadata, test.path) if kind == "number_value"]
+    return any(
+        (not test.HasField("greater_than") or number > test.greater_than)
+        and (not test.HasField("at_least") or number >= test.at_least)
+        and (not test.HasField("less_than") or number < test.less_than)
+        and (not test.HasField("at_most") or number <= test.at_most)
+        for number in held
+    )
 
 
 def _held(memory: types_pb.Memory, condition: filters_pb.FilterCondition) -> list[Scalar]:
@@ -187,6 +205,7 @@ def _held(memory: types_pb.Memory, condition: filters_pb.FilterCondition) -> lis
         filters_pb.FILTER_FIELD_SPEAKER: memory.speaker,
         filters_pb.FILTER_FIELD_AGENT_ID: memory.scope.agent_id,
         filters_pb.FILTER_FIELD_SESSION_ID: memory.scope.session_id,
+        filters_pb.FILTER_FIELD_KEY: memory.key,
     }
     return [("string_value", texts[field])]
 

@@ -6,36 +6,45 @@ Every test is made two-valued: SQL's third value would survive a Not and lose th
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
+from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Match, Or, Range, number_spans
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.dialect import FRACTION, MAX_INTEGER, MAX_PARAMETERS, NUMBER, TEXT, json_list_values
-from memsvc_backends.sql.memory_codec import encode_term
-from memsvc_backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
+from memsvc_backends.sql.memory_codec import NO_NUMBER, encode_term, span_terms
+from memsvc_backends.sql.tables import (
+    IS_FORMER_HOLDER,
+    IS_NAMED,
+    IS_QUARANTINED,
+    memories,
+    memory_metadata,
+    memory_tags,
+)
 
 Condition = sa.ColumnElement[bool]
 
 _QUARANTINED = AnyOf(Field.STATUS, (Status.QUARANTINED.value,))
+_SURROGATES, _AFTER_SURROGATES = 0xD800, 0xE000
 _SEVERAL = {Field.TAGS: memory_tags, Field.METADATA: memory_metadata}
 
 
-def condition(where: Filter) -> Condition:
-    """Return the condition on `memories` that a memory meets when it matches *where*."""
+def condition(where: Filter, owner: str) -> Condition:
+    """Return the condition on `memories` that a memory of *owner* meets when it matches *where*."""
     if isinstance(where, And):
-        return sa.and_(sa.true(), *(condition(child) for child in where.children))
+        return sa.and_(sa.true(), *(condition(child, owner) for child in where.children))
     if isinstance(where, Or):
-        return sa.or_(sa.false(), *(condition(child) for child in where.children))
+        return sa.or_(sa.false(), *(condition(child, owner) for child in where.children))
     if isinstance(where, AnyOf):
         return _any_of(where)
     if isinstance(where, Range):
-        return _range(where)
-    return sa.not_(condition(where.child))
+        return _number_range(where, owner) if where.field is Field.METADATA else _range(where)
+    return sa.not_(condition(where.child, owner))
 
 
 def within(reach: Reach) -> Condition:
@@ -58,6 +67,8 @@ def any_value(column: sa.ColumnElement[object], values: Sequence[int | str | flo
 
 
 def _any_of(test: AnyOf) -> Condition:
+    if test.match is Match.PREFIX:
+        return sa.or_(sa.false(), *(_of_keys(_begins(str(prefix))) for prefix in test.values))
     if test == _QUARANTINED:
         # As a literal: they are few, and have an index to themselves.
         return IS_QUARANTINED
@@ -68,6 +79,8 @@ def _any_of(test: AnyOf) -> Condition:
     if test.field in _SEVERAL:
         return _has_term(_SEVERAL[test.field], values)
     column = memories.c[test.field.value]
+    if test.field is Field.KEY and all(values):
+        return _of_keys(any_value(column, values))
     return _present(column, any_value(column, values))
 
 
@@ -76,6 +89,42 @@ def _has_term(table: sa.Table, values: Sequence[int | str]) -> Condition:
     return sa.exists().where(
         table.c.owner == memories.c.owner, table.c.row == memories.c.row, any_value(table.c.term, terms)
     )
+
+
+def _of_keys(test: Condition) -> Condition:
+    """Return the condition that a memory has a key that passes the test; each half has an index of keys."""
+    return sa.or_(sa.and_(IS_NAMED, test), sa.and_(IS_FORMER_HOLDER, test))
+
+
+def _begins(prefix: str) -> Condition:
+    end = _end_of_prefix(prefix)
+    return sa.and_(memories.c.key >= prefix, sa.true() if end is None else memories.c.key < end)
+
+
+def _end_of_prefix(prefix: str) -> str | None:
+    """Return the first text behind all that begin with *prefix*, in the order of their characters; None: there is none.
+
+    Texts cannot hold the surrogates.
+    """
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    return kept[:-1] + chr(_AFTER_SURROGATES if _SURROGATES <= following < _AFTER_SURROGATES else following)
+
+
+def _number_range(bounds: Range, owner: str) -> Condition:
+    """Return the condition that a number of metadata is in the bounds; each span is a part of the table's key.
+
+    The rows are looked up once for a statement, not for every memory: so the owner is a value, not a column.
+    """
+    found, term = memory_metadata.c, memory_metadata.c.term
+    parts = []
+    for span in number_spans(bounds):
+        first, last = span_terms(bounds.path, span)
+        rows = sa.select(found.row).where(found.owner == owner, term >= first, term <= last)
+        parts.append(memories.c.row.in_(rows.where(term.not_like(NO_NUMBER))))
+    return sa.or_(sa.false(), *parts)
 
 
 def _range(bounds: Range) -> Condition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -12,11 +12,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import EPOCH, to_micros
-from memsvc.domain.filters import metadata_terms
+from memsvc.domain.filters import NumberSpan, metadata_numbers, metadata_terms, number_bits
 from memsvc.domain.index_entries import Chunk, View, entry_id, ordinal_of
 from memsvc.domain.memory import (
     UNNAMED,
     FileRef,
+    Json,
     Kind,
     Layer,
     Memory,
@@ -238,12 +239,37 @@ def ref_terms(refs: Iterable[FileRef]) -> list[str]:
 
 def decode_terms(memory: Memory) -> list[str]:
     """Return the metadata terms of *memory* as the table keeps them."""
-    return [encode_term(term) for term in metadata_terms(memory.metadata)] if memory.metadata else []
+    if not memory.metadata:
+        return []
+    return [*(encode_term(term) for term in metadata_terms(memory.metadata)), *encode_numbers(memory.metadata)]
 
 
 def encode_term(term: str) -> str:
     """Return a metadata term, or, when it is too long for an index, its digest; terms hold an "=", digests do not."""
     return term if len(term) <= _MAX_TERM else f"sha256:{hashlib.sha256(term.encode()).hexdigest()}"
+
+
+# Numbers in metadata, as terms that are in the order of the numbers of a path and sign.
+
+
+NO_NUMBER = "%=%"
+"""What terms of equality are like, and terms of numbers are not."""
+
+
+def encode_numbers(metadata: Mapping[str, Json]) -> list[str]:
+    """Return a term for each number in *metadata* that ranges test."""
+    found = [(path, *number_bits(number)) for path, number in metadata_numbers(metadata)]
+    return [f"{_place_of_numbers(path)}{sign}{bits:016x}" for path, sign, bits in found]
+
+
+def span_terms(path: str, span: NumberSpan) -> tuple[str, str]:
+    """Return the first and the last term of a span of numbers at a path."""
+    place = f"{_place_of_numbers(path)}{span.sign}"
+    return f"{place}{span.low:016x}", f"{place}{span.high:016x}"
+
+
+def _place_of_numbers(path: str) -> str:
+    return f"#{hashlib.blake2b(path.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
 
 
 def _list_text(values: Sequence[object]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,15 +15,15 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.context import Essential
-from memsvc.domain.diagnostics import MemoryCounts
-from memsvc.domain.filters import And, AnyOf, Field, Filter
+from memsvc.domain.diagnostics import MemoryCounts, PlacePart, PlaceUsage
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Range
 from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, row_of
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor
 from memsvc.domain.visibility import split_default_visible
 from memsvc.ports.candidates import Candidates, Integers, Rows
-from memsvc.ports.metadata import Record
+from memsvc.ports.metadata import Record, SelectedMemory
 from memsvc_backends.sql.core_context import read_essentials, read_next_essential, read_recent_rows, read_session_rows
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
@@ -61,6 +61,8 @@ KEPT_CANDIDATES = 1 << 19
 KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 _BYTES_PER_TOKEN = 4
+_SELECTION = (memories.c.row, memories.c.id, memories.c.revision, memories.c.status, memories.c.layer)
+_PLACE = (memories.c.owner, memories.c.project_id, memories.c.agent_id, memories.c.session_id)
 _GROUPS = (memories.c.layer, memories.c.kind, memories.c.tier, memories.c.status)
 _SCALE = 1_000_000_000
 """Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
@@ -163,7 +165,9 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
-        statement = sa.select(memories.c.row).where(within(reach), condition(where)).order_by(memories.c.row)
+        statement = (
+            sa.select(memories.c.row).where(within(reach), condition(where, reach.owner)).order_by(memories.c.row)
+        )
         with self._database.read_connection() as connection:
             return list(execute(connection, statement).scalars())
 
@@ -220,6 +224,25 @@ class SqlMemoryReads(SqlHistoryReads):
         """Count the memories of the reach."""
         with self._database.read_connection() as connection:
             return count_memories(connection, reach)
+
+    def places(self, parts: Sequence[PlacePart], *, after: Sequence[str], live: bool, limit: int) -> list[PlaceUsage]:
+        """Return the places of memories."""
+        found: list[PlaceUsage] = []
+        with self._database.snapshot() as connection:
+            for place in read_places(connection, parts, (), tuple(after)):
+                if len(found) == limit:
+                    break
+                usage = read_usage(connection, place)
+                if usage.count or not live:
+                    found.append(usage)
+        return found
+
+    def select_revisions(self, where: Filter | None, *, reach: Reach, limit: int) -> list[SelectedMemory]:
+        """Return the memories that match."""
+        matching = sa.true() if where is None else condition(where, reach.owner)
+        statement = sa.select(*_SELECTION).where(within(reach), matching).order_by(memories.c.row).limit(limit)
+        with self._database.read_connection() as connection:
+            return [SelectedMemory(*row) for row in execute(connection, statement)]
 
     def _read_candidates(self, rows: Sequence[int], reach: Reach) -> list[list[Any]]:
         parameters = {"row": list_parameter(rows)} | _parameters_of_reach(reach)
@@ -356,6 +379,74 @@ def count_memories(connection: sa.Connection, reach: Reach) -> MemoryCounts:
     )
 
 
+# Places of memories: owners, and their projects, agents and sessions.
+#
+# Each is found by a look-up in the index of scopes, which skips the memories of the one before.
+
+
+def read_places(
+    connection: sa.Connection, parts: Sequence[PlacePart], fixed: tuple[str, ...], after: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the places that begin with *fixed* and come after the rest *after* of another one, in order."""
+    part, is_last = parts[len(fixed)], len(fixed) + 1 == len(parts)
+    start = after[0] if after else None
+    for value in _read_values(connection, part, fixed, start):
+        rest = after[1:] if value == start else ()
+        if not is_last:
+            yield from read_places(connection, parts, (*fixed, value), rest)
+        elif value != start:
+            yield (*fixed, value)
+
+
+def _read_values(
+    connection: sa.Connection, part: PlacePart, fixed: tuple[str, ...], start: str | None
+) -> Iterator[str]:
+    """Yield the values that follow *fixed*, from *start* on, in order."""
+    least = max(start or "", part.prefix)
+    if part.values is not None:
+        for value in sorted(set(part.values)):
+            if value >= least and value.startswith(part.prefix) and _read_next(connection, fixed, value, 0) == value:
+                yield value
+        return
+    found = _read_next(connection, fixed, least, 0)
+    while found is not None and found.startswith(part.prefix):
+        yield found
+        found = _read_next(connection, fixed, found, 1)
+
+
+def _read_next(connection: sa.Connection, fixed: tuple[str, ...], least: str, above: int) -> str | None:
+    parameters = {f"part_{number}": value for number, value in enumerate(fixed)} | {"least": least}
+    value: str | None = execute(connection, _select_next(len(fixed), above), parameters).scalar()
+    return value
+
+
+def read_usage(connection: sa.Connection, place: tuple[str, ...]) -> PlaceUsage:
+    """Return the usage of a place; there must be memories in it."""
+    parameters = {f"part_{number}": value for number, value in enumerate(place)}
+    rows = execute(connection, _select_usage(len(place)), parameters).all()
+    by_status = {status: count for status, count, _ in rows}
+    return PlaceUsage(place, by_status, from_micros(max(moment for _, _, moment in rows)))
+
+
+def _at_place(parts: int) -> list[sa.ColumnElement[bool]]:
+    return [_PLACE[number] == sa.bindparam(f"part_{number}", type_=sa.Text) for number in range(parts)]
+
+
+@cached_statement
+def _select_next(parts: int, above: int) -> sa.Select[Any]:
+    column, least = _PLACE[parts], sa.bindparam("least", type_=sa.Text)
+    bound = column > least if above else column >= least
+    return (
+        sa.select(column).where(*_at_place(parts), bound).order_by(*_PLACE[: parts + 1]).limit(sa.literal_column("1"))
+    )
+
+
+@cached_statement
+def _select_usage(parts: int) -> sa.Select[Any]:
+    counted = (memories.c.status, sa.func.count(), sa.func.max(memories.c.update_time))
+    return sa.select(*counted).where(*_at_place(parts)).group_by(memories.c.status)
+
+
 # Lists, page by page.
 #
 # A list is read in two parts, the memories that have the order's value and then those that have not, each from an
@@ -371,7 +462,7 @@ def read_page(
         return []
     column = _order_columns(order, where)
     is_nullable = memories.c[order.field.value].nullable
-    matching = sa.true() if where is None else condition(where)
+    matching = sa.true() if where is None else condition(where, reach.owner)
     found: list[Memory] = []
     if after is None or after.value is not None:
         present = column.is_not(None) if is_nullable else sa.true()
@@ -387,14 +478,19 @@ def read_page(
 
 def _order_columns(order: Order, where: Filter | None) -> sa.ColumnElement[int]:
     column: sa.ColumnElement[int] = memories.c[order.field.value]
-    # A session is short: better to sort what its index gives than to look for it in a list of everything.
-    return without_index(column) if _names_sessions(where) else column
+    # A session is short: better to sort what its index gives than to look for it in a list of everything. So are, as a
+    # rule, the memories whose keys begin alike, and those with a number of metadata in a range.
+    return without_index(column) if _names_few(where) else column
 
 
-def _names_sessions(where: Filter | None) -> bool:
+def _names_few(where: Filter | None) -> bool:
     if isinstance(where, And):
-        return any(_names_sessions(child) for child in where.children)
-    return isinstance(where, AnyOf) and where.field is Field.SESSION_ID and all(where.values)
+        return any(_names_few(child) for child in where.children)
+    if isinstance(where, Range):
+        return where.field is Field.METADATA
+    if not isinstance(where, AnyOf):
+        return False
+    return where.match is Match.PREFIX or (where.field in {Field.SESSION_ID, Field.KEY} and all(where.values))
 
 
 def _follows(column: sa.ColumnElement[int], order: Order, after: PageCursor | None) -> Condition:
@@ -463,7 +559,7 @@ class KeywordMatcher:
         owner, projects = without_index(memories.c.owner), without_index(memories.c.project_id)
         place = (owner == self.reach.owner, projects.in_(self.reach.project_ids))
         statement = sa.select(memories.c.row).where(in_json_list(memories.c.row, "rows"), *place)
-        return statement if self.where is None else statement.where(condition(self.where))
+        return statement if self.where is None else statement.where(condition(self.where, self.reach.owner))
 
 
 def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: KeywordMatcher, limit: int) -> list[Hit]:

@@ -134,6 +134,8 @@ _conditional("memories_unread", IS_ARCHIVABLE, _c.access_time, _c.create_time, _
 _conditional("memories_useful", IS_ARCHIVABLE, _c.owner, _c.importance, _c.access_count, _c.row)
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)
+# Of each scope what it holds: scopes, users and agents are listed, and counted by status, without reading memories.
+_memory_index("memories_scope", _c.agent_id, _c.session_id, _c.status, _c.update_time)
 _memory_index("memories_create_time", _c.create_time.desc())
 _memory_index("memories_update_time", _c.update_time.desc())
 _memory_index("memories_access_time", _c.access_time.desc())

@@ -19,7 +19,7 @@ from memsvc.domain.errors import UNREACHED, BackendUnavailableError
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, FilterMemo, Not, Or, Range
 from memsvc.domain.scope import Reach
 
-FORMAT = 3
+FORMAT = 4
 """Raise it with every change of the schema or of `key`: an index of another format is rebuilt."""
 BODY = "body"
 ENTRY = "entry"

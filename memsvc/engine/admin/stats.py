@@ -1,11 +1,19 @@
-"""Counts and warnings of one scope."""
+"""Counts and warnings of one scope, and the usage of users, projects, agents and scopes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, SHORT_TERM, NoticeSeverity
-from memsvc.domain.diagnostics import HealthWarning, MemoryCounts, ReindexProgress, SessionFill, Stats
+from memsvc.domain.diagnostics import (
+    HealthWarning,
+    MemoryCounts,
+    PlacePart,
+    PlaceUsage,
+    ReindexProgress,
+    SessionFill,
+    Stats,
+)
 from memsvc.domain.memory import Layer, Status, Tier
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.sessions import SessionState
@@ -13,7 +21,7 @@ from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.ports.features import SessionReads
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
-from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.metadata import MemoryReads, MetadataStore
 
 LAG_WARNING = 1_000
 """Minimum lag of an index behind the store, in changes, for a warning."""
@@ -88,6 +96,62 @@ class StatsService:
             warnings=tuple(found),
             sessions=tuple(sessions[:MAX_NAMED_SESSIONS]),
         )
+
+
+class UsageReader:
+    """Users, projects, agents and scopes, with the memories of each.
+
+    The caller must have the right to what it asks for.
+
+    Each method returns the next *limit* of them, in order, and whether there are more. *after* is the last place of the
+    page before, as `PlaceUsage.place`.
+    """
+
+    def __init__(self, reads: MemoryReads) -> None:
+        """Read from *reads*."""
+        self._reads = reads
+
+    def users(
+        self, tenant_id: str, only: Collection[str], prefix: str, *, after: str, limit: int
+    ) -> tuple[list[PlaceUsage], bool]:
+        """Return the users of a tenant whose ids begin with *prefix*; only those in *only*, unless it is empty.
+
+        They come after the user *after*; empty: from the first one on.
+        """
+
+        def owner(user_id: str) -> str:
+            return Scope(user_id, tenant_id=tenant_id).owner
+
+        part = PlacePart(tuple(map(owner, only)) if only else None, owner(prefix))
+        return self._page([part], after=(owner(after),) if after else (), limit=limit, live=False)
+
+    def projects(
+        self, owner: str, only: Collection[str], prefix: str, *, after: Sequence[str], limit: int
+    ) -> tuple[list[PlaceUsage], bool]:
+        """Return the projects of an owner whose ids begin with *prefix*; only those in *only*, unless it is empty."""
+        parts = [PlacePart((owner,)), PlacePart(tuple(only) or None, prefix)]
+        return self._page(parts, after=after, limit=limit, live=False)
+
+    def agents(
+        self, owner: str, only: Collection[str], prefix: str, *, after: Sequence[str], limit: int
+    ) -> tuple[list[PlaceUsage], bool]:
+        """Return the agents of an owner whose ids begin with *prefix*, by project; *only* are the projects, if any."""
+        parts = [PlacePart((owner,)), PlacePart(tuple(only) or None), PlacePart(prefix=prefix)]
+        return self._page(parts, after=after, limit=limit, live=False)
+
+    def scopes(
+        self, owner: str, only: Collection[str], agent_id: str | None, *, after: Sequence[str], limit: int
+    ) -> tuple[list[PlaceUsage], bool]:
+        """Return the scopes of an owner in which memories are that are not deleted, of one agent or of all."""
+        agent = PlacePart(None if agent_id is None else (agent_id,))
+        parts = [PlacePart((owner,)), PlacePart(tuple(only) or None), agent, PlacePart()]
+        return self._page(parts, after=after, limit=limit, live=True)
+
+    def _page(
+        self, parts: Sequence[PlacePart], *, after: Sequence[str], limit: int, live: bool
+    ) -> tuple[list[PlaceUsage], bool]:
+        found = self._reads.places(parts, after=after, live=live, limit=limit + 1)
+        return found[:limit], len(found) > limit
 
 
 def indexer_warnings(pending: int, *, replaying: bool, building: ReindexProgress | None) -> list[HealthWarning]:

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError
-from memsvc.domain.filters import conjunction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
+from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
@@ -76,6 +76,8 @@ class KeyResolver:
         return found.id
 
 
+_HOLDS_KEY = Not(AnyOf(Field.STATUS, tuple(status.value for status in UNNAMED)))
+"""The rule of `MemoryReads.get_by_key`."""
 INTERVAL = timedelta(hours=1)
 """Accesses of a memory count at most once within this time."""
 _MOST_TRACKED = 100_000
@@ -122,6 +124,17 @@ class MemoryReader:
         self._accesses.note(found)
         return found
 
+    def get_many_by_key(self, scope: Scope, keys: Sequence[str]) -> dict[str, Memory]:
+        """Return the memories that `get_by_key` would return, by key; counts as an access of each."""
+        if not keys:
+            return {}
+        where = And((AnyOf(Field.KEY, tuple(keys)), _HOLDS_KEY))
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        stored = self._reads.page(reach=reach, where=where, order=Order(), after=None, limit=len(keys))
+        found = {memory.key: memory for memory in stored if _is_visible(memory, scope)}
+        self._accesses.note(memory.id for memory in found.values())
+        return found
+
     def chain(self, scope: Scope, memory: Memory) -> list[Memory]:
         """Return the supersession chain of *memory*, oldest first; not an access."""
         return supersession_chain(self._reads, scope, memory)
@@ -133,16 +146,17 @@ class MemoryReader:
 
         A memory that exists unchanged during the whole iteration is returned exactly once.
         """
-        memories = self._reads.page(
-            reach=Reach.from_scope(scope, selection.visibility),
-            where=conjunction(selection.where, session_privacy(scope, selection.sessions)),
-            order=order,
-            after=after,
-            limit=limit + 1,
-        )
+        reach, where = reach_of_selection(scope, selection)
+        memories = self._reads.page(reach=reach, where=where, order=order, after=after, limit=limit + 1)
         if limit < 1 or len(memories) <= limit:
             return memories[:limit], None
         return memories[:limit], _cursor(memories[limit - 1], order)
+
+
+def reach_of_selection(scope: Scope, selection: Selection) -> tuple[Reach, Filter | None]:
+    """Return what a caller in *scope* may see of a selection: the reach, and the filter with the rule of privacy."""
+    where = conjunction(selection.where, session_privacy(scope, selection.sessions))
+    return Reach.from_scope(scope, selection.visibility), where
 
 
 def _is_visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> bool:

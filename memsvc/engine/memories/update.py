@@ -1,25 +1,34 @@
-"""Changes of single memories: update, delete, restore, roll back, archive."""
+"""Changes of single memories: update, delete, restore, roll back, archive; and of many that match a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from memsvc.domain import limits
+from memsvc.domain.clock import Deadline
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import (
+    DeadlineExceededError,
     InvalidRequestError,
     MemoryExistsError,
     MemoryNotFoundError,
     MemorySupersededError,
+    MemsvcError,
     RevisionConflictError,
     RevisionNotFoundError,
+    SelectionChangedError,
     Violation,
 )
 from memsvc.domain.files import FileCategory
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Layer, Memory, Status, with_status
-from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.scope import Reach, Scope, SessionVisibility
+from memsvc.domain.search import Selection
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import (
     PATCHABLE,
@@ -31,10 +40,12 @@ from memsvc.domain.write_requests import (
     WriteOptions,
     WriteResult,
 )
+from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import find_neighbour, require_memory
+from memsvc.engine.memories.lookup import reach_of_selection
 from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFETIME,
     MemoryBuilder,
@@ -48,8 +59,9 @@ from memsvc.engine.records.memory_builder import (
 )
 from memsvc.engine.records.memory_patch import apply_values, change_action, revert_to, values_of_patch
 from memsvc.engine.records.provenance import SourceLookup, restored_status, revalue
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.features import HistoryReads
-from memsvc.ports.metadata import Record, Transaction
+from memsvc.ports.metadata import MemoryReads, Record, SelectedMemory, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.SUPERSEDED})
@@ -98,12 +110,12 @@ class MemoryUpdater:
             RequestIdReusedError: The request_id was used for another request.
         """
         _check(patch)
-        target = _Target(scope, memory_id, key, expected_revision)
+        target = MemoryTarget(scope, memory_id, key, expected_revision)
         values, redactions = self._memory_builder.redactor.values(self._store_images(scope, patch))
         clean = replace(patch, values=values)
 
         def work(transaction: Transaction) -> UpsertResult:
-            return self._update(transaction, target, clean, options.on_conflict)
+            return self.apply_patch(transaction, target, clean, options.on_conflict)
 
         written = self._once("UpdateMemory", target, (target, patch, options.on_conflict), options, work)
         return replace(written, redactions=redactions) if redactions else written
@@ -121,10 +133,10 @@ class MemoryUpdater:
             RevisionConflictError: The memory has another revision than expected (0: any).
             RequestIdReusedError: The request_id was used for another request.
         """
-        target = _Target(scope, memory_id, "", expected_revision)
+        target = MemoryTarget(scope, memory_id, "", expected_revision)
         if hard:
             return self._purge(target, options)
-        return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self._delete(tx, target))
+        return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self.apply_deletion(tx, target))
 
     def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> WriteResult:
         """Make a deleted memory ACTIVE again; one that is not deleted stays unchanged (outcome DUPLICATE).
@@ -138,7 +150,7 @@ class MemoryUpdater:
             MemoryExistsError: Another memory has its key or content.
             RequestIdReusedError: The request_id was used for another request.
         """
-        target = _Target(scope, memory_id, "", expected_revision)
+        target = MemoryTarget(scope, memory_id, "", expected_revision)
         return self._once("RestoreMemory", target, (target,), options, lambda tx: self._restore(tx, target))
 
     def rollback(
@@ -165,7 +177,7 @@ class MemoryUpdater:
             InvalidRequestError: The memory would supersede itself through other memories.
             RequestIdReusedError: The request_id was used for another request.
         """
-        aim = _Target(scope, memory_id, "", expected_revision)
+        aim = MemoryTarget(scope, memory_id, "", expected_revision)
         return self._once(
             "RollbackMemory", aim, (aim, revision), options, lambda tx: self._roll_back(tx, aim, target, revision)
         )
@@ -179,7 +191,7 @@ class MemoryUpdater:
     def _once(
         self,
         method: str,
-        target: _Target,
+        target: MemoryTarget,
         asked: Sequence[object],
         options: WriteOptions,
         work: Callable[[Transaction], UpsertResult],
@@ -189,9 +201,20 @@ class MemoryUpdater:
             raise not_found_error(written)
         return written
 
-    def _update(
-        self, transaction: Transaction, target: _Target, patch: Patch, on_conflict: ConflictPolicy
+    def redact_patch(self, patch: Patch) -> Patch:
+        """Return a patch without new content, with its secrets replaced as the settings say.
+
+        Raises:
+            InvalidRequestError: A field cannot be changed so.
+        """
+        _check(patch)
+        values, _ = self._memory_builder.redactor.values(dict(patch.values))
+        return replace(patch, values=values)
+
+    def apply_patch(
+        self, transaction: Transaction, target: MemoryTarget, patch: Patch, on_conflict: ConflictPolicy
     ) -> UpsertResult:
+        """Change the memory in a transaction; raises as `update` does."""
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing_error()
@@ -230,7 +253,8 @@ class MemoryUpdater:
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
         return UpsertResult(findings.current(after), Outcome.UPDATED, findings.contradictions(after))
 
-    def _delete(self, transaction: Transaction, target: _Target) -> UpsertResult:
+    def apply_deletion(self, transaction: Transaction, target: MemoryTarget) -> UpsertResult:
+        """Softly delete the memory in a transaction; raises as `delete` does."""
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing_error()
@@ -238,7 +262,7 @@ class MemoryUpdater:
         record = self._record_builder.record(before, after)
         return self._write(transaction, before, record, ChangeAction.DELETED)
 
-    def _restore(self, transaction: Transaction, target: _Target) -> UpsertResult:
+    def _restore(self, transaction: Transaction, target: MemoryTarget) -> UpsertResult:
         before = target.find(transaction)
         is_replaced = bool(before.superseded_by_id)
         if before.status not in _RESTORABLE or (before.status is Status.SUPERSEDED and is_replaced):
@@ -262,7 +286,9 @@ class MemoryUpdater:
         self._conflict_detector.conflict_states.update(transaction, [record.memory])
         return UpsertResult(record.memory, Outcome.UPDATED)
 
-    def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> UpsertResult:
+    def _roll_back(
+        self, transaction: Transaction, aim: MemoryTarget, target: Memory | None, revision: int
+    ) -> UpsertResult:
         before = aim.find(transaction)
         if target is None or not visible(target, aim.scope):
             raise RevisionNotFoundError(before.id, revision)
@@ -294,7 +320,7 @@ class MemoryUpdater:
         if then is None or not claims_content(then) or content_name(then) != content_name(holder):
             raise MemoryExistsError(holder.id)
 
-    def _purge(self, target: _Target, options: WriteOptions) -> WriteResult:
+    def _purge(self, target: MemoryTarget, options: WriteOptions) -> WriteResult:
         now = self._now()
         attached: set[str] = set()
 
@@ -314,6 +340,187 @@ class MemoryUpdater:
             if isinstance(written, WriteResult)
             else WriteResult(_tombstone(target, 0, now), Outcome.UPDATED, position)
         )
+
+
+SELECTION_BATCH = 50
+"""Memories of one transaction of a change of many."""
+SAMPLE = 10
+MAX_FAILURES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionChange:
+    """A change of many memories: a deletion without a patch, or the values of *patch*, and tags to add and remove."""
+
+    patch: Patch | None = None
+    add_tags: tuple[str, ...] = ()
+    remove_tags: tuple[str, ...] = ()
+
+    def patch_for(self, memory: Memory) -> Patch:
+        """Return the patch of one memory.
+
+        Raises:
+            InvalidRequestError: It would have too many tags.
+        """
+        patch = self.patch or Patch({})
+        if not (self.add_tags or self.remove_tags):
+            return patch
+        tags = tuple(tag for tag in dict.fromkeys((*memory.tags, *self.add_tags)) if tag not in self.remove_tags)
+        if len(tags) > limits.TAGS:
+            raise InvalidRequestError([Violation("add_tags", f"Would give the memory more than {limits.TAGS} tags.")])
+        return replace(patch, values={**patch.values, "tags": tags})
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPreview:
+    """Matches of a selection: counts by the names of status and layer, a sample, and a digest of all revisions."""
+
+    count: int
+    by_status: Mapping[str, int]
+    by_layer: Mapping[str, int]
+    sample: tuple[Memory, ...]
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionProgress:
+    """The progress of a change of many memories; everything counted is durable.
+
+    Attributes:
+        failures: The first memories that could not be changed, by id.
+        position: The outbox position of the last change.
+    """
+
+    total: int
+    changed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    failures: tuple[tuple[str, MemsvcError], ...] = ()
+    position: int = 0
+    is_last: bool = False
+
+    @property
+    def done(self) -> int:
+        """Return the number of memories that were processed."""
+        return self.changed + self.unchanged + self.failed
+
+
+class SelectionChanger:
+    """Deletes or updates the memories that a selection matches, in transactions of a few memories each."""
+
+    def __init__(
+        self, updater: MemoryUpdater, reads: MemoryReads, committer: GroupCommitter, search_priority: SearchPriority
+    ) -> None:
+        """Change each memory as *updater* does; yield to searches between transactions."""
+        self._updater = updater
+        self._reads = reads
+        self._committer = committer
+        self._search_priority = search_priority
+
+    def preview(self, scope: Scope, selection: Selection) -> SelectionPreview:
+        """Return what matches now.
+
+        Raises:
+            InvalidRequestError: Too many memories match.
+        """
+        found = self._select(scope, selection)
+        reach, _ = reach_of_selection(scope, selection)
+        rows = [one.row for one in found[-SAMPLE:]]
+        known = self._reads.by_rows(rows, reach=reach)
+        return SelectionPreview(
+            len(found),
+            Counter(one.status for one in found),
+            Counter(one.layer for one in found),
+            tuple(known[row] for row in reversed(rows) if row in known),
+            _selection_digest(found),
+        )
+
+    def run(
+        self,
+        scope: Scope,
+        selection: Selection,
+        change: SelectionChange,
+        *,
+        expected: tuple[int, bytes],
+        deadline: Deadline,
+    ) -> Generator[SelectionProgress, None, None]:
+        """Change what matches, if it is still what a preview found: *expected* are its count and digest.
+
+        Yield the progress before the first and after every transaction, and once more at the end. An iteration that is
+        left early ends between two transactions. Memories that other calls change in the meantime are left alone.
+
+        Raises:
+            InvalidRequestError: A field cannot be changed so, or too many memories match.
+            SelectionChangedError: Other memories match, or other revisions of them.
+            DeadlineExceededError: The deadline passed between two transactions; those before it are durable.
+        """
+        if change.patch is not None:
+            change = replace(change, patch=self._updater.redact_patch(change.patch))
+        found = self._select(scope, selection)
+        if (len(found), _selection_digest(found)) != expected:
+            raise SelectionChangedError(expected[0], len(found))
+        progress = SelectionProgress(len(found))
+        yield progress
+        for start in range(0, len(found), SELECTION_BATCH):
+            if deadline.has_passed():
+                message = (
+                    f"the change ({progress.done} of {len(found)} memories are done; make a new dry run to continue)"
+                )
+                raise DeadlineExceededError(message)
+            self._search_priority.yield_to_searches()
+            batch = [
+                MemoryTarget(scope, one.id, "", one.revision, selection.sessions)
+                for one in found[start : start + SELECTION_BATCH]
+            ]
+            progress = self._run_batch(scope, batch, change, progress)
+            yield progress
+        yield replace(progress, is_last=True)
+
+    def _select(self, scope: Scope, selection: Selection) -> list[SelectedMemory]:
+        reach, where = reach_of_selection(scope, selection)
+        found = self._reads.select_revisions(where, reach=reach, limit=limits.SELECTION + 1)
+        if len(found) > limits.SELECTION:
+            description = f"must match at most {limits.SELECTION} memories: narrow it"
+            raise InvalidRequestError([Violation("filter", description)])
+        return found
+
+    def _run_batch(
+        self, scope: Scope, batch: Sequence[MemoryTarget], change: SelectionChange, before: SelectionProgress
+    ) -> SelectionProgress:
+        def work(transaction: Transaction) -> SelectionProgress:
+            own = before
+            for target in batch:
+                own = self._change_one(transaction, target, change, own)
+            return own
+
+        committed = self._committer.submit(work, owner=scope.owner)
+        return replace(committed.value, position=max(before.position, committed.position))
+
+    def _change_one(
+        self, transaction: Transaction, target: MemoryTarget, change: SelectionChange, before: SelectionProgress
+    ) -> SelectionProgress:
+        try:
+            with transaction.savepoint():
+                written = self._write(transaction, target, change)
+        except MemsvcError as error:
+            failures = (*before.failures, (target.memory_id, error))[:MAX_FAILURES]
+            return replace(before, failed=before.failed + 1, failures=failures)
+        if written.outcome is Outcome.DUPLICATE:
+            return replace(before, unchanged=before.unchanged + 1)
+        return replace(before, changed=before.changed + 1)
+
+    def _write(self, transaction: Transaction, target: MemoryTarget, change: SelectionChange) -> UpsertResult:
+        memory = target.find(transaction)
+        if change.patch is None:
+            if memory.status is Status.DELETED:
+                return UpsertResult(memory, Outcome.DUPLICATE)
+            return self._updater.apply_deletion(transaction, target)
+        return self._updater.apply_patch(transaction, target, change.patch_for(memory), ConflictPolicy.MARK)
+
+
+def _selection_digest(found: Sequence[SelectedMemory]) -> bytes:
+    revisions = array("q", [number for one in found for number in (one.row, one.revision)])
+    return hashlib.blake2b(revisions.tobytes(), digest_size=16).digest()
 
 
 class MemoryArchiver:
@@ -362,13 +569,17 @@ class MemoryArchiver:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
-    """The memory to change, by id or key, its expected revision (0: any), and the scope of the caller."""
+class MemoryTarget:
+    """The memory to change, by id or key, its expected revision (0: any), and the scope of the caller.
+
+    *sessions* are those whose private memories the caller may change.
+    """
 
     scope: Scope
     memory_id: str
     key: str
     expected_revision: int
+    sessions: SessionVisibility = SessionVisibility.CURRENT
 
     def find(self, transaction: Transaction) -> Memory:
         """Return the memory, of any status, locked for this transaction.
@@ -383,7 +594,7 @@ class _Target:
             bearer = transaction.find_keys(self.scope.owner, [name]).get(name)
             memory_id = bearer.id if bearer is not None else ""
         memory = transaction.get(memory_id, reach=Reach.from_scope(self.scope)) if memory_id else None
-        if memory is None or not visible(memory, self.scope):
+        if memory is None or not visible(memory, self.scope, self.sessions):
             raise self.missing_error()
         if self.expected_revision not in {0, memory.revision}:
             raise RevisionConflictError(memory.id, self.expected_revision, memory.revision)
@@ -406,7 +617,7 @@ def _check(patch: Patch) -> None:
         raise InvalidRequestError(violations)
 
 
-def _request(method: str, target: _Target, asked: Sequence[object], options: WriteOptions) -> IdempotentRequest:
+def _request(method: str, target: MemoryTarget, asked: Sequence[object], options: WriteOptions) -> IdempotentRequest:
     digest = request_digest(*asked) if options.request_id else ""
     return IdempotentRequest(method, options.request_id, digest, Reach.from_scope(target.scope))
 
@@ -439,7 +650,7 @@ def _renew_expiry(memory: Memory, now: datetime) -> datetime | None:
     return now + SHORT_TERM_LIFETIME if memory.layer is Layer.SHORT_TERM else None
 
 
-def _tombstone(target: _Target, revision: int, now: datetime) -> Memory:
+def _tombstone(target: MemoryTarget, revision: int, now: datetime) -> Memory:
     return Memory(
         id=target.memory_id,
         scope=Scope(target.scope.user_id, tenant_id=target.scope.tenant_id),

@@ -24,7 +24,20 @@ from memsvc.domain.errors import (
     MemsvcError,
     NotReadyError,
 )
-from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, FilterMemo, Not, Or
+from memsvc.domain.filters import (
+    STORE_ONLY,
+    And,
+    AnyOf,
+    Field,
+    Filter,
+    FilterMemo,
+    Match,
+    Not,
+    Or,
+    Range,
+    key_test,
+    number_test,
+)
 from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
@@ -244,20 +257,31 @@ def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
 def _needs_store(where: Filter) -> bool:
     if isinstance(where, And | Or):
         return any(map(_needs_store, where.children))
-    return _needs_store(where.child) if isinstance(where, Not) else where.field in STORE_ONLY
+    if isinstance(where, Not):
+        return _needs_store(where.child)
+    return where.field in STORE_ONLY or _is_range_of_metadata(where)
+
+
+def _is_range_of_metadata(where: Filter) -> bool:
+    return isinstance(where, Range) and where.field is Field.METADATA
 
 
 def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Filter:
-    """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them."""
+    """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them.
+
+    Ranges of numbers in metadata and folders of keys become tests of terms, which indexes hold.
+    """
     if isinstance(where, And):
         return And(tuple(_resolve(child, rows_where) for child in where.children))
     if isinstance(where, Or):
         return Or(tuple(_resolve(child, rows_where) for child in where.children))
     if isinstance(where, Not):
         return Not(_resolve(where.child, rows_where))
+    if isinstance(where, AnyOf) and where.match is Match.PREFIX and (of_terms := key_test(where)) is not None:
+        return of_terms
     if where.field in STORE_ONLY:
         return AnyOf(Field.ROW, tuple(rows_where(where)))
-    return where
+    return number_test(where) if isinstance(where, Range) and where.field is Field.METADATA else where
 
 
 # Dense retrieval: embed the query, and search every view of the vector index in parallel to the other retrievers.

@@ -1,4 +1,4 @@
-"""Appending of messages to a session: one transaction, in order, durable when acknowledged."""
+"""Appending of messages to a session, and their removal: durable when acknowledged."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain import limits
-from memsvc.domain.errors import InvalidRequestError, SessionNotActiveError, SessionNotFoundError, Violation
-from memsvc.domain.memory import Kind, Layer
-from memsvc.domain.scope import Scope
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import (
+    DeadlineExceededError,
+    InvalidRequestError,
+    LimitExceededError,
+    SessionNotActiveError,
+    SessionNotFoundError,
+    Violation,
+)
+from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.memory import Kind, Layer, Status
+from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import (
     ORIGINS,
     AutoTrim,
+    Message,
     MessageRecord,
+    MessageState,
     NewMessage,
     Session,
     SessionName,
@@ -24,9 +35,11 @@ from memsvc.domain.sessions import (
 )
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
+from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.sessions.serialization import Json, SessionResult, run_once
 from memsvc.engine.sessions.service import session_request
+from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import Record, Transaction
 from memsvc.ports.models import Tokenizer
 
@@ -145,6 +158,144 @@ class MessageAppender:
             and transaction.sessions.has_droppable(session, before=session.last_ordinal, keep_rounds=self._keep_rounds),
             unflushed_tokens=status.unflushed_tokens + added,
         )
+
+
+REMOVED_AT_ONCE = 100
+"""Messages that one transaction removes."""
+_ATTEMPTS = 8
+"""Attempts to remove the last messages of a session to which messages are being appended."""
+_STATES = frozenset({MessageState.ACTIVE, MessageState.ARCHIVED})
+
+
+@dataclass(frozen=True, slots=True)
+class PopResult:
+    """Messages that were removed from the end of a session, oldest first, and the tokens of its live messages."""
+
+    messages: tuple[Message, ...]
+    live_tokens: int
+
+
+class _MessagesChangedError(Exception):
+    """Messages were appended, changed or removed since they were read."""
+
+
+class MessageRemover:
+    """Removes messages of sessions; the memory of each is softly deleted."""
+
+    def __init__(
+        self,
+        committer: GroupCommitter,
+        reads: SessionReads,
+        record_builder: RecordBuilder,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Write by *committer*, and read messages from *reads*; *now* is the clock."""
+        self._committer = committer
+        self._reads = reads
+        self._record_builder = record_builder
+        self._conflict_states = ConflictStateUpdater(record_builder, now)
+        self._now = now
+
+    def pop(self, scope: Scope, count: int, request_id: str) -> SessionResult[PopResult]:
+        """Remove the newest *count* live messages of the session of *scope*, or all when there are fewer.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionNotActiveError: The session is closed or archived.
+            LimitExceededError: Concurrent calls kept changing the same messages; nothing was changed.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        request = session_request("PopMessages", scope, (scope, count), request_id)
+        for _ in range(_ATTEMPTS):
+            session = self._require(scope)
+            last = self._reads.messages(session, states={MessageState.ACTIVE}, after=None, limit=count, descending=True)
+            try:
+                answer = run_once(
+                    self._committer,
+                    request,
+                    lambda transaction, plan=(session, last): self._pop(transaction, scope, *plan),  # type: ignore[misc]
+                    to_json=lambda popped: {"ordinals": popped[0], "live_tokens": popped[1]},
+                    from_json=lambda known: (known["ordinals"], known["live_tokens"]),
+                )
+            except _MessagesChangedError:
+                continue
+            ordinals, live_tokens = answer.value
+            return SessionResult(PopResult(self._messages(session, ordinals), live_tokens), answer.position)
+        limit = "removals from the same session at a time"
+        raise LimitExceededError(limit)
+
+    def clear(self, scope: Scope, deadline: Deadline) -> tuple[int, int]:
+        """Remove all messages of the session of *scope*, the newest first; return their number and the position.
+
+        Messages that are appended in the meantime stay.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionNotActiveError: The session is closed or archived.
+            DeadlineExceededError: The deadline passed; the newest messages are removed.
+        """
+        session = self._require(scope)
+        after, removed = session.last_ordinal + 1, 0
+        committed = self._committer.submit(lambda transaction: active_session(transaction, scope), owner=scope.owner)
+        position = committed.position
+        while found := self._reads.messages(
+            session, states=_STATES, after=after, limit=REMOVED_AT_ONCE, descending=True
+        ):
+            if deadline.has_passed():
+                message = f"the removal of messages ({removed} are removed; repeat the request to continue)"
+                raise DeadlineExceededError(message)
+            batch = self._committer.submit(
+                lambda transaction, found=found: self._clear_some(transaction, scope, found),  # type: ignore[misc]
+                owner=scope.owner,
+            )
+            removed += batch.value
+            position = max(position, batch.position)
+            after = found[-1].record.ordinal
+        return removed, position
+
+    def _require(self, scope: Scope) -> Session:
+        session = self._reads.get(SessionName.from_scope(scope))
+        if session is None:
+            raise SessionNotFoundError(scope.session_id)
+        return session
+
+    def _pop(
+        self, transaction: Transaction, scope: Scope, session: Session, last: Sequence[Message]
+    ) -> tuple[list[int], int]:
+        status = active_session(transaction, scope)
+        is_same = status.session.last_ordinal == session.last_ordinal and transaction.sessions.are_live(last)
+        if not (is_same and all(self._remove(transaction, message) for message in last)):
+            raise _MessagesChangedError
+        tokens = sum(message.record.token_count for message in last)
+        if last:
+            transaction.sessions.update(replace(status.session, update_time=self._now()))
+        return sorted(message.record.ordinal for message in last), status.live_tokens - tokens
+
+    def _clear_some(self, transaction: Transaction, scope: Scope, found: Sequence[Message]) -> int:
+        status = active_session(transaction, scope)
+        removed = sum(self._remove(transaction, message) for message in found)
+        transaction.sessions.update(replace(status.session, update_time=self._now()))
+        return removed
+
+    def _remove(self, transaction: Transaction, message: Message) -> bool:
+        """Delete the memory of a message; return False if it is gone already."""
+        before = transaction.get(message.memory.id, reach=Reach.from_scope(message.memory.scope))
+        if before is None or before.status is Status.DELETED:
+            return False
+        after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
+        record = self._record_builder.record(before, after)
+        transaction.update(before, record, ChangeAction.DELETED)
+        self._conflict_states.update(transaction, [record.memory])
+        return True
+
+    def _messages(self, session: Session, ordinals: Sequence[int]) -> tuple[Message, ...]:
+        if not ordinals:
+            return ()
+        first, last = ordinals[0], ordinals[-1]
+        found = self._reads.messages(
+            session, states=set(MessageState), after=first - 1, limit=last - first + 1, descending=False
+        )
+        return tuple(message for message in found if message.record.ordinal in set(ordinals))
 
 
 @dataclass(frozen=True, slots=True)

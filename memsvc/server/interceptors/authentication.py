@@ -148,6 +148,8 @@ async def _until_expired(body: CallNext, key: ApiKey, call: Call) -> Any:
 
 
 def _require_role(key: ApiKey, method: str, request: Any) -> None:
+    if method in OWN_USERS and key.user_ids:
+        return
     needed = role_for(method, request)
     if not key.role.covers(needed):
         message = f"{method} needs a key of role {needed}; the key {key.id!r} is {key.role}."
@@ -180,6 +182,7 @@ READS = frozenset(
         "ResolveCitations",
         "LoadCore", "GetSession", "ListSessions", "ListMessages", "DownloadFile", "GetFile", "ListFiles",
         "ResolveFileRefs", "GetStats", "ListCheckpoints", "DiffCheckpoint", "ListDueReminders", "ExportUser",
+        "ListScopes", "ListProjects", "ListAgents",
     }
 )  # fmt: skip
 """Methods that change nothing."""
@@ -191,6 +194,7 @@ WRITES = frozenset(
         "ReopenSession", "UploadFile", "DeleteFile", "CreateCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
         "AcknowledgeReminder", "CheckIntegrity", "ConsolidateMemories", "UndoConsolidation", "SummarizePeriod",
         "RunMaintenance", "DetectConflicts", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
+        "DeleteMemories", "UpdateMemories", "PopMessages", "ClearMessages",
     }
 )  # fmt: skip
 """Methods that can change the data of a scope."""
@@ -198,16 +202,20 @@ PREVIEWS: Mapping[str, Mapping[str, bool]] = {
     "CaptureMemory": {"dry_run": True},
     "CheckIntegrity": {"repair": False, "remove_broken_refs": False, "remove_orphan_files": False},
     "ConsolidateMemories": {"dry_run": True},
+    "DeleteMemories": {"dry_run": True},
     "DetectConflicts": {"dry_run": True},
     "EraseUser": {"confirm": False},
     "RollbackToCheckpoint": {"dry_run": True},
     "RunMaintenance": {"dry_run": True},
     "SyncVault": {"dry_run": True},
+    "UpdateMemories": {"dry_run": True},
 }
 """Those of `WRITES` that only preview their changes when the request has these values."""
 KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey"})
-ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend"}
+ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend", "ListUsers"}
 """Methods that operate the service as a whole."""
+OWN_USERS = frozenset({"ListUsers"})
+"""Those of `ADMINS` that a key which is restricted to users may call in any role: they are about those users then."""
 WITHOUT_SCOPE = frozenset({"CheckIntegrity", "RunMaintenance", "SyncVault"})
 """Methods that are about all users when the request has no scope."""
 
@@ -223,7 +231,7 @@ def role_for(method: str, request: Any) -> ApiKeyRole:
 
 def is_audited(method: str) -> bool:
     """Return whether the audit log has a line for every call of a method."""
-    return method not in READS and method not in {"ListApiKeys", "Diagnose", "GetPerformance"}
+    return method not in READS and method not in {"ListApiKeys", "ListUsers", "Diagnose", "GetPerformance"}
 
 
 def _is_preview(method: str, request: Any) -> bool:

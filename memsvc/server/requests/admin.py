@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from memsvc.domain import limits
 from memsvc.domain.api_keys import KEY_ID, ApiKeyRole
@@ -15,7 +16,7 @@ from memsvc.engine.admin.backup import NAME, UNFINISHED
 from memsvc.engine.admin.store_migration import MoveAction
 from memsvc.engine.vault.sync import SyncPlan
 from memsvc.ports.operations import MoveChanges, MoveTarget
-from memsvc.server import tokens
+from memsvc.server import call_context, tokens
 from memsvc.server.enums import (
     API_KEY_ROLE,
     INDEX_KIND,
@@ -24,8 +25,12 @@ from memsvc.server.enums import (
 )
 from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 
-"""The fields that may differ between the pages of one consolidation."""
+PlaceList: TypeAlias = (
+    "admin_pb.ListUsersRequest | admin_pb.ListProjectsRequest | admin_pb.ListAgentsRequest"
+    " | memory_pb.ListScopesRequest"
+)
 _MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
 _NANOS = 1_000_000_000
 _URL_SCHEMES = ("postgresql://", "postgres://")
@@ -155,6 +160,84 @@ def list_api_keys_request(message: admin_pb.ListApiKeysRequest) -> tuple[str, in
         after = decoder.token(tokens.keys_after, message.page_token, tokens.digest(message), default="")
     decoder.finish()
     return after, limit
+
+
+@dataclass(frozen=True, slots=True)
+class ListUsers:
+    """A page of users of a tenant, after the id *after*; only those in *only*, unless it is empty."""
+
+    tenant_id: str
+    only: tuple[str, ...]
+    prefix: str
+    after: str
+    limit: int
+
+
+def list_users_request(message: admin_pb.ListUsersRequest) -> ListUsers:
+    """Return the page to list: users of the caller's tenant, only those that its key is restricted to."""
+    decoder = RequestDecoder()
+    principal = call_context.principal.get()
+    after = decode_place(decoder, message, "", parts=1)
+    request = ListUsers(
+        tenant_id=principal.tenant_id,
+        only=tuple(sorted(principal.user_ids)),
+        prefix=decoder.name("id_prefix", message.id_prefix, most=limits.USER_ID),
+        after=after[-1] if after else "",
+        limit=decoder.page_size(message.page_size),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlaces:
+    """A page of projects or agents of an owner; only those of the projects in *only*, unless it is empty."""
+
+    owner: str
+    only: tuple[str, ...]
+    prefix: str
+    after: tuple[str, ...]
+    limit: int
+
+
+def list_projects_request(message: admin_pb.ListProjectsRequest) -> ListPlaces:
+    """Return the page to list, of the projects that the caller's key is authorised for."""
+    decoder = RequestDecoder()
+    return _list_places(decoder, message, decoder.projects(message), parts=1)
+
+
+def list_agents_request(message: admin_pb.ListAgentsRequest) -> ListPlaces:
+    """Return the page to list, of the requested project or of those that the caller's key is authorised for."""
+    decoder = RequestDecoder()
+    return _list_places(decoder, message, decoder.projects(message), parts=2)
+
+
+def _list_places(
+    decoder: RequestDecoder,
+    message: admin_pb.ListProjectsRequest | admin_pb.ListAgentsRequest,
+    only: tuple[str, ...],
+    *,
+    parts: int,
+) -> ListPlaces:
+    owner = decoder.owner(message.user_id)
+    request = ListPlaces(
+        owner=owner,
+        only=only,
+        prefix=decoder.name("id_prefix", message.id_prefix, most=limits.SCOPE_ID),
+        after=decode_place(decoder, message, owner, parts=parts),
+        limit=decoder.page_size(message.page_size),
+    )
+    decoder.finish()
+    return request
+
+
+def decode_place(decoder: RequestDecoder, message: PlaceList, owner: str, *, parts: int) -> tuple[str, ...]:
+    """Return the place that a page comes after: the owner and the *parts* in its token; none for the first page."""
+    if not message.page_token:
+        return ()
+    none: tuple[str, ...] = ()
+    found = decoder.token(tokens.place_after, message.page_token, tokens.digest(message), parts=parts, default=none)
+    return (owner, *found)
 
 
 def revoke_api_key_request(message: admin_pb.RevokeApiKeyRequest) -> tuple[str, str]:

@@ -90,13 +90,14 @@ class RequestDecoder:
     Field paths are those of the .proto, within the message that *prefix* names ("header.", for example).
     """
 
-    __slots__ = ("_prefix", "_projects", "_scopes", "_violations")
+    __slots__ = ("_prefix", "_projects", "_scopes", "_users", "_violations")
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self._violations: list[Violation] = []
         self._scopes: list[Scope] = []
         self._projects: list[str] = []
+        self._users: list[str] = []
 
     def add(self, field: str, description: str) -> None:
         """Record that *field* breaks a rule; *description* says what would be right."""
@@ -115,7 +116,7 @@ class RequestDecoder:
         """
         if error := self.error():
             raise error
-        if not (self._scopes or self._projects):
+        if not (self._scopes or self._projects or self._users):
             return
         principal = call_context.principal.get()
         audited = call_context.audit_scope.get()
@@ -126,6 +127,11 @@ class RequestDecoder:
             if principal.user_ids and scope.user_id not in principal.user_ids:
                 raise _not_authorised(principal, "user_id", scope.user_id)
             self._authorise_project(principal, scope.project_id)
+        for user_id in self._users:
+            if audited is not None:
+                audited.users[user_id] = None
+            if principal.user_ids and user_id not in principal.user_ids:
+                raise _not_authorised(principal, "user_id", user_id)
         for project_id in self._projects:
             self._authorise_project(principal, project_id)
 
@@ -159,6 +165,20 @@ class RequestDecoder:
         )
         self._scopes.append(scope)
         return scope
+
+    def owner(self, user_id: str) -> str:
+        """Return the owner of a user as a whole, within the caller's tenant; `finish` authorises the user."""
+        self.name("user_id", user_id, most=limits.USER_ID, least=1)
+        self._users.append(user_id)
+        return Scope(user_id, tenant_id=call_context.principal.get().tenant_id).owner
+
+    def projects(self, message: Any) -> tuple[str, ...]:
+        """Return the only projects of a list: the requested one, or those of the caller's key; empty: all."""
+        if "project_id" in message.DESCRIPTOR.fields_by_name and message.HasField("project_id"):
+            self.name("project_id", message.project_id, most=limits.SCOPE_ID)
+            self._projects.append(message.project_id)
+            return (message.project_id,)
+        return tuple(sorted(call_context.principal.get().project_ids))
 
     def inner_scope(self, message: types_pb.Scope, field: str) -> None:
         """Check the parts of a scope that are optional."""

@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain import limits
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.filters import TIMES, And, AnyOf, Field, Filter, Not, Or, Range, conjunction, metadata_term
+from memsvc.domain.filters import TIMES, And, AnyOf, Field, Filter, Match, Not, Or, Range, conjunction, metadata_term
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.scope import SessionVisibility, Visibility
@@ -56,7 +56,7 @@ _EARLIEST = MIN_SECONDS * _MICROS
 _DAY_MICROS = 86_400 * _MICROS
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _NUMBERS = frozenset({Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST})
-_COMPARABLE = TIMES | _NUMBERS
+_COMPARABLE = TIMES | _NUMBERS | {Field.METADATA}
 _SCALARS = frozenset({"string_value", "number_value", "bool_value", "null_value"})
 _COMPARISONS: Mapping[int, str] = {
     filters_pb.FILTER_OPERATOR_LESS: "below",
@@ -64,11 +64,16 @@ _COMPARISONS: Mapping[int, str] = {
     filters_pb.FILTER_OPERATOR_GREATER: "above",
     filters_pb.FILTER_OPERATOR_GREATER_OR_EQUAL: "at_least",
 }
-_OPERATORS = frozenset(_COMPARISONS) | {
+_BETWEEN, _STARTS_WITH = filters_pb.FILTER_OPERATOR_BETWEEN, filters_pb.FILTER_OPERATOR_STARTS_WITH
+_RANGES = frozenset(_COMPARISONS) | {_BETWEEN}
+_OPERATORS = _RANGES | {
     filters_pb.FILTER_OPERATOR_EQUALS,
     filters_pb.FILTER_OPERATOR_NOT_EQUALS,
     filters_pb.FILTER_OPERATOR_IN,
+    _STARTS_WITH,
 }
+_BOUNDS = {"greater_than": "above", "at_least": "at_least", "less_than": "below", "at_most": "at_most"}
+"""The bounds of a range of metadata, and those of the domain."""
 _NOTHING = Or(())
 """The placeholder of a condition that breaks a rule."""
 
@@ -117,6 +122,7 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
             f"{field}.project_visibility", chosen.project_visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL
         )
         asked += _metadata_conditions(decoder, chosen, field)
+        asked += _metadata_ranges(decoder, chosen, field)
         expression = ExpressionDecoder(decoder)
         where = expression.decode(chosen.where, f"{field}.where", depth=1) if chosen.HasField("where") else None
         tested = frozenset(expression.tested)
@@ -191,6 +197,9 @@ def _value_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, field:
                 yield AnyOf(text_field, found)
             else:
                 yield from (AnyOf(Field.TAGS, (tag,)) for tag in found)
+    if chosen.key_prefix:
+        prefix = decoder.text(f"{field}.key_prefix", chosen.key_prefix, most=limits.KEY)
+        yield AnyOf(Field.KEY, (prefix,), Match.PREFIX)
     if chosen.ids:
         yield AnyOf(Field.ID, decoder.uuids(f"{field}.ids", chosen.ids, count=VALUES))
 
@@ -237,6 +246,22 @@ def _metadata_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, fie
         decoder.text(f"{path}.path", test.path, most=limits.FILTER_PATH, least=1)
         _check_scalar(decoder, f"{path}.value", test.value)
         yield AnyOf(Field.METADATA, (metadata_term(test.path, scalar_from_proto(test.value)),))
+
+
+def _metadata_ranges(decoder: RequestDecoder, chosen: filters_pb.Filter, field: str) -> Iterator[Filter]:
+    decoder.count(f"{field}.metadata_ranges", chosen.metadata_ranges, most=VALUES)
+    for index, test in enumerate(chosen.metadata_ranges[:VALUES]):
+        path = f"{field}.metadata_ranges[{index}]"
+        decoder.text(f"{path}.path", test.path, most=limits.FILTER_PATH, least=1)
+        bounds: dict[str, float] = {}
+        for name, bound in _BOUNDS.items():
+            if test.HasField(name):  # type: ignore[arg-type] # the name of an optional number
+                bounds[bound] = getattr(test, name)
+                if not math.isfinite(bounds[bound]):
+                    decoder.add(f"{path}.{name}", "must be a finite number")
+        if not bounds:
+            decoder.add(path, f"must have one of {', '.join(_BOUNDS)}")
+        yield Range(Field.METADATA, path=test.path, **bounds)
 
 
 def _happened_within(decoder: RequestDecoder, span: types_pb.TimeRange) -> Filter | None:
@@ -329,19 +354,27 @@ class ExpressionDecoder:
             self._decoder.text(f"{field}.metadata_path", condition.metadata_path, most=limits.FILTER_PATH, least=1)
         elif condition.metadata_path:
             add(f"{field}.metadata_path", "must be empty unless field is METADATA")
-        if operator == filters_pb.FILTER_OPERATOR_IN:
-            self._decoder.count(f"{field}.values", condition.values, least=1, most=VALUES)
-        elif len(condition.values) != 1:
-            add(f"{field}.values", "must hold exactly 1 value, except with IN")
+        self._check_count(condition, field)
         return self._test(_Condition(tested, operator, condition.metadata_path, condition.values, f"{field}.values"))
+
+    def _check_count(self, condition: filters_pb.FilterCondition, field: str) -> None:
+        count = len(condition.values)
+        if condition.operator == filters_pb.FILTER_OPERATOR_IN:
+            self._decoder.count(f"{field}.values", condition.values, least=1, most=VALUES)
+        elif condition.operator == _BETWEEN and count != len(("lower", "upper")):
+            self._decoder.add(f"{field}.values", "must hold exactly 2 values with BETWEEN: the lower and the upper one")
+        elif condition.operator != _BETWEEN and count != 1:
+            self._decoder.add(f"{field}.values", "must hold exactly 1 value, except with IN and BETWEEN")
 
     def _check_operator(self, tested: Field | None, operator: int, field: str) -> None:
         if tested is None:
             self._decoder.add(f"{field}.field", "must be a value of the enum, and not UNSPECIFIED")
         if operator not in _OPERATORS:
             self._decoder.add(f"{field}.operator", "must be a value of the enum, and not UNSPECIFIED")
-        elif operator in _COMPARISONS and tested is not None and tested not in _COMPARABLE:
-            self._decoder.add(f"{field}.operator", "compares importance, confidence, trust and times only")
+        elif operator in _RANGES and tested is not None and tested not in _COMPARABLE:
+            self._decoder.add(f"{field}.operator", "compares importance, confidence, trust, metadata and times only")
+        elif operator == _STARTS_WITH and tested is not None and tested is not Field.KEY:
+            self._decoder.add(f"{field}.operator", "STARTS_WITH compares keys only")
 
     def _test(self, condition: _Condition) -> Filter:
         operands = [
@@ -350,19 +383,37 @@ class ExpressionDecoder:
         ]
         if not operands:
             return _NOTHING
-        if bound := _COMPARISONS.get(condition.operator):
-            number = operands[0]
-            return _comparison(condition.tested, bound, number) if isinstance(number, int | float) else _NOTHING
+        if condition.operator in _RANGES:
+            return self._range(condition, [number for number in operands if isinstance(number, int | float)])
+        if condition.operator == _STARTS_WITH:
+            prefix = str(operands[0])
+            if not prefix:
+                self._decoder.add(f"{condition.field}[0]", "must not be empty with STARTS_WITH")
+            return AnyOf(Field.KEY, (prefix,), Match.PREFIX) if prefix else _NOTHING
         found = _equal_to_any(condition.tested, operands)
         return Not(found) if condition.operator == filters_pb.FILTER_OPERATOR_NOT_EQUALS else found
+
+    def _range(self, condition: _Condition, numbers: Sequence[float]) -> Filter:
+        """Return the test of a comparison, or of BETWEEN with its two numbers; nothing when one is missing."""
+        tested, path = condition.tested, condition.path
+        if bound := _COMPARISONS.get(condition.operator):
+            return _comparison(tested, bound, numbers[0], path) if numbers else _NOTHING
+        if len(numbers) != len(("lower", "upper")):
+            return _NOTHING
+        lower, upper = numbers
+        if upper < lower:
+            self._decoder.add(condition.field, "must have the lower value first with BETWEEN")
+        if tested is Field.IMPORTANCE:
+            return And((_comparison(tested, "at_least", lower), _comparison(tested, "at_most", upper)))
+        return Range(tested, at_least=lower, at_most=upper, path=path)
 
     def _operand(self, field: str, value: Value, condition: _Condition) -> str | float:
         """Return the operand of a comparison: a number, microseconds for a time, a term of metadata, or a text."""
         kind, tested, add = value.WhichOneof("kind"), condition.tested, self._decoder.add
-        if tested is Field.METADATA:
+        if tested is Field.METADATA and condition.operator not in _RANGES:
             _check_scalar(self._decoder, field, value)
             return metadata_term(condition.path, scalar_from_proto(value))
-        if tested in _NUMBERS:
+        if tested in _NUMBERS or tested is Field.METADATA:
             if kind == "number_value" and math.isfinite(value.number_value):
                 return value.number_value
             add(field, "must be a finite number")
@@ -420,10 +471,11 @@ def _equal_number(field: Field, number: float) -> Filter:
     return Range(field, at_least=number, at_most=number)
 
 
-def _comparison(field: Field, bound: str, number: float) -> Filter:
+def _comparison(field: Field, bound: str, number: float, path: str = "") -> Filter:
     if field is not Field.IMPORTANCE:
         return Range(
             field,
+            path=path,
             above=number if bound == "above" else None,
             at_least=number if bound == "at_least" else None,
             below=number if bound == "below" else None,

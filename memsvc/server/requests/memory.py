@@ -24,6 +24,7 @@ from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.memories.append import AppendedFields
 from memsvc.engine.memories.documents import DocumentHeader
 from memsvc.engine.memories.lookup import MemoryName
+from memsvc.engine.memories.update import SelectionChange
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CONFLICT_POLICY,
@@ -34,9 +35,11 @@ from memsvc.server.enums import (
     WATCH_START,
 )
 from memsvc.server.error_status import rejected_from_error
-from memsvc.server.requests.decoder import RequestDecoder
+from memsvc.server.requests.admin import decode_place
+from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
+    decode_common_patch,
     decode_document_draft,
     decode_draft,
     decode_file_refs,
@@ -181,8 +184,6 @@ def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) ->
     memory = decode_memory_name(decoder, message)
     if message.revision < 0:
         decoder.add("revision", "must be a revision, or 0 for any")
-    if message.revision > 0 and memory.key:
-        decoder.add("revision", "must be given with id only")
     if message.revision and message.HasField("as_of"):
         decoder.add("as_of", "must not be given together with revision")
     as_of = decode_as_of(decoder, message.as_of, now)
@@ -191,16 +192,21 @@ def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) ->
     return GetMemory(scope, memory.id, memory.key, message.revision, as_of)
 
 
-def batch_get_memories_request(message: memory_pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
-    """Return the scope and the ids of the memories to read."""
+def batch_get_memories_request(
+    message: memory_pb.BatchGetMemoriesRequest,
+) -> tuple[Scope, tuple[str, ...], tuple[str, ...]]:
+    """Return the scope, and the ids and keys of the memories to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    if not message.ids:
+    if not (message.ids or message.keys):
         decoder.count("ids", message.ids, least=1, most=limits.BATCH)
     ids = decoder.uuids("ids", message.ids, count=limits.BATCH)
+    decoder.count("keys", message.keys, most=max(0, limits.BATCH - len(message.ids)))
+    for index, key in enumerate(message.keys[: limits.BATCH]):
+        decoder.name(f"keys[{index}]", key, most=limits.KEY, least=1)
     decoder.read_mask(message.read_mask)
     decoder.finish()
-    return scope, ids
+    return scope, ids, unique(message.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +238,93 @@ def list_memories_request(message: memory_pb.ListMemoriesRequest, *, now: dateti
     decoder.read_mask(message.read_mask)
     decoder.finish()
     return request
+
+
+@dataclass(frozen=True, slots=True)
+class ListScopes:
+    """A page of scopes of an owner; only those of the projects in *only*, unless it is empty."""
+
+    owner: str
+    only: tuple[str, ...]
+    agent_id: str | None
+    after: tuple[str, ...]
+    limit: int
+
+
+def list_scopes_request(message: memory_pb.ListScopesRequest) -> ListScopes:
+    """Return the page to list, of the requested project or of those that the caller's key is authorised for."""
+    decoder = RequestDecoder()
+    owner = decoder.owner(message.user_id)
+    agent_id = None
+    if message.HasField("agent_id"):
+        agent_id = decoder.name("agent_id", message.agent_id, most=limits.SCOPE_ID)
+    request = ListScopes(
+        owner=owner,
+        only=decoder.projects(message),
+        agent_id=agent_id,
+        after=decode_place(decoder, message, owner, parts=len(("project", "agent", "session"))),
+        limit=decoder.page_size(message.page_size),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMemories:
+    """A change of the memories that match; *expected* is what a dry run found, None in a dry run.
+
+    Attributes:
+        digest: The digest of the request that its token is bound to.
+    """
+
+    scope: Scope
+    selection: Selection
+    change: SelectionChange
+    expected: tuple[int, bytes] | None
+    digest: bytes
+
+
+def delete_memories_request(message: memory_pb.DeleteMemoriesRequest, *, now: datetime) -> ChangeMemories:
+    """Return the deletion."""
+    return _change_memories(RequestDecoder(), message, SelectionChange(), now=now)
+
+
+def update_memories_request(message: memory_pb.UpdateMemoriesRequest, *, now: datetime) -> ChangeMemories:
+    """Return the update, and no more fields than are to be changed."""
+    decoder = RequestDecoder()
+    patch = decode_common_patch(decoder, message)
+    add = decoder.texts("add_tags", message.add_tags, count=limits.TAGS, most=limits.TAG, least=1)
+    remove = decoder.texts("remove_tags", message.remove_tags, count=limits.TAGS, most=limits.TAG, least=1)
+    if (add or remove) and "tags" in patch.values:
+        decoder.add(
+            "add_tags" if add else "remove_tags", "must be empty when update_mask has tags, or memory.tags is set"
+        )
+    if both := set(add) & set(remove):
+        decoder.add("remove_tags", f"must not have tags of add_tags: {len(both)} are in both")
+    if not (patch.values or add or remove):
+        decoder.add("update_mask", "must name a field, unless memory, add_tags or remove_tags says what to change")
+    return _change_memories(decoder, message, SelectionChange(patch, add, remove), now=now)
+
+
+def _change_memories(
+    decoder: RequestDecoder,
+    message: memory_pb.DeleteMemoriesRequest | memory_pb.UpdateMemoriesRequest,
+    change: SelectionChange,
+    *,
+    now: datetime,
+) -> ChangeMemories:
+    scope = decoder.scope(message.scope)
+    selection = decode_selection(decoder, message.filter, now=now)
+    digest = tokens.digest(message, without=tokens.SELECTION_FIELDS)
+    expected: tuple[int, bytes] | None = None
+    if message.dry_run and message.selection_token:
+        decoder.add("selection_token", "must be empty in a dry run, which returns one")
+    elif message.selection_token:
+        expected = decoder.token(tokens.selection_of, message.selection_token, digest, default=(0, b""))
+    elif not message.dry_run:
+        decoder.add("selection_token", "must be that of a dry run: make one with dry_run first")
+    decoder.finish()
+    return ChangeMemories(scope, selection, change, expected, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +432,7 @@ class ListConflicts:
 
     scope: Scope
     states: tuple[ConflictState, ...]
-    memory_id: str
+    memory: MemoryName
     before: str
     limit: int
 
@@ -352,12 +445,17 @@ def list_conflicts_request(message: memory_pb.ListConflictsRequest) -> ListConfl
     request = ListConflicts(
         scope,
         states=tuple(sorted(set(states))) or (ConflictState.OPEN,),
-        memory_id=decoder.uuid("memory_id", message.memory_id) if message.memory_id else "",
+        memory=MemoryName(
+            decoder.uuid("memory_id", message.memory_id) if message.memory_id else "",
+            decoder.name("memory_key", message.memory_key, most=limits.KEY),
+        ),
         limit=decoder.page_size(message.page_size),
         before=decoder.token(tokens.conflicts_before, message.page_token, tokens.digest(message), default="")
         if message.page_token
         else "",
     )
+    if message.memory_id and message.memory_key:
+        decoder.add("memory_key", "must be empty when memory_id is set")
     decoder.finish()
     return request
 

@@ -80,6 +80,9 @@ def _draft(decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Sco
     )
 
 
+_INDIVIDUAL = ("id", "key", "content")
+
+
 def masked_fields(request: memory_pb.UpdateMemoryRequest) -> list[str]:
     """Return the names of the fields to change: those of the mask, or without one all that are given.
 
@@ -111,6 +114,18 @@ def decode_patch(decoder: RequestDecoder, request: memory_pb.UpdateMemoryRequest
         decoded["key"] = memory.key
     values = {name: decoded[name] for name in names if name in decoded}
     return Patch(values=values, vector=decoder.vector(request, dimension))
+
+
+def decode_common_patch(decoder: RequestDecoder, request: memory_pb.UpdateMemoriesRequest) -> Patch:
+    """Return the changes that many memories get: not those of fields that differ between them."""
+    for name in _INDIVIDUAL:
+        if getattr(request.memory, name):
+            decoder.add(f"memory.{name}", "must be empty: the filter selects the memories, and each keeps its own")
+    for index, path in enumerate(request.update_mask.paths):
+        if path in _INDIVIDUAL:
+            decoder.add(f"update_mask.paths[{index}]", "must not be a field that differs between memories")
+    one = memory_pb.UpdateMemoryRequest(memory=request.memory, update_mask=request.update_mask)
+    return decode_patch(decoder, one, dimension=0)
 
 
 def decode_key(decoder: RequestDecoder, field: str, key: str, *, least: int = 0) -> str:

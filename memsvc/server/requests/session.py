@@ -116,6 +116,36 @@ def list_messages_request(message: session_pb.ListMessagesRequest) -> tuple[Scop
 
 
 @dataclass(frozen=True, slots=True)
+class PopMessages:
+    """Messages to remove from the end of a session."""
+
+    scope: Scope
+    count: int
+    request_id: str
+    wait_for: WaitFor
+
+
+def pop_messages_request(message: session_pb.PopMessagesRequest) -> PopMessages:
+    """Return the session, and how many messages to remove."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    count = decoder.integer("count", message.count, least=1, most=limits.MESSAGES, default=1)
+    request_id = decoder.request_id(message.request_id)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
+    decoder.finish()
+    return PopMessages(scope, count, request_id, wait_for)
+
+
+def clear_messages_request(message: session_pb.ClearMessagesRequest) -> tuple[Scope, WaitFor]:
+    """Return the session to clear."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
+    decoder.finish()
+    return scope, wait_for
+
+
+@dataclass(frozen=True, slots=True)
 class TrimSession:
     """A session to trim."""
 

@@ -18,6 +18,7 @@ from memsvc.domain.diagnostics import (
     OperationPerformance,
     OutboxState,
     Percentiles,
+    PlaceUsage,
     ReindexPhase,
     ReindexProgress,
     Stats,
@@ -26,6 +27,7 @@ from memsvc.domain.diagnostics import (
 from memsvc.domain.vault import FileResult, VaultProgress
 from memsvc.engine.admin.backup import BackupProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
+from memsvc.engine.admin.integrity import user_of
 from memsvc.engine.vault.sync import SyncEvent as VaultEvent
 from memsvc.ports.operations import MovePhase, MoveProgress
 from memsvc.server.enums import (
@@ -227,6 +229,33 @@ def _warnings(warnings: Sequence[HealthWarning]) -> list[types_pb.Warning]:
         )
         for warning in warnings
     ]
+
+
+def memory_usage(usage: PlaceUsage) -> admin_pb.MemoryUsage:
+    """Return the number of memories of a place, and the time of the last write."""
+    message = admin_pb.MemoryUsage(memory_count=usage.count, count_by_status=usage.by_status)
+    fill_time(message.last_write_time, usage.last_write)
+    return message
+
+
+def list_users_response(found: Sequence[PlaceUsage], token: str) -> admin_pb.ListUsersResponse:
+    """Return a page of users."""
+    users = [admin_pb.UserUsage(user_id=user_of(one.place[0]), usage=memory_usage(one)) for one in found]
+    return admin_pb.ListUsersResponse(users=users, next_page_token=token)
+
+
+def list_projects_response(found: Sequence[PlaceUsage], token: str) -> admin_pb.ListProjectsResponse:
+    """Return a page of projects."""
+    projects = [admin_pb.ProjectUsage(project_id=one.place[1], usage=memory_usage(one)) for one in found]
+    return admin_pb.ListProjectsResponse(projects=projects, next_page_token=token)
+
+
+def list_agents_response(found: Sequence[PlaceUsage], token: str) -> admin_pb.ListAgentsResponse:
+    """Return a page of agents."""
+    agents = [
+        admin_pb.AgentUsage(project_id=one.place[1], agent_id=one.place[2], usage=memory_usage(one)) for one in found
+    ]
+    return admin_pb.ListAgentsResponse(agents=agents, next_page_token=token)
 
 
 def check_integrity_response(event: IntegrityEvent) -> admin_pb.CheckIntegrityResponse:

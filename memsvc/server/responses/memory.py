@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from memsvc.domain.capture import CaptureResult, Decision, FlushResult
 from memsvc.domain.conflicts import Contradiction
+from memsvc.domain.diagnostics import PlaceUsage
 from memsvc.domain.history import Revision, changed_fields
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.watch import WatchEvent
 from memsvc.domain.write_requests import BatchWriteResult, ImportProgress, RejectedItem, WriteResult
+from memsvc.engine.admin.integrity import user_of
 from memsvc.engine.files.service import ResolvedRef
 from memsvc.engine.memories.documents import IngestResult
+from memsvc.engine.memories.update import SelectionPreview, SelectionProgress
 from memsvc.server.enums import CAPTURE_REASON, CHANGE_ACTION, DECIDER, OUTCOME, REVISION_ACTIONS, WATCH_EFFECT
-from memsvc.server.error_status import item_status_from_rejected
+from memsvc.server.error_status import item_status_from_error, item_status_from_rejected
 from memsvc.server.responses.file import fill_resolved, linked_content
 from memsvc.server.responses.memories import (
     file_ref_to_proto,
@@ -24,8 +28,9 @@ from memsvc.server.responses.memories import (
     memory_to_proto,
     redactions_to_proto,
 )
-from memsvc.server.tokens import consistency_token, watch_cursor
+from memsvc.server.tokens import consistency_token, selection_token, watch_cursor
 from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 _MICROS = 1_000_000
 _NANOS_OF_MICRO = 1_000
@@ -67,6 +72,51 @@ def restore_memory_response(written: WriteResult) -> memory_pb.RestoreMemoryResp
     response = memory_pb.RestoreMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
     return response
+
+
+def list_scopes_response(found: Sequence[PlaceUsage], token: str) -> memory_pb.ListScopesResponse:
+    """Return a page of scopes."""
+    response = memory_pb.ListScopesResponse(next_page_token=token)
+    for one in found:
+        owner, project_id, agent_id, session_id = one.place
+        scope = types_pb.Scope(user_id=user_of(owner), project_id=project_id, agent_id=agent_id, session_id=session_id)
+        usage = response.scopes.add(scope=scope, memory_count=one.count, count_by_status=one.by_status)
+        fill_time(usage.last_write_time, one.last_write)
+    return response
+
+
+def selection_preview(preview: SelectionPreview, request: bytes) -> memory_pb.SelectionPreview:
+    """Return what a selection matches, with the token that the change needs."""
+    return memory_pb.SelectionPreview(
+        matched_count=preview.count,
+        count_by_status=preview.by_status,
+        count_by_layer=preview.by_layer,
+        sample=map(memory_to_proto, preview.sample),
+        selection_token=selection_token(preview.count, preview.digest, request),
+    )
+
+
+def selection_event(progress: SelectionProgress) -> dict[str, Any]:
+    """Return the event of a response that says how far a change of many memories is."""
+    if not progress.is_last:
+        return {
+            "progress": memory_pb.SelectionProgress(
+                done_count=progress.done, total_count=progress.total, changed_count=progress.changed
+            )
+        }
+    failures = [
+        memory_pb.SelectionFailure(memory_id=memory_id, status=item_status_from_error(error))
+        for memory_id, error in progress.failures
+    ]
+    summary = memory_pb.SelectionSummary(
+        matched_count=progress.total,
+        changed_count=progress.changed,
+        unchanged_count=progress.unchanged,
+        failed_count=progress.failed,
+        failures=failures,
+        consistency_token=consistency_token(progress.position),
+    )
+    return {"summary": summary}
 
 
 def batch_create_memories_response(batch: BatchWriteResult) -> memory_pb.BatchCreateMemoriesResponse:
@@ -114,11 +164,17 @@ def import_memories_response(
     )
 
 
-def batch_get_memories_response(ids: Sequence[str], found: dict[str, Memory]) -> memory_pb.BatchGetMemoriesResponse:
-    """Return the memories that were found, and the ids of the others, both in the order of the request."""
+def batch_get_memories_response(
+    named: Sequence[tuple[Sequence[str], Mapping[str, Memory]]],
+) -> memory_pb.BatchGetMemoriesResponse:
+    """Return the memories that were found, each once, and the missing ids and keys, all in the order of the request.
+
+    *named* are the ids with the memories that they name, and the keys with theirs.
+    """
+    memories = {found[name].id: found[name] for names, found in named for name in names if name in found}
+    missing_ids, missing_keys = ([name for name in names if name not in found] for names, found in named)
     return memory_pb.BatchGetMemoriesResponse(
-        memories=[memory_to_proto(found[memory_id]) for memory_id in ids if memory_id in found],
-        missing_ids=[memory_id for memory_id in ids if memory_id not in found],
+        memories=map(memory_to_proto, memories.values()), missing_ids=missing_ids, missing_keys=missing_keys
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain.sessions import CountedSession, Message, MessageState
-from memsvc.engine.sessions.append import AppendResult
+from memsvc.engine.sessions.append import AppendResult, PopResult
 from memsvc.engine.sessions.serialization import SessionResult
 from memsvc.engine.sessions.service import EndedSession, SessionChange
 from memsvc.engine.sessions.trim import TrimResult
@@ -88,6 +88,15 @@ def append_messages_response(answer: SessionResult[AppendResult]) -> session_pb.
     for one in appended.messages:
         response.messages.add(memory_id=one.memory_id, ordinal=one.ordinal, token_count=one.token_count)
     return response
+
+
+def pop_messages_response(answer: SessionResult[PopResult]) -> session_pb.PopMessagesResponse:
+    """Return the removed messages."""
+    return session_pb.PopMessagesResponse(
+        messages=[message_to_proto(message) for message in answer.value.messages],
+        token_count=answer.value.live_tokens,
+        consistency_token=consistency_token(answer.position),
+    )
 
 
 def trim_session_response(answer: SessionResult[TrimResult]) -> session_pb.TrimSessionResponse:

@@ -13,6 +13,7 @@ from memsvc.domain.diagnostics import CheckProgress
 from memsvc.domain.errors import VaultOffError
 from memsvc.domain.vault import VaultProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
+from memsvc.engine.admin.integrity import user_of
 from memsvc.engine.vault.sync import SyncEvent as VaultEvent
 from memsvc.server import tokens
 from memsvc.server.executors import runs_in, stream_progress
@@ -124,6 +125,34 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         key_id, request_id = requests.revoke_api_key_request(request)
         key = self._app.api_keys.keys.revoke(key_id, request_id=request_id)
         return admin_pb.RevokeApiKeyResponse(api_key=responses.api_key_to_proto(key, self._server.now()))
+
+    @runs_in("meta")
+    def ListUsers(self, request: admin_pb.ListUsersRequest, context: Context) -> admin_pb.ListUsersResponse:
+        """Return a page of users."""
+        page = requests.list_users_request(request)
+        found, is_more = self._app.usage.users(
+            page.tenant_id, page.only, page.prefix, after=page.after, limit=page.limit
+        )
+        token = tokens.place_token([user_of(found[-1].place[0])], tokens.digest(request)) if is_more else ""
+        return responses.list_users_response(found, token)
+
+    @runs_in("meta")
+    def ListProjects(self, request: admin_pb.ListProjectsRequest, context: Context) -> admin_pb.ListProjectsResponse:
+        """Return a page of a user's projects."""
+        page = requests.list_projects_request(request)
+        found, is_more = self._app.usage.projects(
+            page.owner, page.only, page.prefix, after=page.after, limit=page.limit
+        )
+        token = tokens.place_token(found[-1].place[1:], tokens.digest(request)) if is_more else ""
+        return responses.list_projects_response(found, token)
+
+    @runs_in("meta")
+    def ListAgents(self, request: admin_pb.ListAgentsRequest, context: Context) -> admin_pb.ListAgentsResponse:
+        """Return a page of a user's agents."""
+        page = requests.list_agents_request(request)
+        found, is_more = self._app.usage.agents(page.owner, page.only, page.prefix, after=page.after, limit=page.limit)
+        token = tokens.place_token(found[-1].place[1:], tokens.digest(request)) if is_more else ""
+        return responses.list_agents_response(found, token)
 
     async def SyncVault(
         self, request: admin_pb.SyncVaultRequest, context: Context

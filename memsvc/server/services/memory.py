@@ -10,13 +10,15 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.domain import limits
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.conflicts import Contradiction
+from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Violation
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor, WriteResult
 from memsvc.engine.memories.documents import IngestResult
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server import call_context, tokens
-from memsvc.server.executors import Answer, NamedExecutor, runs_in
+from memsvc.server.executors import Answer, NamedExecutor, runs_in, stream_progress
 from memsvc.server.requests import memory as requests
 from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import apply_read_mask, fill_memory
@@ -92,7 +94,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Return a memory: a revision of it, as it was at a moment, or as it is."""
         past, present = self._app.as_of_reader, self._app.memory_reader
         if read.revision:
-            return past.revision(read.scope, read.memory_id, read.revision)
+            name = MemoryName(read.memory_id, read.key)
+            memory_id = self._app.key_resolver.id_of(read.scope, name, method="GetMemory")
+            return past.revision(read.scope, memory_id, read.revision)
         if read.as_of is not None:
             if read.memory_id:
                 return past.get(read.scope, read.memory_id, read.as_of)
@@ -105,10 +109,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     def BatchGetMemories(
         self, request: memory_pb.BatchGetMemoriesRequest, context: Context
     ) -> memory_pb.BatchGetMemoriesResponse:
-        """Return several memories by id."""
-        scope, ids = requests.batch_get_memories_request(request)
+        """Return several memories by id or key."""
+        scope, ids, keys = requests.batch_get_memories_request(request)
 
-        response = responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
+        reader = self._app.memory_reader
+        by_id, by_key = reader.get_many(scope, ids), reader.get_many_by_key(scope, keys)
+        response = responses.batch_get_memories_response([(ids, by_id), (keys, by_key)])
         apply_read_mask(response.memories, request.read_mask)
         return response
 
@@ -129,6 +135,47 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
                 page.scope, page.selection, moment=page.known_time, order=order, after=after, limit=limit
             )
         return self._app.memory_reader.page(page.scope, page.selection, order=order, after=after, limit=limit)
+
+    @runs_in("meta")
+    def ListScopes(self, request: memory_pb.ListScopesRequest, context: Context) -> memory_pb.ListScopesResponse:
+        """Return a page of the distinct scopes of a user's memories."""
+        page = requests.list_scopes_request(request)
+        found, is_more = self._app.usage.scopes(
+            page.owner, page.only, page.agent_id, after=page.after, limit=page.limit
+        )
+        token = tokens.place_token(found[-1].place[1:], tokens.digest(request)) if is_more else ""
+        return responses.list_scopes_response(found, token)
+
+    async def DeleteMemories(
+        self, request: memory_pb.DeleteMemoriesRequest, context: Context
+    ) -> AsyncGenerator[memory_pb.DeleteMemoriesResponse, None]:
+        """Softly delete the memories that match, or preview that, and stream the progress."""
+        change = requests.delete_memories_request(request, now=self._server.now())
+        async with aclosing(self._change_memories(change)) as events:
+            async for event in events:
+                yield memory_pb.DeleteMemoriesResponse(**event)
+
+    async def UpdateMemories(
+        self, request: memory_pb.UpdateMemoriesRequest, context: Context
+    ) -> AsyncGenerator[memory_pb.UpdateMemoriesResponse, None]:
+        """Change fields of the memories that match, or preview that, and stream the progress."""
+        change = requests.update_memories_request(request, now=self._server.now())
+        async with aclosing(self._change_memories(change)) as events:
+            async for event in events:
+                yield memory_pb.UpdateMemoriesResponse(**event)
+
+    async def _change_memories(self, change: requests.ChangeMemories) -> AsyncGenerator[dict[str, Any], None]:
+        changer = self._app.selection_changer
+        if change.expected is None:
+            preview = await self._meta.run(changer.preview, change.scope, change.selection)
+            yield {"preview": responses.selection_preview(preview, change.digest)}
+            return
+        deadline = call_context.deadline.get()
+        steps = changer.run(change.scope, change.selection, change.change, expected=change.expected, deadline=deadline)
+        with self._server.slots.imports.acquired():
+            async with aclosing(stream_progress(steps, "selection")) as pump:
+                async for progress in pump:
+                    yield responses.selection_event(progress)
 
     @runs_in("write")
     def UpdateMemory(
@@ -206,15 +253,20 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Return a page of conflicts."""
         page = requests.list_conflicts_request(request)
 
-        found, following = self._app.conflict_resolver.page(
-            page.scope,
-            states=page.states,
-            memory_id=page.memory_id,
-            before=page.before,
-            limit=page.limit,
-        )
+        found, following = self._conflicts(page)
         token = tokens.conflicts_token(following, tokens.digest(request)) if following else ""
         return responses.list_conflicts_response(found, token)
+
+    def _conflicts(self, page: requests.ListConflicts) -> tuple[list[Contradiction], str]:
+        memory_id = page.memory.id
+        if page.memory.key:
+            try:
+                memory_id = self._app.key_resolver.id_of(page.scope, page.memory, method="ListConflicts")
+            except MemoryNotFoundError:
+                return [], ""
+        return self._app.conflict_resolver.page(
+            page.scope, states=page.states, memory_id=memory_id, before=page.before, limit=page.limit
+        )
 
     @runs_in("write")
     def ResolveConflict(

@@ -90,6 +90,27 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
             next_page_token=_next_page_token(following, request),
         )
 
+    @runs_in("write")
+    def PopMessages(
+        self, request: session_pb.PopMessagesRequest, context: Context
+    ) -> Answer[session_pb.PopMessagesResponse]:
+        """Remove the last messages."""
+        pop = requests.pop_messages_request(request)
+        popped = self._sessions.remover.pop(pop.scope, pop.count, pop.request_id)
+        return self._waits.after_stored(responses.pop_messages_response(popped), popped.position, pop.wait_for)
+
+    @runs_in("write")
+    def ClearMessages(
+        self, request: session_pb.ClearMessagesRequest, context: Context
+    ) -> Answer[session_pb.ClearMessagesResponse]:
+        """Remove all messages."""
+        scope, wait_for = requests.clear_messages_request(request)
+        removed, position = self._sessions.remover.clear(scope, call_context.deadline.get())
+        response = session_pb.ClearMessagesResponse(
+            removed_message_count=removed, consistency_token=tokens.consistency_token(position)
+        )
+        return self._waits.after_stored(response, position, wait_for)
+
     async def TrimSession(
         self, request: session_pb.TrimSessionRequest, context: Context
     ) -> session_pb.TrimSessionResponse:

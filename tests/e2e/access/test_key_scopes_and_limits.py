@@ -12,6 +12,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -77,6 +78,68 @@ def test_a_key_of_some_projects_is_good_for_no_others(asking: Keyed) -> None:
         assert (
             create(stubs, types_pb.Scope(user_id="ada", project_id="网"), f"网 {uuid.uuid4()}").scope.project_id == "网"
         )
+
+
+def test_lists_of_users_and_projects_show_what_a_key_is_good_for(asking: Keyed) -> None:
+    """Users to administrators of their tenant, and to keys of some users theirs; projects to keys of some projects theirs."""
+    user = f"bob-{uuid.uuid4()}"
+    with asking.stubs("writer") as writer:
+        for name in ("ada", user):
+            for project in ("", "web", "other"):
+                create(writer, types_pb.Scope(user_id=name, project_id=project, agent_id="bot"), f"A {uuid.uuid4()}.")
+        refusal = refused(writer.admin.ListUsers, admin_pb.ListUsersRequest())
+        assert (refusal.code, refusal.metadata["needed"]) == (DENIED, "ADMIN")
+        every = writer.admin.ListProjects(admin_pb.ListProjectsRequest(user_id=user), timeout=TIMEOUT).projects
+        assert [one.project_id for one in every] == ["", "other", "web"]
+    with asking.stubs("ada") as ada:
+        users = ada.admin.ListUsers(admin_pb.ListUsersRequest(), timeout=TIMEOUT).users
+        assert [one.user_id for one in users] == ["ada"]
+        for call, request in (
+            (ada.admin.ListProjects, admin_pb.ListProjectsRequest(user_id=user)),
+            (ada.admin.ListAgents, admin_pb.ListAgentsRequest(user_id=user)),
+            (ada.memory.ListScopes, memory_pb.ListScopesRequest(user_id=user)),
+        ):
+            assert refused(call, request).metadata["needed"] == "user_id"
+    with asking.stubs("web") as web:
+        projects = web.admin.ListProjects(admin_pb.ListProjectsRequest(user_id=user), timeout=TIMEOUT).projects
+        agents = web.admin.ListAgents(admin_pb.ListAgentsRequest(user_id=user), timeout=TIMEOUT).agents
+        scopes = web.memory.ListScopes(memory_pb.ListScopesRequest(user_id=user), timeout=TIMEOUT).scopes
+        assert [one.project_id for one in projects] == ["web"]
+        assert [(one.project_id, one.agent_id) for one in agents] == [("web", "bot")]
+        assert [one.scope.project_id for one in scopes] == ["web"]
+        elsewhere = memory_pb.ListScopesRequest(user_id=user, project_id="other")
+        assert refused(web.memory.ListScopes, elsewhere).metadata["needed"] == "project_id"
+        assert refused(web.admin.ListUsers, admin_pb.ListUsersRequest()).code is DENIED
+    with asking.stubs("other tenant") as stranger:
+        assert stranger.admin.ListProjects(admin_pb.ListProjectsRequest(user_id=user), timeout=TIMEOUT).projects == []
+    with asking.stubs("admin") as admin:
+        assert user not in {
+            one.user_id for one in admin.admin.ListUsers(admin_pb.ListUsersRequest(), timeout=TIMEOUT).users
+        }
+
+
+def test_a_reader_sees_what_a_deletion_would_delete(asking: Keyed) -> None:
+    """The dry run is a read; the deletion needs a key that writes, and one of some users is good for those alone."""
+    scope = types_pb.Scope(user_id="ada", project_id=f"p-{uuid.uuid4()}")
+    with asking.stubs("writer") as writer:
+        create(writer, scope, "Soon gone.")
+    here = filters_pb.Filter(project_visibility=filters_pb.PROJECT_VISIBILITY_PROJECT)
+    request = memory_pb.DeleteMemoriesRequest(scope=scope, filter=here, dry_run=True)
+    with asking.stubs("reader") as reader:
+        [event] = reader.memory.DeleteMemories(request, timeout=TIMEOUT)
+        token = event.preview.selection_token
+        real = memory_pb.DeleteMemoriesRequest(scope=scope, filter=here, selection_token=token)
+        assert event.preview.matched_count == 1
+        assert _refused_stream(reader.memory.DeleteMemories, real).metadata["needed"] == "READ_WRITE"
+    with asking.stubs("web") as web:
+        assert _refused_stream(web.memory.DeleteMemories, real).metadata["needed"] == "project_id"
+    with asking.stubs("ada") as ada:
+        *_, last = ada.memory.DeleteMemories(real, timeout=TIMEOUT)
+        assert last.summary.changed_count == 1
+
+
+def _refused_stream(call: Any, request: Any) -> Refusal:
+    return refused(lambda *args, **kwargs: list(call(*args, **kwargs)), request)
 
 
 def test_a_key_is_held_to_its_rate(asking: Keyed) -> None:

@@ -164,3 +164,70 @@ def test_an_export_into_a_file_of_another_format_is_refused(
     assert told.exit_code == 1
     assert told.stderr == f"memsvc: An export is JSON Lines: name the file 'out.jsonl', not {name!r}.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_many_memories_are_changed_after_a_look(run: Any) -> None:
+    """Without a word nothing is changed; a token stands for what was seen, and is refused when that has changed."""
+    for name, score in (("one", 1), ("二", 2), ("three", 3)):
+        run("add", f"Number {name}.", "--key", f"numbers/{score}", "--tag", "n")
+    seen = run("delete-matching", "--key-prefix", "numbers/", "--tag", "n")
+    assert "3 memories would be deleted." in seen
+    token = seen.split("--token ")[1].strip()
+    changed = run("update-matching", "--key-prefix", "numbers/", "--set-importance", "5", "--add-tag", "新", "--yes")
+    assert changed.splitlines()[-1] == "3 changed, 0 as they were, 0 failed"
+    assert len(run("list", "--tag", "新", "--min-importance", "5").splitlines()) == 4
+
+    run("delete-matching", "--key-prefix", "numbers/", "--tag", "n", "--token", token, code=1)
+    preview = json.loads(run("delete-matching", "--key-prefix", "numbers/", "--json"))
+    last = run("delete-matching", "--key-prefix", "numbers/", "--token", preview["selectionToken"], "--json")
+    assert json.loads(last.splitlines()[-1])["summary"]["changedCount"] == 3
+    assert run("list").splitlines()[1:] == []
+    run("update-matching", "--tag", "n", code=1)
+
+
+def test_numbers_in_metadata_select_memories(run: Any, address: str, request: pytest.FixtureRequest) -> None:
+    """In lists and searches; what is no test of a number is wrong usage."""
+    with Memsvc(address, user_id=request.node.name) as client:
+        for content, score in (("Chess with Ann.", 1), ("和小雨下围棋。", 2.5), ("Cards with Bob.", -3)):
+            client.create(content, metadata={"game": {"score": score}})
+
+    def listed(*tests: str) -> set[str]:
+        options = [part for test in tests for part in ("--number", test)]
+        return {line.split("\t")[2] for line in run("list", *options).splitlines()[1:]}
+
+    assert listed("game.score>=1") == {"Chess with Ann.", "和小雨下围棋。"}
+    assert listed("game.score > -3", "game.score<2.5") == {"Chess with Ann."}
+    assert listed("game.score=2.5") == {"和小雨下围棋。"}
+    assert "Cards with Bob." in run("search", "cards or chess", "--number", "game.score<0")
+    assert "Cards with Bob." not in run("search", "cards or chess", "--number", "game.score>0")
+    for wrong in ("game.score", "game.score>=x", ">3", "game.score>=1.2.3"):
+        run("list", "--number", wrong, code=2)
+
+
+def test_what_holds_memories_is_listed(run: Any) -> None:
+    """Users, projects, agents and scopes, in a pipe and as JSON."""
+    user = "usage-of-the-command-line"
+    run("add", "Global.", user=user)
+    run("add", "Of a project.", "--project", "温室", user=user)
+
+    assert [line.split("\t")[:2] for line in run("usage", "users", "--prefix", user).splitlines()[1:]] == [[user, "2"]]
+    assert [line.split("\t")[:2] for line in run("usage", "projects", user=user).splitlines()[1:]] == [
+        ["", "1"],
+        ["温室", "1"],
+    ]
+    assert len(run("usage", "agents", user=user).splitlines()) == 3
+    [_, scope] = [json.loads(line) for line in run("usage", "scopes", "--json", user=user).splitlines()]
+    assert (scope["scope"]["projectId"], scope["memoryCount"]) == ("温室", 1)
+
+
+def test_messages_are_taken_back_and_cleared(run: Any) -> None:
+    """The last one is shown, and then all are gone."""
+    run("session", "create", "talk")
+    for said in ("one", "二", "three"):
+        run("session", "append", "talk", said)
+
+    assert run("session", "pop", "talk").splitlines()[1].endswith("three")
+    assert [line.split("\t")[-1] for line in run("session", "messages", "talk").splitlines()[1:]] == ["one", "二"]
+    assert run("session", "clear", "talk") == "2 messages removed\n"
+    assert run("session", "messages", "talk").splitlines()[1:] == []
+    run("session", "pop", "nothing", code=1)

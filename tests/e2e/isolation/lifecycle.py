@@ -207,3 +207,21 @@ def RevokeApiKey(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]
 def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose."""
     yield [admin_pb.GetPerformanceRequest()], OK
+
+
+@case
+def ListUsers(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """For administrators: ids and counts alone, of the own tenant."""
+    yield [admin_pb.ListUsersRequest(id_prefix=stranger.scope.user_id)], OK
+
+
+@case
+def ListProjects(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Those of the own user."""
+    yield [admin_pb.ListProjectsRequest(user_id=stranger.scope.user_id)], OK
+
+
+@case
+def ListAgents(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Those of the own user."""
+    yield [admin_pb.ListAgentsRequest(user_id=stranger.scope.user_id)], OK

@@ -119,6 +119,43 @@ def DeleteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
             yield [memory_pb.DeleteMemoryRequest(scope=stranger.scope, id=memory_id, purge=hard)], NOT_FOUND
 
 
+def changes_by_filter(stranger: Stranger, make: Any, call: Any) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Yield dry runs of what the stranger may see, and a change of what is hidden: it matches nothing."""
+    hidden = filters_pb.Filter(ids=stranger.ids)
+    hidden.MergeFrom(EVERY)
+    for chosen in (EVERY, hidden, filters_pb.Filter(session_ids=["s"])):
+        yield [make(filter=chosen, dry_run=True)], OK
+    [event] = call(make(filter=hidden, dry_run=True), timeout=TIMEOUT)
+    assert event.preview.matched_count == 0
+    yield [make(filter=hidden, selection_token=event.preview.selection_token)], OK
+
+
+@case
+def DeleteMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is hidden is neither counted, shown nor deleted."""
+
+    def make(**fields: Any) -> memory_pb.DeleteMemoriesRequest:
+        return memory_pb.DeleteMemoriesRequest(scope=stranger.scope, **fields)
+
+    yield from changes_by_filter(stranger, make, stranger.owner.stubs.memory.DeleteMemories)
+
+
+@case
+def UpdateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Nor changed."""
+
+    def make(**fields: Any) -> memory_pb.UpdateMemoriesRequest:
+        return memory_pb.UpdateMemoriesRequest(scope=stranger.scope, add_tags=["taken over"], **fields)
+
+    yield from changes_by_filter(stranger, make, stranger.owner.stubs.memory.UpdateMemories)
+
+
+@case
+def ListScopes(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Those of the own user: places and counts alone."""
+    yield [memory_pb.ListScopesRequest(user_id=stranger.scope.user_id)], OK
+
+
 @case
 def RestoreMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Not what is deleted, nor anything else."""

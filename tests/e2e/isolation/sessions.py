@@ -42,6 +42,20 @@ def AppendMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
 
 
 @case
+def PopMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Nothing is taken from what is not there for them."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.PopMessagesRequest(scope=scope)], NOT_FOUND
+
+
+@case
+def ClearMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Nor cleared."""
+    for scope in sessions_from(stranger):
+        yield [session_pb.ClearMessagesRequest(scope=scope)], NOT_FOUND
+
+
+@case
 def GetSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As if it were not there."""
     for scope in sessions_from(stranger):

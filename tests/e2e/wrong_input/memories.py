@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.requests import (
+    BETWEEN,
     EQUALS,
     ID,
     IN,
@@ -19,6 +20,7 @@ from tests.e2e.wrong_input.requests import (
     LATE,
     LESS,
     NAN,
+    STARTS_WITH,
     Filter,
     Memory,
     Scope,
@@ -158,6 +160,25 @@ FILTERS: list[tuple[filters_pb.Filter, tuple[str, ...]]] = [
     (where(condition(16, EQUALS, text("x"))), ("filter.where.condition.metadata_path",)),
     (where(condition(3, EQUALS, text("x"), path="a")), ("filter.where.condition.metadata_path",)),
     (where(condition(3, IN, *([text("x")] * 257))), ("filter.where.condition.values",)),
+    (Filter(key_prefix="x" * 257), ("filter.key_prefix",)),
+    (Filter(key_prefix="a\x00"), ("filter.key_prefix",)),
+    (Filter(metadata_ranges=[filters_pb.MetadataRange()]), ("filter.metadata_ranges[0].path", "filter.metadata_ranges[0]")),
+    (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n")]), ("filter.metadata_ranges[0]",)),
+    (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n", at_least=NAN, at_most=INFINITY)]), (
+        "filter.metadata_ranges[0].at_least", "filter.metadata_ranges[0].at_most",
+    )),
+    (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n", at_least=1)] * 257), ("filter.metadata_ranges",)),
+    (where(condition(16, LESS, text("3"), path="n")), ("filter.where.condition.values[0]",)),
+    (where(condition(16, LESS, Value(bool_value=True), path="n")), ("filter.where.condition.values[0]",)),
+    (where(condition(16, LESS, Value(number_value=INFINITY), path="n")), ("filter.where.condition.values[0]",)),
+    (where(condition(16, LESS, Value(number_value=1))), ("filter.where.condition.metadata_path",)),
+    (where(condition(16, BETWEEN, Value(number_value=1), path="n")), ("filter.where.condition.values",)),
+    (where(condition(10, BETWEEN, Value(number_value=4), Value(number_value=2))), ("filter.where.condition.values",)),
+    (where(condition(3, BETWEEN, text("a"), text("b"))), ("filter.where.condition.operator",)),
+    (where(condition(3, STARTS_WITH, text("a"))), ("filter.where.condition.operator",)),
+    (where(condition(21, STARTS_WITH, text(""))), ("filter.where.condition.values[0]",)),
+    (where(condition(21, EQUALS, Value(number_value=1))), ("filter.where.condition.values[0]",)),
+    (where(condition(21, LESS, text("a"))), ("filter.where.condition.operator",)),
     (where(nested(9)), ("filter.where" + ".negated.all_of.expressions[0]" * 4,)),
 ]  # fmt: skip
 

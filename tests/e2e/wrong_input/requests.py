@@ -61,6 +61,8 @@ def _writing(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
         "UpdateMemory": {"scope": scope, "memory": Memory(id=ID, title="x")},
         "DeleteMemory": one,
         "RestoreMemory": one,
+        "DeleteMemories": {"scope": scope, "dry_run": True},
+        "UpdateMemories": {"scope": scope, "dry_run": True, "add_tags": ["x"]},
         "SupersedeMemory": one | memory,
         "ListConflicts": {"scope": scope},
         "ResolveConflict": {"scope": scope, "id": ID, "resolution": 1},
@@ -98,6 +100,8 @@ def _talking(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
         "GetSession": session,
         "ListSessions": {"scope": scope},
         "ListMessages": session,
+        "PopMessages": session,
+        "ClearMessages": session,
         "TrimSession": session,
         "CloseSession": session,
         "ReopenSession": session,
@@ -138,7 +142,7 @@ SCOPED = (
     "CreateMemory", "BatchCreateMemories", "GetMemory", "BatchGetMemories", "ListMemories", "UpdateMemory",
     "SupersedeMemory", "ListConflicts", "ResolveConflict",
     "CaptureMemory", "FlushMessages", "AppendMemory", "CreateSession", "ListSessions",
-    "DeleteMemory", "RestoreMemory", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
+    "DeleteMemory", "RestoreMemory", "DeleteMemories", "UpdateMemories", "Search", "GetStats", "WatchMemories", "ListQuarantined", "ReviewMemory",
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "ListDueReminders", "AcknowledgeReminder",
@@ -196,3 +200,5 @@ def where(expression: filters_pb.FilterExpression) -> filters_pb.Filter:
 
 
 EQUALS, IN, LESS = filters_pb.FILTER_OPERATOR_EQUALS, filters_pb.FILTER_OPERATOR_IN, filters_pb.FILTER_OPERATOR_LESS
+
+BETWEEN, STARTS_WITH = filters_pb.FILTER_OPERATOR_BETWEEN, filters_pb.FILTER_OPERATOR_STARTS_WITH

@@ -110,7 +110,16 @@ SESSIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("ReopenSession", {"on_open": 3}, ("on_open",)),
 ]
 
-NAMED_SESSIONS = ("AppendMessages", "GetSession", "ListMessages", "TrimSession", "CloseSession", "ReopenSession")
+NAMED_SESSIONS = (
+    "AppendMessages",
+    "PopMessages",
+    "ClearMessages",
+    "GetSession",
+    "ListMessages",
+    "TrimSession",
+    "CloseSession",
+    "ReopenSession",
+)
 
 Options, Shares = search_pb.ContextOptions, search_pb.ContextShares
 

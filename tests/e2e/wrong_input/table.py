@@ -67,7 +67,7 @@ def _memories() -> Iterator[Wrong]:
     for chosen, paths in FILTERS:
         # What a watch does not take at all has a table of its own.
         timed = chosen.last_days or chosen.HasField("access_time")
-        for method in ("ListMemories", "Search", *(() if timed else ("WatchMemories",))):
+        for method in ("ListMemories", "Search", "DeleteMemories", *(() if timed else ("WatchMemories",))):
             yield Wrong(method, {"filter": chosen}, paths)
 
 
@@ -188,7 +188,6 @@ def _looking_back() -> Iterator[Wrong]:
         yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
     yield Wrong("GetMemory", {"revision": -1}, ("revision",))
     yield Wrong("GetMemory", {"revision": 1, "as_of": types_pb.AsOf()}, ("as_of",))
-    yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
     for fields, paths in OPTIONS:
         for method in ("RollbackMemory", "RollbackToCheckpoint"):
             yield Wrong(method, fields, paths)

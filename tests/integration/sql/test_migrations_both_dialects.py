@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from memsvc.domain.filters import Field, Range
 from memsvc.domain.memory import Status
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.plugin import BackendContext
@@ -81,7 +82,7 @@ def test_a_new_database_is_as_the_migrations_create_it(
     assert _look(migrated) == _look(new)
 
 
-def test_memories_of_the_first_version_get_their_cues(
+def test_memories_of_the_first_version_get_their_cues_and_numbers(
     places: tuple[SqlSettings, SqlSettings], context: BackendContext
 ) -> None:
     """Over several pages, of whatever status, long ones too; whatever else is stored stays as it is."""
@@ -89,10 +90,13 @@ def test_memories_of_the_first_version_get_their_cues(
     texts = [f"Line {number}, said yesterday?" if number % 2 else f"第{number}行。" for number in range(600)]
     with SQL.open(place, context) as store:
         kept = insert(store, *map(factories.memory, texts), factories.memory("茶 " * 50_000, status=Status.DELETED))
+        numbered = insert(store, *(factories.memory(f"m{n}", metadata={"n": [n, "x"]}) for n in range(3)))
     columns = ("owner", "project_id", "content_hash", "kind")
     with _connected(place) as connection:
         for undo in (
             "DROP TABLE passage_tokens",
+            "DROP INDEX memories_scope",
+            "DELETE FROM memory_metadata WHERE term NOT LIKE '%%=%%'",
             "ALTER TABLE counters DROP COLUMN trimmed_position",
             "ALTER TABLE memories DROP COLUMN cues",
             "DROP INDEX unique_memory_content",
@@ -104,6 +108,8 @@ def test_memories_of_the_first_version_get_their_cues(
     with SQL.open(place, context) as store:
         insert(store, factories.memory(texts[0], speaker="Anna"))
         rows = [memory.row for memory in kept]
+        above = Range(Field.METADATA, path="n", above=0)
+        assert store.memories.rows_where(above, reach=ADA) == [memory.row for memory in numbered[1:]]
         assert store.memories.by_rows(rows, reach=ADA) == {memory.row: memory for memory in kept}
         found = {one.row: one.cues for one in store.memories.candidates(rows, reach=ADA)}
         assert found == {memory.row: pack_cues(memory.content) for memory in kept}

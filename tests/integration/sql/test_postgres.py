@@ -13,16 +13,19 @@ import sqlalchemy as sa
 from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MemsvcError
+from memsvc.domain.filters import AnyOf, Field, Match, Range
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_harness import ADA, insert, purge
+from memsvc.testing.store_harness import ADA, insert, purge, reach_of
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.database import translate
 from memsvc_backends.sql.dialect import list_parameter
-from memsvc_backends.sql.reads import _select_candidates, _select_gathered
+from memsvc_backends.sql.filters import condition, within
+from memsvc_backends.sql.reads import _select_candidates, _select_gathered, _select_next, _select_usage
 from memsvc_backends.sql.settings import Durability
+from memsvc_backends.sql.tables import memories
 from tests.support.postgres_server import down, emptied
 from tests.support.until import until
 
@@ -52,6 +55,14 @@ def _plan(store: SqlMetadataStore, statement: sa.Select[Any], parameters: Mappin
         return "\n".join(row[0] for row in cursor.fetchall())
 
 
+def _plan_of_values(store: SqlMetadataStore, statement: sa.Select[Any]) -> str:
+    with store._database.read_connection() as connection:
+        compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+        cursor = connection.connection.cursor()
+        cursor.execute(f"EXPLAIN {compiled}".replace("%%", "%"))
+        return "\n".join(row[0] for row in cursor.fetchall())
+
+
 def test_memories_are_found_by_row_and_id_before_there_are_statistics(shared: SqlMetadataStore) -> None:
     """Not by their owner, who may have most of them; statistics come a minute after many were written."""
     insert(shared, *(factories.memory(f"{number} {'x' * 100}") for number in range(3000)))
@@ -64,6 +75,36 @@ def test_memories_are_found_by_row_and_id_before_there_are_statistics(shared: Sq
     }
     for plan, index in plans.items():
         assert f" {index} " in plan, plan
+        assert "Seq Scan" not in plan, plan
+
+
+def test_places_keys_and_numbers_are_found_by_indexes(shared: SqlMetadataStore, url: str) -> None:
+    """Without a pass over the table: users, projects, agents and sessions, keys that begin alike, ranges of numbers."""
+    insert(
+        shared,
+        *(
+            factories.memory(f"{n} {'x' * 100}", user_id=f"u{n % 40}", key=f"k/{n}", metadata={"n": n})
+            for n in range(3000)
+        ),
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+    owner = reach_of("u1").owner
+    parts = {f"part_{number}": value for number, value in enumerate((owner, "", "", ""))}
+    plans = [
+        *(_plan(shared, _select_next(level, 1), {**parts, "least": owner}) for level in range(4)),
+        *(_plan(shared, _select_usage(level), parts) for level in range(1, 5)),
+    ]
+    for plan in plans:
+        assert "Seq Scan" not in plan, plan
+        assert any(f" {index} " in plan for index in ("memories_scope", "memories_session")) or "Only" in plan, plan
+    for where, index in (
+        (AnyOf(Field.KEY, ("k/1",), Match.PREFIX), "unique_memory_key"),
+        (Range(Field.METADATA, path="n", at_least=2990.0), "memory_metadata_pkey"),
+    ):
+        statement = sa.select(memories.c.row).where(within(reach_of("u1")), condition(where, owner))
+        plan = _plan_of_values(shared, statement)
+        assert index in plan, plan
         assert "Seq Scan" not in plan, plan
 
 

@@ -11,8 +11,9 @@ import pytest
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.context import Essential
+from memsvc.domain.diagnostics import PlacePart
 from memsvc.domain.files import FileCategory, FileFilter
-from memsvc.domain.filters import And, AnyOf, Field, Not, Range
+from memsvc.domain.filters import And, AnyOf, Field, Match, Not, Range
 from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import FileRef, Keyword, Memory, Reminder, Slot, Status
 from memsvc.domain.reminders import window
@@ -92,6 +93,12 @@ USES: dict[str, Use] = {
     "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),
     "rows_where": lambda store: store.memories.rows_where(AnyOf(Field.TAGS, ("a", "b")), reach=ADA),
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
+    "rows_where of numbers in metadata": lambda store: store.memories.rows_where(
+        Range(Field.METADATA, path="n", at_least=-1.0), reach=ADA
+    ),
+    "selected by prefix": lambda store: store.memories.select_revisions(
+        AnyOf(Field.KEY, ("k",), Match.PREFIX), reach=ADA, limit=9
+    ),
     "essentials": lambda store: [
         store.memories.essentials(essential, reach=ADA, now=NOW, limit=9) for essential in Essential
     ],
@@ -363,6 +370,41 @@ def test_upkeep_is_found_in_order_from_an_index(
 
     entered = [line for line in plans.lines if line.startswith(f"SEARCH memories USING INDEX {index} (")]
     assert len(entered) == len(plans.lines)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 4])
+def test_places_are_found_and_counted_in_one_index(store: SqlMetadataStore, plans: Plans, parts: int) -> None:
+    """Each place is looked up, and its memories are counted in the index alone."""
+    with plans.recorded():
+        store.memories.places([PlacePart()] * parts, after=(), live=False, limit=9)
+
+    entered = [line for line in plans.lines if " memories " in line]
+    assert entered
+    assert all(
+        line.startswith(("SEARCH memories USING COVERING INDEX", "SCAN memories USING COVERING INDEX memories_scope"))
+        for line in entered
+    )
+    assert {line for line in entered if line.startswith("SCAN")} == set()
+
+
+def test_lists_by_key_are_read_from_the_index_of_keys(store: SqlMetadataStore, plans: Plans) -> None:
+    """A page of the memories whose keys begin alike does not walk through the others."""
+    for test in (AnyOf(Field.KEY, ("k",), Match.PREFIX), AnyOf(Field.KEY, ("k", "l"))):
+        with plans.recorded():
+            store.memories.page(reach=ADA, where=And((USUAL, test)), order=Order(), after=CURSOR, limit=9)
+
+    entered = {line for line in plans.lines if " memories " in line}
+    assert {line for line in entered if "unique_memory_key (owner=? AND project_id=? AND key" in line}
+    assert not [line for line in entered if "memories_create_time" in line]
+    assert plans.scans() == []
+
+
+def test_numbers_in_metadata_are_found_by_the_index_of_terms(store: SqlMetadataStore, plans: Plans) -> None:
+    """A range of numbers is one part of the table of terms, entered at its beginning."""
+    with plans.recorded():
+        store.memories.rows_where(Range(Field.METADATA, path="n", at_least=3.0), reach=ADA)
+
+    assert any("memory_metadata" in line and "(owner=? AND term>? AND term<?)" in line for line in plans.lines)
 
 
 @pytest.mark.parametrize("field", OrderField, ids=str)

@@ -26,6 +26,7 @@ EXAMPLES = [
     (errors.MemoryNotFoundError("m"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
     (errors.MemoryExistsError("m"), grpc.StatusCode.ALREADY_EXISTS, details.ResourceInfo),
     (errors.RevisionConflictError("m", 1, 2), grpc.StatusCode.ABORTED, None),
+    (errors.SelectionChangedError(3, 4), grpc.StatusCode.ABORTED, None),
     (errors.MemorySupersededError("m", "n"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.SupersedeCycleError("m", "n"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.ConflictNotFoundError("c"), grpc.StatusCode.NOT_FOUND, details.ResourceInfo),
