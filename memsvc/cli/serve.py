@@ -210,6 +210,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import KeyOptions, ServerOptions  # noqa: PLC0415
+    from memsvc.server.slots import WaitBounds  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -238,6 +239,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         health_address=server.health_address,
         tls=_tls(settings),
         slots=_slots(settings),
+        waits=WaitBounds(*dict(server.wait).values()),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Section, SectionShares
 from memsvc.domain.search import TimeWeighting
-from memsvc.server.slots import SlotOptions
+from memsvc.server.slots import SlotOptions, WaitBounds
 from memsvc.server.tls import TlsFiles
 
 
@@ -57,7 +57,8 @@ class ServerOptions:
         keys: Defaults of API keys.
         health_address: "HOST:PORT" or "unix:PATH" of a plain-text port for probes alone; empty: none.
         tls: The files of the certificate; None: TCP is not encrypted.
-        slots: The shares of tenants and keys in searches and streams, and idle limits.
+        slots: The shares of tenants and keys in threads and streams, and idle limits.
+        waits: The longest waits of calls for a thread.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -85,3 +86,4 @@ class ServerOptions:
     health_address: str = ""
     tls: TlsFiles | None = None
     slots: SlotOptions = field(default_factory=SlotOptions)
+    waits: WaitBounds = field(default_factory=WaitBounds)

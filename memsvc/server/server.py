@@ -33,7 +33,7 @@ from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
 from memsvc.server.services.search import SearchServicer
 from memsvc.server.services.session import SessionServicer
-from memsvc.server.slots import ServerSlots
+from memsvc.server.slots import Admission, CallClass, ServerSlots, Turns
 from memsvc.server.tls import Certificates
 from memsvc.server.watches import Watches
 from memsvc.v1 import (
@@ -69,21 +69,22 @@ def build(
     *layers* are interceptors outside of the error status: they see the code that a call ends with. *log_call* gets
     every call at its end; it must return at once and must not raise.
     """
+    slots = ServerSlots.of(options.slots, files=options.file_streams, watches=options.watch_streams)
     factor, active = options.queue_factor, options.active_threads
+
+    admission = Admission(options.slots, options.waits, slots.counts, application.search_priority.search)
+
+    def pool(kind: CallClass, name: str, threads: int, active: int = 0) -> NamedExecutor:
+        turns = Turns(kind, threads, threads * factor, admission, name=f"calls in {name!r}")
+        return NamedExecutor(name, threads=threads, queue_factor=factor, active=active, turns=turns)
+
     executors = Executors(
-        search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor, active=active),
-        write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor, active=active),
-        meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor, active=active),
-        language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
+        search=pool(CallClass.SEARCH, "search", options.search_threads, active),
+        write=pool(CallClass.WRITE, "write", options.write_threads, active),
+        meta=pool(CallClass.READ, "meta", options.meta_threads, active),
+        language=pool(CallClass.LANGUAGE, "language", options.language_threads),
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
-    )
-    slots = ServerSlots.of(
-        options.slots,
-        files=options.file_streams,
-        watches=options.watch_streams,
-        search_threads=options.search_threads,
-        queue_factor=factor,
     )
     watches = Watches(application.watch, executors.watch, slots.watches)
     waits = IndexWait(application.indexer)
@@ -220,8 +221,7 @@ class Server:
             log_call=self._log_call,
         )
         executors = {one.name: one for one in context.executors.each()}
-        turns = {context.executors.search.name: context.slots.searches.turn}
-        chain = CallChain(rules, self._layers, executors, turns=turns, limits=context.options.slots)
+        chain = CallChain(rules, self._layers, executors, limits=context.options.slots)
         chain.add(memory_service_pb2_grpc.add_MemoryServiceServicer_to_server, MemoryServicer(context))
         chain.add(search_service_pb2_grpc.add_SearchServiceServicer_to_server, SearchServicer(context))
         chain.add(lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server, LifecycleServicer(context))

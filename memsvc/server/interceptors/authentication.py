@@ -18,6 +18,7 @@ from memsvc.domain.errors import (
     ApiKeyInvalidError,
     ApiKeyRequiredError,
     LimitExceededError,
+    LimitKind,
     MemsvcError,
     PermissionDeniedError,
 )
@@ -291,7 +292,7 @@ class KeyRateLimiter:
         use = self._use(key.id)
         if most and use.under_way >= most:
             limit = f"{most} calls of the key {key.id!r} under way"
-            raise LimitExceededError(limit, retry_seconds=BUSY_RETRY_SECONDS)
+            raise LimitExceededError(limit, retry_seconds=BUSY_RETRY_SECONDS, kind=LimitKind.CONCURRENCY)
         if rate:
             self._space(key, use, rate)
         use.under_way += 1
@@ -308,7 +309,7 @@ class KeyRateLimiter:
         # Sums of fractions leave a rounding error.
         if wait > apart * 1e-6:
             limit = f"{rate:g} calls a second of the key {key.id!r}"
-            raise LimitExceededError(limit, retry_seconds=wait)
+            raise LimitExceededError(limit, retry_seconds=wait, kind=LimitKind.RATE)
         use.due = due
 
     def _use(self, key_id: str) -> _Use:

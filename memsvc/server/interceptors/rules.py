@@ -147,6 +147,7 @@ class ServerRules:
     def begin(self, call: Call) -> None:
         """Set the id of the call, the client's or a new one. Each call has context variables of its own."""
         call.request_id = _given_id(call.context) or uuid.uuid4().hex
+        call_context.current.set(call)
         call_context.request_id.set(call.request_id)
         call_context.notices.set([])
         structlog.contextvars.bind_contextvars(request_id=call.request_id, method=call.method)

@@ -81,7 +81,7 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
             InvalidRequestError: The messages are out of order, or one of them is wrong; those before it are stored.
         """
         header = await self._header()
-        with self._server.slots.imports.acquired():
+        with self._server.slots.imports.acquired(header.header.scope.user_id):
             async for response in self._stored(header):
                 yield response
 
@@ -158,11 +158,11 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
         """
         executor = self._server.executors.write
         while (batch := await ready.get()) is not None:
-            await self._record(await executor.proceed(run.store, batch))
+            await self._record(await executor.resume(run.store, batch))
             if ready.empty():
-                await self._record(await executor.proceed(run.settle))
+                await self._record(await executor.resume(run.settle))
             ready.task_done()
-        await self._record(await executor.proceed(run.settle))
+        await self._record(await executor.resume(run.settle))
 
     async def _record(self, progress: Progress) -> None:
         self._unreported.extend(self._issues(progress))
@@ -218,7 +218,7 @@ class MemoryImportStream(
         try:
             async for message in self._messages:
                 batch = import_memories_batch(message, next_index=max(end, run.progress.next_index))
-                await ready.put(await self._server.executors.write.proceed(self._prepare, batch))
+                await ready.put(await self._server.executors.write.resume(self._prepare, batch))
                 end = max(end, batch.first_index + len(batch.memories))
         except InvalidRequestError:
             # The batches before the bad message are stored, and reported.
@@ -289,7 +289,7 @@ class UserImportStream(
 
     async def _parse(self, data: bytes | None, ready: asyncio.Queue[UserBatch | None]) -> None:
         """Put the batches that a piece completes into *ready*; without *data* the file is at its end."""
-        batches, error = await self._server.executors.write.proceed(_completed_batches, self._run, data)
+        batches, error = await self._server.executors.write.resume(_completed_batches, self._run, data)
         for batch in batches:
             await ready.put(batch)
         if error is not None:

@@ -11,9 +11,13 @@ import pytest
 from memsvc.domain.errors import LimitExceededError
 from memsvc.server import call_context
 from memsvc.server.call_context import ANONYMOUS, Principal
-from memsvc.server.slots import SlotOptions, Slots, Turns
+from memsvc.server.slots import Admission, AdmissionCounts, CallClass, SlotOptions, Slots, Turns, WaitBounds
 
 OPTIONS = SlotOptions(tenant_share=0.75, key_share=0.5)
+
+
+def admission() -> Admission:
+    return Admission(OPTIONS, WaitBounds(), AdmissionCounts())
 
 
 def caller(key: str, tenant: str = "acme") -> Principal:
@@ -75,7 +79,7 @@ class Calls:
     """Searches of several keys that hold a thread until they are told to end."""
 
     def __init__(self, threads: int, queued: int) -> None:
-        self.turns = Turns(threads, queued, OPTIONS, name="searches")
+        self.turns = Turns(CallClass.SEARCH, threads, queued, admission(), name="searches")
         self.running: list[str] = []
         self.order: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
@@ -101,11 +105,16 @@ class Calls:
             await asyncio.sleep(0)
 
     async def _search(self, name: str) -> None:
-        async with self.turns.turn():
+        turn = self.turns.arrive()
+        if not turn.taken:
+            await self.turns.wait(turn)
+        try:
             self.running.append(name)
             self.order.append(name)
             await self._ends[name].wait()
             self.running.remove(name)
+        finally:
+            self.turns.leave(turn)
 
 
 def test_a_flood_of_one_tenant_leaves_threads_to_another() -> None:
