@@ -127,7 +127,9 @@ def _server(settings: Settings, application: Services, addresses: tuple[str, ...
         from memsvc.logging_config import audit_log  # noqa: PLC0415 - a quick start
         from memsvc.server.interceptors.audit import Audit  # noqa: PLC0415
 
-        layers.append(Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now))))
+        audit = Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now)))
+        stack.callback(audit.flush)
+        layers.append(audit)
     access = AccessLog(settings.log)
     stack.callback(access.close)
     return build(application, options, layers=layers, log_call=access.note)

@@ -48,6 +48,10 @@ SEARCH_LIMIT_DEFAULT = 10
 SEARCH_DEPTH = 1_000
 """How far down the list of hits paging goes."""
 SEARCHES = 32
+BODY = 1_048_576
+"""Bytes of a request that brings no content, as those of searches, reads and statistics."""
+SEARCHES_BODY = 2_097_152
+"""Bytes of a request of BatchSearch."""
 RERANK_DEPTH = 50
 PAGE_SIZE = 1_000
 PAGE_SIZE_DEFAULT = 50

@@ -109,6 +109,7 @@ class Server:
         self._health: Health | None = None
         self._health_task: asyncio.Task[None] | None = None
         self._bound: list[str] = []
+        self._rules: ServerRules | None = None
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -175,6 +176,8 @@ class Server:
         self._context.application.user_eraser.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._context.options.grace_seconds)
+        if self._rules is not None:
+            self._rules.flush()
         if self._health_port is not None:
             await self._health_port.stop()
         await asyncio.to_thread(self._release)
@@ -219,7 +222,9 @@ class Server:
             default_seconds=context.options.default_deadline_seconds,
             authentication=self._authentication(),
             log_call=self._log_call,
+            counts=context.slots.counts,
         )
+        self._rules = rules
         executors = {one.name: one for one in context.executors.each()}
         chain = CallChain(rules, self._layers, executors, limits=context.options.slots)
         chain.add(memory_service_pb2_grpc.add_MemoryServiceServicer_to_server, MemoryServicer(context))
