@@ -231,6 +231,29 @@ class LimitExceededError(MemsvcError):
         self.kind = kind
 
 
+class QuotaExceededError(LimitExceededError):
+    """A tenant or a key would store more than its quota allows; nothing was written."""
+
+    reason = "QUOTA_EXCEEDED"
+
+    def __init__(self, holder: str, name: str, *, amount: str, limit: int, used: int, added: int) -> None:
+        named = f"{holder} {name!r}" if name else f"{holder} without a name"
+        super().__init__("", kind=LimitKind.QUOTA)
+        self.message = (
+            f"The quota of the {named} is {limit} {amount}: it has {used}, and this call would add {added}. "
+            "Nothing was stored; remove memories or files for good, or have an administrator raise the quota."
+        )
+        self.args = (self.message,)
+        self.metadata = {
+            "quota": amount.replace(" ", "_"),
+            "holder": holder,
+            "name": name,
+            "limit": str(limit),
+            "used": str(used),
+            "added": str(added),
+        }
+
+
 class BackendUnavailableError(MemsvcError):
     """A store, an index or a model cannot be reached now, or cannot be used; nothing was changed."""
 

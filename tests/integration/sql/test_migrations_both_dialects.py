@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from memsvc.domain.api_keys import QuotaSubject
 from memsvc.domain.memory import Status
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.plugin import BackendContext
@@ -93,6 +94,8 @@ def test_memories_of_the_first_version_get_their_cues(
     with _connected(place) as connection:
         for undo in (
             "DROP TABLE passage_tokens",
+            "DROP TABLE quotas",
+            "DROP TABLE stored_amounts",
             "ALTER TABLE counters DROP COLUMN trimmed_position",
             "ALTER TABLE memories DROP COLUMN cues",
             "DROP INDEX unique_memory_content",
@@ -102,7 +105,9 @@ def test_memories_of_the_first_version_get_their_cues(
             connection.exec_driver_sql(undo)
 
     with SQL.open(place, context) as store:
-        insert(store, factories.memory(texts[0], speaker="Anna"))
+        insert(store, factories.memory(texts[0], speaker="Anna", metadata={"茶": [1, "二"]}))
+        assert store.quotas.drift() == {}
+        assert store.quotas.get(QuotaSubject.TENANT, "").used.memories == len(texts) + 2
         rows = [memory.row for memory in kept]
         assert store.memories.by_rows(rows, reach=ADA) == {memory.row: memory for memory in kept}
         found = {one.row: one.cues for one in store.memories.candidates(rows, reach=ADA)}
