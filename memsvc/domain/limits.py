@@ -93,6 +93,8 @@ SHORT_TERM_DAYS = 14
 KEY_NAME = 128
 KEY_BOUNDS = 100
 KEY_RATE = 1_000_000
+QUOTA = 1_000_000_000_000_000
+"""The largest limit of a quota."""
 TTL_DAYS = 36_500
 """The longest time to live."""
 PERFORMANCE_DAYS = 7

@@ -315,7 +315,10 @@ class _Use:
 
 
 class KeyRateLimiter:
-    """Rate and concurrency limits of keys. To be used in one thread: that of the event loop."""
+    """Rate and concurrency limits of keys, and rates of tenants, which their keys share.
+
+    To be used in one thread: that of the event loop.
+    """
 
     def __init__(self, *, calls_per_second: float, concurrent_calls: int, clock: Callable[[], float]) -> None:
         """Limit keys that have no limits of their own to these, 0 being none, by the seconds of *clock*."""
@@ -331,8 +334,11 @@ class KeyRateLimiter:
         Raises:
             LimitExceededError: The key is at one of its limits; the error has the delay until a retry.
         """
-        rate = key.calls_per_second or self._calls_per_second
+        rate = key.quota_calls_per_second or key.calls_per_second or self._calls_per_second
         most = key.concurrent_calls or self._concurrent_calls
+        if key.tenant_calls_per_second:
+            tenant = f"the tenant {key.tenant_id!r}"
+            self._space(tenant, self._use(tenant), key.tenant_calls_per_second)
         if not rate and not most:
             yield
             return
@@ -341,21 +347,22 @@ class KeyRateLimiter:
             limit = f"{most} calls of the key {key.id!r} under way"
             raise LimitExceededError(limit, retry_seconds=BUSY_RETRY_SECONDS, kind=LimitKind.CONCURRENCY)
         if rate:
-            self._space(key, use, rate)
+            self._space(f"the key {key.id!r}", use, rate)
         use.under_way += 1
         try:
             yield
         finally:
             use.under_way -= 1
 
-    def _space(self, key: ApiKey, use: _Use, rate: float) -> None:
+    def _space(self, caller: str, use: _Use, rate: float) -> None:
         now, apart = self._clock(), 1 / rate
         ahead = max(1.0, apart)
-        due = max(use.due, now) + apart
+        # The bound of a lower rate, which has been raised since, holds no longer.
+        due = max(min(use.due, now + ahead), now) + apart
         wait = due - now - ahead
         # Sums of fractions leave a rounding error.
         if wait > apart * 1e-6:
-            limit = f"{rate:g} calls a second of the key {key.id!r}"
+            limit = f"{rate:g} calls a second of {caller}"
             raise LimitExceededError(limit, retry_seconds=wait, kind=LimitKind.RATE)
         use.due = due
 

@@ -25,7 +25,7 @@ from memsvc.domain.errors import (
     LimitKind,
     Violation,
 )
-from memsvc.engine.commit.group_committer import CALL_START
+from memsvc.engine.commit.group_committer import CALL_START, PAYER
 from memsvc.server import call_context
 from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.error_status import Severity, failure_from_error
@@ -190,7 +190,10 @@ class ServerRules:
         limit = body_limit(call.method)
         if limit is not None:
             _require_size(call, limit)
-        return None if self._authentication is None else await self._authentication.admit(call)
+        release = None if self._authentication is None else await self._authentication.admit(call)
+        if call.method not in UNBOUND:
+            PAYER.set(call_context.principal.get().key_id)
+        return release
 
     def watched(self, call: Call, body: CallNext) -> CallNext:
         """Return the body of a stream that ends when its key is no longer valid."""
@@ -230,6 +233,10 @@ class ServerRules:
         self._refused.flush()
 
 
+UNBOUND = frozenset(
+    {"RunMaintenance", "ConsolidateMemories", "UndoConsolidation", "CheckIntegrity", "SyncVault", "EraseUser"}
+)
+"""Methods that tidy up, whose writes are not held to quotas."""
 BRAKED = frozenset({LimitKind.SLOTS, LimitKind.RATE, LimitKind.CONCURRENCY})
 """Limits of one caller: those who call again at once and again are delayed."""
 
