@@ -235,6 +235,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         file_streams=settings.files.max_streams,
         file_threads=settings.files.threads,
         metrics_address=settings.metrics.address,
+        metrics_tenants=settings.metrics.tenants,
         keys=KeyOptions(
             settings.access.calls_per_second, settings.access.concurrent_calls, settings.access.refresh_seconds
         ),

@@ -54,6 +54,7 @@ class ServerOptions:
         file_streams: The number of uploads and downloads under way; further ones are refused.
         file_threads: The number of threads that read and write their bytes.
         metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: not served.
+        metrics_tenants: True names tenants in the metrics of quotas.
         keys: Defaults of API keys.
         health_address: "HOST:PORT" or "unix:PATH" of a plain-text port for probes alone; empty: none.
         tls: The files of the certificate; None: TCP is not encrypted.
@@ -82,6 +83,7 @@ class ServerOptions:
     file_streams: int = 64
     file_threads: int = 4
     metrics_address: str = ""
+    metrics_tenants: bool = False
     keys: KeyOptions = KeyOptions()
     health_address: str = ""
     tls: TlsFiles | None = None

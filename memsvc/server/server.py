@@ -202,7 +202,11 @@ class Server:
         registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
-        registry.register(ServiceCollector(self._context.application, self._context.executors))
+        context = self._context
+        names_tenants = context.options.metrics_tenants
+        registry.register(
+            ServiceCollector(context.application, context.executors, context.slots.counts, names_tenants=names_tenants)
+        )
         self._layers.append(CallMetrics(registry))
         self._metrics = MetricsServer(registry, lambda: health.is_ready)
 

@@ -481,10 +481,12 @@ class WatchSettings(SettingsGroup):
 
 
 class MetricsSettings(SettingsGroup):
-    """The second port, for Prometheus and for probes. It reports numbers, never names or content."""
+    """The second port, for Prometheus and for probes. It reports numbers, never names of users or content."""
 
     address: str = ""
     """HTTP address of /metrics, /healthz and /readyz: HOST:PORT, such as 127.0.0.1:9464. Empty: none."""
+    tenants: bool = False
+    """Whether metrics name tenants: the limit and the use of each quota of a tenant, at most 1 000."""
 
 
 class BackupSettings(SettingsGroup):

@@ -1605,8 +1605,8 @@ class IntegrityProgress(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     CHECKED_COUNT_FIELD_NUMBER: _builtins.int
     part: _builtins.str
-    """part is the current part: "memories", "files", "sessions", "conflicts", "remains", "vectors" or "lexical". More may
-    be added.
+    """part is the current part: "memories", "files", "sessions", "conflicts", "remains", "amounts", "vectors" or
+    "lexical". More may be added.
     """
     checked_count: _builtins.int
     """checked_count is the number of objects checked in this part. In "vectors" and "lexical": the number of differences

@@ -358,7 +358,8 @@ class KeyRateLimiter:
         now, apart = self._clock(), 1 / rate
         ahead = max(1.0, apart)
         # The bound of a lower rate, which has been raised since, holds no longer.
-        due = max(min(use.due, now + ahead), now) + apart
+        use.due = min(use.due, now + ahead)
+        due = max(use.due, now) + apart
         wait = due - now - ahead
         # Sums of fractions leave a rounding error.
         if wait > apart * 1e-6:
