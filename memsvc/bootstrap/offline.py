@@ -15,7 +15,7 @@ from memsvc.bootstrap.backends import Assembly, open_store
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import owned, sync
 from memsvc.domain.clock import utc_now
-from memsvc.engine.admin.api_keys import ApiKeyAccess, ApiKeyAuthenticator, ApiKeyService
+from memsvc.engine.admin.api_keys import ApiKeyAccess, ApiKeyAuthenticator, ApiKeyService, QuotaService
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -33,7 +33,8 @@ def build_key_access(assembly: Assembly, committer: GroupCommitter) -> ApiKeyAcc
     refresh = timedelta(seconds=settings.refresh_seconds)
     authenticator = ApiKeyAuthenticator(keys, demand=settings.keys, refresh=refresh, now=now)
     service = ApiKeyService(keys, committer, now=now, random=secrets.token_bytes, changed=authenticator.forget)
-    return ApiKeyAccess(service, authenticator)
+    quotas = QuotaService(backends.metadata, committer, now=now, changed=authenticator.forget_all)
+    return ApiKeyAccess(service, authenticator, quotas)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""The commands about API keys: keys create, list and revoke. They ask the service, or work on the data of none."""
+"""The commands about API keys and quotas: keys create, list and revoke; quotas set, get and list.
+
+Those about keys ask the service, or work on the data of none.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from memsvc.cli.connection import DEFAULT_ADDRESS, ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
+from memsvc.cli.connection import (
+    DEFAULT_ADDRESS,
+    ApiKey,
+    Certificate,
+    CertificateKey,
+    CliContext,
+    TlsCa,
+    connected,
+    os_user,
+    tls_of,
+)
 from memsvc.cli.enums import KeyRole
-from memsvc.cli.errors import print_error, report_errors
+from memsvc.cli.errors import CommandError, print_error, report_errors
 from memsvc.cli.output import local_time, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -177,6 +190,88 @@ def revoke(  # noqa: PLR0913 - an option each
         write_json(key)
         return
     write(f"{key.id} is revoked")
+
+
+quotas = typer.Typer(help="Limit what tenants and API keys store, and how often they call.", no_args_is_help=True)
+
+Tenant = Annotated[str | None, typer.Option(help="Tenant id; '' is the default tenant.")]
+KeyId = Annotated[str, typer.Option("--key", help="Id of an API key.", metavar="KEY")]
+
+
+@quotas.command("set")
+@connected
+def set_quota(  # noqa: PLR0913 - an option each
+    session: CliContext,
+    *,
+    tenant: Tenant = None,
+    key: KeyId = "",
+    calls_per_second: Annotated[float, typer.Option(min=0, help="Maximum calls per second; 0: unlimited.")] = 0.0,
+    memories: Annotated[int, typer.Option(min=0, help="Maximum number of memories; 0: unlimited.")] = 0,
+    content_bytes: Annotated[int, typer.Option(min=0, help="Maximum bytes of content; 0: unlimited.")] = 0,
+    file_bytes: Annotated[int, typer.Option(min=0, help="Maximum bytes of files; 0: unlimited.")] = 0,
+    reset_use: Annotated[bool, typer.Option("--reset-use", help="Count the use of the key from 0 on.")] = False,
+) -> None:
+    """Replace the quota of a tenant or of a key. Without any limit it is removed."""
+    with session.client() as client:
+        quota = client.set_quota(
+            **_holder(tenant, key),
+            calls_per_second=calls_per_second,
+            memory_count=memories,
+            content_bytes=content_bytes,
+            file_bytes=file_bytes,
+            reset_use=reset_use,
+        )
+    _write_quotas(session, [quota])
+
+
+@quotas.command("get")
+@connected
+def get_quota(session: CliContext, *, tenant: Tenant = None, key: KeyId = "") -> None:
+    """Write the quota of a tenant or of a key, and what it has stored."""
+    with session.client() as client:
+        quota = client.quota(**_holder(tenant, key))
+    _write_quotas(session, [quota])
+
+
+@quotas.command("list")
+@connected
+def list_quotas(session: CliContext) -> None:
+    """List the quotas of all keys and tenants, and what they have stored."""
+    with session.client() as client:
+        found = list(client.quotas(page_size=PAGE))
+    _write_quotas(session, found)
+
+
+def _holder(tenant: str | None, key: str) -> dict[str, Any]:
+    """Return the holder that the options name.
+
+    Raises:
+        CommandError: They name both a tenant and a key, or neither.
+    """
+    if (tenant is None) == (not key):
+        message = "Name a --tenant or a --key."
+        raise CommandError(message)
+    return {"tenant_id": tenant, "api_key_id": key}
+
+
+def _write_quotas(session: CliContext, found: list[admin_pb.Quota]) -> None:
+    if session.as_json:
+        for quota in found:
+            write_json(quota)
+        return
+    columns = ("tenant or key", ">calls/s", ">memories", ">bytes of content", ">bytes of files")
+    write_table(columns, [_quota_row(quota) for quota in found])
+
+
+def _quota_row(quota: admin_pb.Quota) -> tuple[str, ...]:
+    holder = quota.api_key_id or repr(quota.tenant_id)
+    names = ("memory_count", "content_bytes", "file_bytes")
+    amounts = [_use(getattr(quota.use, name), getattr(quota, name)) for name in names]
+    return (holder, f"{quota.calls_per_second:g}" if quota.calls_per_second else "", *amounts)
+
+
+def _use(used: int, limit: int) -> str:
+    return f"{used:,} of {limit:,}" if limit else f"{used:,}"
 
 
 def _row(key: admin_pb.ApiKey) -> tuple[str, ...]:

@@ -143,7 +143,9 @@ def _server(settings: Settings, application: Services, addresses: tuple[str, ...
         from memsvc.logging_config import audit_log  # noqa: PLC0415 - a quick start
         from memsvc.server.interceptors.audit import Audit  # noqa: PLC0415
 
-        layers.append(Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now))))
+        audit = Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now)))
+        stack.callback(audit.flush)
+        layers.append(audit)
     access = AccessLog(settings.log)
     stack.callback(access.close)
     return build(application, options, layers=layers, log_call=access.note)
@@ -226,6 +228,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import KeyOptions, ServerOptions  # noqa: PLC0415
+    from memsvc.server.slots import WaitBounds  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -248,6 +251,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         file_streams=settings.files.max_streams,
         file_threads=settings.files.threads,
         metrics_address=settings.metrics.address,
+        metrics_tenants=settings.metrics.tenants,
         keys=KeyOptions(
             settings.access.calls_per_second, settings.access.concurrent_calls, settings.access.refresh_seconds
         ),
@@ -255,6 +259,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         tls=_tls(settings),
         slots=_slots(settings),
         http=_http(settings),
+        waits=WaitBounds(*dict(server.wait).values()),
     )
 
 

@@ -468,6 +468,48 @@ class AdminMethods(ScopedMethods):
         request = admin_pb.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
         return await self._remote.unary(self._remote.admin.RevokeApiKey, request, timeout)
 
+    async def set_quota(  # noqa: PLR0913 - a field each
+        self,
+        *,
+        tenant_id: str | None = None,
+        api_key_id: str = "",
+        calls_per_second: float = 0.0,
+        memory_count: int = 0,
+        content_bytes: int = 0,
+        file_bytes: int = 0,
+        reset_use: bool = False,
+        timeout: float | None = None,
+    ) -> admin_pb.Quota:
+        """Replace the quota of a tenant or a key; 0: no limit. Without any limit it is removed."""
+        quota = _quota_of(tenant_id, api_key_id)
+        quota.calls_per_second = calls_per_second
+        quota.memory_count = memory_count
+        quota.content_bytes = content_bytes
+        quota.file_bytes = file_bytes
+        request = admin_pb.SetQuotaRequest(quota=quota, reset_use=reset_use)
+        reply = await self._remote.unary(self._remote.admin.SetQuota, request, timeout)
+        return reply.quota
+
+    async def quota(
+        self, *, tenant_id: str | None = None, api_key_id: str = "", timeout: float | None = None
+    ) -> admin_pb.Quota:
+        """Return the quota of a tenant or a key, with what is stored."""
+        named = _quota_of(tenant_id, api_key_id)
+        request = admin_pb.GetQuotaRequest()
+        if api_key_id:
+            request.api_key_id = named.api_key_id
+        else:
+            request.tenant_id = named.tenant_id
+        reply = await self._remote.unary(self._remote.admin.GetQuota, request, timeout)
+        return reply.quota
+
+    async def quotas(self, *, page_size: int = 0, timeout: float | None = None) -> AsyncGenerator[admin_pb.Quota, None]:
+        """Yield the quotas of keys, then those of tenants."""
+        request = admin_pb.ListQuotasRequest(page_size=page_size)
+        async for page in self._remote.pages(self._remote.admin.ListQuotas, request, timeout):
+            for quota in page.quotas:
+                yield quota
+
     async def migrate_backend(
         self, postgresql_url: str | None, *, action: MigrationAction = "RUN", discard_changes: bool = False
     ) -> AsyncGenerator[admin_pb.MigrateBackendResponse, None]:
@@ -545,3 +587,15 @@ async def _each(pieces: Pieces) -> AsyncIterator[bytes]:
     source = iter(pieces)
     while piece := await asyncio.to_thread(lambda: next(source, b"")):
         yield piece
+
+
+def _quota_of(tenant_id: str | None, api_key_id: str) -> admin_pb.Quota:
+    """Return a quota without limits of a tenant or a key.
+
+    Raises:
+        ValueError: Both are given, or neither.
+    """
+    if (tenant_id is None) == (not api_key_id):
+        message = "Give tenant_id or api_key_id."
+        raise ValueError(message)
+    return admin_pb.Quota(api_key_id=api_key_id) if tenant_id is None else admin_pb.Quota(tenant_id=tenant_id)

@@ -1,4 +1,4 @@
-"""API keys and the permissions that they give."""
+"""API keys, the permissions that they give, and quotas of keys and tenants."""
 
 from __future__ import annotations
 
@@ -69,6 +69,9 @@ class ApiKey:
         digest: SHA-256 of the text. The text holds 256 random bits, so that nothing slower is needed.
         calls_per_second: How many calls it may begin; 0: as the service's settings say.
         concurrent_calls: How many of its calls may be under way; 0: as the service's settings say.
+        quota_calls_per_second: The rate in its quota, which counts instead of calls_per_second; 0: none. Known of keys
+            that are read one by one.
+        tenant_calls_per_second: The rate in the quota of its tenant, which all of its keys share; likewise.
     """
 
     id: str
@@ -83,6 +86,8 @@ class ApiKey:
     revoke_time: datetime | None = None
     calls_per_second: float = 0.0
     concurrent_calls: int = 0
+    quota_calls_per_second: float = 0.0
+    tenant_calls_per_second: float = 0.0
 
     def state(self, now: datetime) -> KeyState:
         """Return whether the key opens anything."""
@@ -127,3 +132,70 @@ def _base62(number: int, width: int) -> str:
         number, digit = divmod(number, len(_DIGITS))
         digits.append(_DIGITS[digit])
     return "".join(reversed(digits))
+
+
+# Quotas of tenants and keys.
+
+
+class QuotaSubject(StrEnum):
+    """Holders of quotas."""
+
+    TENANT = "TENANT"
+    KEY = "KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Stored amounts, or changes of them.
+
+    Attributes:
+        memories: The number of memories of every status, messages of sessions included.
+        content_bytes: Their content in bytes of UTF-8, and their metadata as JSON without the outer braces.
+        file_bytes: The size of files.
+    """
+
+    memories: int = 0
+    content_bytes: int = 0
+    file_bytes: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum."""
+        return Usage(
+            self.memories + other.memories,
+            self.content_bytes + other.content_bytes,
+            self.file_bytes + other.file_bytes,
+        )
+
+    def __neg__(self) -> Usage:
+        """Return what takes these amounts back."""
+        return Usage(-self.memories, -self.content_bytes, -self.file_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Limits of a tenant or of a key; 0: none.
+
+    Attributes:
+        id: The tenant, or the id of the key. The tenant without a name is that of callers without keys, too.
+        calls_per_second: The calls that it may begin, of a key instead of the limit of the key itself.
+        limits: The amounts that it may store. Those of a key are what it wrote, less what it removed.
+    """
+
+    subject: QuotaSubject
+    id: str
+    calls_per_second: float = 0.0
+    limits: Usage = Usage()
+    update_time: datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is limited."""
+        return not self.calls_per_second and self.limits == Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """A quota with the amounts that are stored."""
+
+    quota: Quota
+    used: Usage

@@ -261,6 +261,7 @@ class Fault(StrEnum):
     FILE_REF = "FILE_REF"
     FILE_ORPHANED = "FILE_ORPHANED"
     FILE_CONTENT = "FILE_CONTENT"
+    AMOUNTS = "AMOUNTS"
 
 
 class CheckPart(StrEnum):
@@ -292,6 +293,7 @@ REMEDIES: Mapping[Fault, str] = {
     Fault.FILE_REF: "With remove_broken_refs it is taken from file_refs; one in the content is for you to change.",
     Fault.FILE_ORPHANED: "With remove_orphan_files it is removed for good.",
     Fault.FILE_CONTENT: "None: upload the same bytes once more.",
+    Fault.AMOUNTS: "They are corrected.",
 }
 """What a repair does about each."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar
 
 UNREACHED = "cannot be reached"
@@ -214,14 +215,57 @@ class CapabilityMissingError(MemsvcError):
         super().__init__(f"The configured backend does not offer {capability}.", capability=capability)
 
 
+class LimitKind(StrEnum):
+    """Sorts of limits that calls are refused for."""
+
+    WAIT = "WAIT"
+    """The wait for a thread is longer than that of the call's class."""
+    QUEUE = "QUEUE"
+    """Too many calls wait."""
+    SLOTS = "SLOTS"
+    """Too many streams are open."""
+    RATE = "RATE"
+    """The key or tenant begins too many calls a second."""
+    CONCURRENCY = "CONCURRENCY"
+    """Too many calls of the key are under way."""
+    QUOTA = "QUOTA"
+    """The tenant or key has stored as much as it may."""
+    CAPACITY = "CAPACITY"
+    """Another limit of the service, such as its disk."""
+
+
 class LimitExceededError(MemsvcError):
     """The service is at one of its limits; try again later."""
 
     reason = "LIMIT_EXCEEDED"
 
-    def __init__(self, limit: str, *, retry_seconds: float = 0.1) -> None:
-        super().__init__(f"The service is at its limit: {limit}.", limit=limit)
+    def __init__(self, limit: str, *, retry_seconds: float = 0.1, kind: LimitKind = LimitKind.CAPACITY) -> None:
+        super().__init__(f"The service is at its limit: {limit}.", limit=limit, kind=kind.value)
         self.retry_seconds = retry_seconds
+        self.kind = kind
+
+
+class QuotaExceededError(LimitExceededError):
+    """A tenant or a key would store more than its quota allows; nothing was written."""
+
+    reason = "QUOTA_EXCEEDED"
+
+    def __init__(self, holder: str, name: str, *, amount: str, limit: int, used: int, added: int) -> None:
+        named = f"{holder} {name!r}" if name else f"{holder} without a name"
+        super().__init__("", kind=LimitKind.QUOTA)
+        self.message = (
+            f"The quota of the {named} is {limit} {amount}: it has {used}, and this call would add {added}. "
+            "Nothing was stored; remove memories or files for good, or have an administrator raise the quota."
+        )
+        self.args = (self.message,)
+        self.metadata = {
+            "quota": amount.replace(" ", "_"),
+            "holder": holder,
+            "name": name,
+            "limit": str(limit),
+            "used": str(used),
+            "added": str(added),
+        }
 
 
 class BackendUnavailableError(MemsvcError):

@@ -50,6 +50,10 @@ SEARCH_LIMIT_DEFAULT = 10
 SEARCH_DEPTH = 1_000
 """How far down the list of hits paging goes."""
 SEARCHES = 32
+BODY = 1_048_576
+"""Bytes of a request that brings no content, as those of searches, reads and statistics."""
+SEARCHES_BODY = 2_097_152
+"""Bytes of a request of BatchSearch."""
 RERANK_DEPTH = 50
 PAGE_SIZE = 1_000
 PAGE_SIZE_DEFAULT = 50
@@ -91,6 +95,8 @@ SHORT_TERM_DAYS = 14
 KEY_NAME = 128
 KEY_BOUNDS = 100
 KEY_RATE = 1_000_000
+QUOTA = 1_000_000_000_000_000
+"""The largest limit of a quota."""
 TTL_DAYS = 36_500
 """The longest time to live."""
 PERFORMANCE_DAYS = 7

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
-from memsvc.domain.api_keys import ApiKey
+from memsvc.domain.api_keys import ApiKey, Quota, QuotaSubject, QuotaUse, Usage
 from memsvc.domain.conflicts import Conflict, ConflictState, Fact
 from memsvc.domain.files import File, FileCategory, FileFilter
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
@@ -576,4 +576,46 @@ class KeyWrites(Protocol):
 
         It stays for later audits.
         """
+        ...
+
+
+# The part of the metadata store that holds quotas, and what tenants and keys have stored.
+
+
+class QuotaReads(Protocol):
+    """Reads of quotas and of stored amounts, by any process."""
+
+    def get(self, subject: QuotaSubject, name: str) -> QuotaUse:
+        """Return the quota of a tenant or a key, an empty one if there is none, with what it has stored."""
+        ...
+
+    def page(self, *, after: tuple[QuotaSubject, str] | None, limit: int) -> Sequence[QuotaUse]:
+        """Return the next *limit* quotas by subject and id, KEY first, with what is stored."""
+        ...
+
+    def drift(self) -> Mapping[str, Usage]:
+        """Count what every tenant has stored, and return by how much that is more than the amounts that are kept.
+
+        By tenant; those without a difference are left out. It reads every memory, in one snapshot, while writes go on.
+        """
+        ...
+
+
+class QuotaWrites(Protocol):
+    """Writes of quotas, and their observance.
+
+    Each insert, update and removal of memories and files changes the amounts of their tenant, and of the key that pays.
+    One that adds more than a quota allows raises a QuotaExceededError, if a call pays for it.
+    """
+
+    def set_payer(self, key_id: str | None) -> None:
+        """Say which key pays for what follows; empty: a call without a key; None: none, so that no quota holds."""
+        ...
+
+    def set_quota(self, quota: Quota) -> None:
+        """Store a quota, or remove that of its subject if it is empty."""
+        ...
+
+    def add_usage(self, subject: QuotaSubject, name: str, amount: Usage) -> None:
+        """Add to the amounts that are kept of a tenant or a key, to correct them."""
         ...

@@ -33,6 +33,8 @@ from memsvc.ports.features import (
     HistoryReads,
     KeyReads,
     KeyWrites,
+    QuotaReads,
+    QuotaWrites,
     ReminderReads,
     ReminderWrites,
     SessionReads,
@@ -322,6 +324,7 @@ class Transaction(
     TransferWrites,
     ErasureWrites,
     KeyWrites,
+    QuotaWrites,
     Protocol,
 ):
     """One transaction of the store: all of it is committed, or none of it.
@@ -527,6 +530,11 @@ class MetadataStore(Protocol):
     @property
     def api_keys(self) -> KeyReads:
         """Read API keys."""
+        ...
+
+    @property
+    def quotas(self) -> QuotaReads:
+        """Read quotas, and what is stored."""
         ...
 
     @property

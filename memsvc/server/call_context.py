@@ -119,6 +119,9 @@ class AuditScope:
 ANONYMOUS = Principal()
 NO_DEADLINE = Deadline()
 
+current: ContextVar[Call | None] = ContextVar("current", default=None)
+"""The call; None outside of one."""
+
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """The id in the log lines of the call."""
 

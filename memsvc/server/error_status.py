@@ -113,6 +113,17 @@ def _quota(error: MemsvcError) -> Sequence[Message]:
     return (details.QuotaFailure(violations=[violation]), *_retry(error))
 
 
+def _stored_quota(error: MemsvcError) -> Sequence[Message]:
+    named = error.metadata
+    violation = details.QuotaFailure.Violation(
+        subject=f"{named['holder']}:{named['name']}",
+        description=truncated(error.message),
+        quota_metric=named["quota"],
+        quota_value=int(named["limit"]),
+    )
+    return (details.QuotaFailure(violations=[violation]),)
+
+
 _CODE = grpc.StatusCode
 INTERNAL = ErrorRule(_CODE.INTERNAL, severity=Severity.ERROR)
 
@@ -133,6 +144,7 @@ TABLE: Mapping[type[MemsvcError], ErrorRule] = {
     errors.DimensionMismatchError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
     errors.CapabilityMissingError: ErrorRule(_CODE.UNIMPLEMENTED),
     errors.LimitExceededError: ErrorRule(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.QuotaExceededError: ErrorRule(_CODE.RESOURCE_EXHAUSTED, _stored_quota),
     errors.BackendUnavailableError: ErrorRule(_CODE.UNAVAILABLE, _retry, Severity.WARNING),
     errors.DeadlineExceededError: ErrorRule(_CODE.DEADLINE_EXCEEDED),
     errors.NotReadyError: ErrorRule(_CODE.UNAVAILABLE, _retry),

@@ -15,9 +15,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
+from memsvc.domain.errors import DeadlineExceededError, LimitExceededError, LimitKind
 from memsvc.ports import thread_wait
 from memsvc.server import call_context
+from memsvc.server.slots import Turn, Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -271,12 +272,18 @@ class NamedExecutor:
     has begun, the call never runs; a running call is not interrupted.
     """
 
-    def __init__(self, name: str, *, threads: int, queue_factor: int, active: int = 0) -> None:
-        """Create a pool in which *active* threads work at a time, 0 being all of them."""
+    def __init__(
+        self, name: str, *, threads: int, queue_factor: int, active: int = 0, turns: Turns | None = None
+    ) -> None:
+        """Create a pool in which *active* threads work at a time, 0 being all of them.
+
+        Calls take *turns*; without any they wait in the order of their arrival.
+        """
         self.name = name
         self.threads = threads
         self._capacity = threads * (1 + queue_factor)
         self._pool = _WorkerPool(name, threads=threads, active=active or threads)
+        self._turns = turns
         self._relieved_by: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._admitted = 0
@@ -289,22 +296,42 @@ class NamedExecutor:
     @property
     def admitted(self) -> int:
         """Return the number of calls that run or wait."""
-        return self._admitted
+        return self._admitted + (0 if self._turns is None else self._turns.waiting)
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run *call* in a thread and return its result.
 
         Raises:
-            LimitExceededError: The queue is full; nothing was run.
+            LimitExceededError: Too many calls wait, or the call would wait for too long; nothing was run.
             DeadlineExceededError: The caller's deadline passed before the call could begin.
         """
+        turns = self._turns
+        if turns is not None:
+            return await self._run_in_turn(turns, turns.arrive(), call, *args, **kwargs)
         if self._admitted >= self._capacity:
             limit = f"{self._capacity} calls at work or waiting in {self.name!r}"
-            raise LimitExceededError(limit)
+            raise LimitExceededError(limit, kind=LimitKind.QUEUE)
         return await self.proceed(call, *args, **kwargs)
 
+    async def resume(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the next part of a call that was admitted before: as `run`, but never refused."""
+        turns = self._turns
+        if turns is None:
+            return await self.proceed(call, *args, **kwargs)
+        return await self._run_in_turn(turns, turns.arrive(is_refusable=False), call, *args, **kwargs)
+
+    async def _run_in_turn(
+        self, turns: Turns, turn: Turn, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if not turn.taken:
+            await turns.wait(turn)
+        try:
+            return await self.proceed(turn.run, call, *args, **kwargs)
+        finally:
+            turns.leave(turn)
+
     async def proceed(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the next part of a call that was admitted before: as `run`, but never refused for the queue's length."""
+        """Run the next part of a call that was admitted before: as `resume`, without a turn of its own."""
         loop = asyncio.get_running_loop()
         job = _Job(partial(self._run, call, *args, **kwargs), loop)
         with self._lock:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from memsvc.domain.context import Locale, Section, SectionShares
 from memsvc.domain.search import TimeWeighting
-from memsvc.server.slots import SlotOptions
+from memsvc.server.slots import SlotOptions, WaitBounds
 from memsvc.server.tls import TlsFiles
 
 
@@ -106,10 +106,12 @@ class ServerOptions:
         file_streams: The number of uploads and downloads under way; further ones are refused.
         file_threads: The number of threads that read and write their bytes.
         metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: not served.
+        metrics_tenants: True names tenants in the metrics of quotas.
         keys: Defaults of API keys.
         health_address: "HOST:PORT" or "unix:PATH" of a plain-text port for probes alone; empty: none.
         tls: The files of the certificate; None: TCP is not encrypted.
-        slots: The shares of tenants and keys in searches and streams, and idle limits.
+        slots: The shares of tenants and keys in threads and streams, and idle limits.
+        waits: The longest waits of calls for a thread.
         http: The same API over HTTP.
     """
 
@@ -134,8 +136,10 @@ class ServerOptions:
     file_streams: int = 64
     file_threads: int = 4
     metrics_address: str = ""
+    metrics_tenants: bool = False
     keys: KeyOptions = KeyOptions()
     health_address: str = ""
     tls: TlsFiles | None = None
     slots: SlotOptions = field(default_factory=SlotOptions)
     http: HttpOptions = field(default_factory=HttpOptions)
+    waits: WaitBounds = field(default_factory=WaitBounds)

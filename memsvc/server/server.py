@@ -37,7 +37,7 @@ from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
 from memsvc.server.services.search import SearchServicer
 from memsvc.server.services.session import SessionServicer
-from memsvc.server.slots import ServerSlots
+from memsvc.server.slots import Admission, CallClass, ServerSlots, Turns
 from memsvc.server.tls import Certificates
 from memsvc.server.watches import Watches
 from memsvc.v1 import (
@@ -77,21 +77,22 @@ def build(
     *layers* are interceptors outside of the error status: they see the code that a call ends with. *log_call* gets
     every call at its end; it must return at once and must not raise.
     """
+    slots = ServerSlots.of(options.slots, files=options.file_streams, watches=options.watch_streams)
     factor, active = options.queue_factor, options.active_threads
+
+    admission = Admission(options.slots, options.waits, slots.counts, application.search_priority.search)
+
+    def pool(kind: CallClass, name: str, threads: int, active: int = 0) -> NamedExecutor:
+        turns = Turns(kind, threads, threads * factor, admission, name=f"calls in {name!r}")
+        return NamedExecutor(name, threads=threads, queue_factor=factor, active=active, turns=turns)
+
     executors = Executors(
-        search=NamedExecutor("search", threads=options.search_threads, queue_factor=factor, active=active),
-        write=NamedExecutor("write", threads=options.write_threads, queue_factor=factor, active=active),
-        meta=NamedExecutor("meta", threads=options.meta_threads, queue_factor=factor, active=active),
-        language=NamedExecutor("language", threads=options.language_threads, queue_factor=factor),
+        search=pool(CallClass.SEARCH, "search", options.search_threads, active),
+        write=pool(CallClass.WRITE, "write", options.write_threads, active),
+        meta=pool(CallClass.READ, "meta", options.meta_threads, active),
+        language=pool(CallClass.LANGUAGE, "language", options.language_threads),
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
-    )
-    slots = ServerSlots.of(
-        options.slots,
-        files=options.file_streams,
-        watches=options.watch_streams,
-        search_threads=options.search_threads,
-        queue_factor=factor,
     )
     watches = Watches(application.watch, executors.watch, slots.watches)
     waits = IndexWait(application.indexer)
@@ -117,6 +118,7 @@ class Server:
         self._health: Health | None = None
         self._health_task: asyncio.Task[None] | None = None
         self._bound: list[str] = []
+        self._rules: ServerRules | None = None
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -189,6 +191,8 @@ class Server:
         if self._grpc is not None:
             stops.append(self._grpc.stop(grace))
         await asyncio.gather(*stops)
+        if self._rules is not None:
+            self._rules.flush()
         if self._health_port is not None:
             await self._health_port.stop()
         await asyncio.to_thread(self._release)
@@ -214,7 +218,11 @@ class Server:
         registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
-        registry.register(ServiceCollector(self._context.application, self._context.executors))
+        context = self._context
+        names_tenants = context.options.metrics_tenants
+        registry.register(
+            ServiceCollector(context.application, context.executors, context.slots.counts, names_tenants=names_tenants)
+        )
         self._layers.append(CallMetrics(registry))
         self._metrics = MetricsServer(registry, lambda: health.is_ready)
 
@@ -275,10 +283,11 @@ class Server:
             default_seconds=context.options.default_deadline_seconds,
             authentication=self._authentication,
             log_call=self._log_call,
+            counts=context.slots.counts,
         )
+        self._rules = rules
         executors = {one.name: one for one in context.executors.each()}
-        turns = {context.executors.search.name: context.slots.searches.turn}
-        chain = CallChain(rules, self._layers, executors, turns=turns, limits=context.options.slots)
+        chain = CallChain(rules, self._layers, executors, limits=context.options.slots)
         chain.add(memory_service_pb2_grpc.add_MemoryServiceServicer_to_server, MemoryServicer(context))
         chain.add(search_service_pb2_grpc.add_SearchServiceServicer_to_server, SearchServicer(context))
         chain.add(lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server, LifecycleServicer(context))

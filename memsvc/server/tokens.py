@@ -17,6 +17,7 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
+from memsvc.domain.api_keys import Quota, QuotaSubject
 from memsvc.domain.clock import EPOCH, from_micros, to_micros
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.history import Checkpoint
@@ -36,6 +37,8 @@ _KEYS = struct.Struct(">c8s10s")
 _KEYS_TAG = b"\x30"
 _WATCH_TAG = b"\x0a"
 _CHECKPOINT = struct.Struct(">8sq")
+_QUOTA = struct.Struct(">8sc")
+_QUOTA_SUBJECTS = {one.value[0].encode(): one for one in QuotaSubject}
 _MAX_CHECKPOINT_TOKEN = 1_024
 _MAX_PLACE_TOKEN = 4_096
 _SELECTION = struct.Struct(">c8sI16s")
@@ -136,6 +139,28 @@ def keys_after(token: str, request: bytes) -> str:
     if tag != _KEYS_TAG or digest_ != request:
         raise _foreign("page_token")
     return bytes(raw).hex()
+
+
+def quotas_token(quota: Quota, request: bytes) -> str:
+    """Return the token of the page after *quota* of the list that has the digest *request*."""
+    return _text(_QUOTA.pack(request, quota.subject.value[0].encode()) + quota.id.encode())
+
+
+def quotas_after(token: str, request: bytes) -> tuple[QuotaSubject, str]:
+    """Return the subject and the id that a list of quotas continues after.
+
+    Raises:
+        InvalidRequestError: The token is malformed, or of another request.
+    """
+    try:
+        raw = urlsafe_b64decode(token[:_MAX_CHECKPOINT_TOKEN].encode("ascii") + b"=" * (-len(token) % 4))
+        digest_, tag = _QUOTA.unpack_from(raw)
+        subject, name = _QUOTA_SUBJECTS[tag], raw[_QUOTA.size :].decode()
+    except (ValueError, struct.error, KeyError):
+        raise _foreign("page_token") from None
+    if digest_ != request:
+        raise _foreign("page_token")
+    return subject, name
 
 
 def conflicts_token(conflict_id: str, request: bytes) -> str:

@@ -114,7 +114,7 @@ class Watches:
             CursorExpiredError: Changes that come next are gone.
             WatchTooSlowError: The client has fallen too far behind.
         """
-        with self._slots.acquired():
+        with self._slots.acquired(call.watch.scope.owner):
             signal = _Signal()
             self._signals.add(signal)
             try:

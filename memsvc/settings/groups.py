@@ -377,6 +377,29 @@ class EventLoop(StrEnum):
     """The implementation of the standard library."""
 
 
+class WaitSettings(SettingsGroup):
+    """Longest waits of calls for a thread by class, in seconds.
+
+    A call fails with RESOURCE_EXHAUSTED when it arrives if
+    those before it, at the measured rate, make it wait for longer, or for longer than its deadline; else once it has
+    waited for so long.
+    """
+
+    search_seconds: float = Field(default=3.0, gt=0, le=86_400)
+    """Searches and contexts."""
+    read_seconds: float = Field(default=3.0, gt=0, le=86_400)
+    """Reads by id and lists."""
+    write_seconds: float = Field(default=5.0, gt=0, le=86_400)
+    """Writes of single memories, messages and files."""
+    language_seconds: float = Field(default=20.0, gt=0, le=86_400)
+    """Calls that ask a language model."""
+    bulk_seconds: float = Field(default=20.0, gt=0, le=86_400)
+    """Batches, documents, the beginning of imports, erasures and rollbacks. They have half of the threads at most, and
+    yield to other calls that wait."""
+    admin_seconds: float = Field(default=10.0, gt=0, le=86_400)
+    """Statistics, diagnosis, API keys and quotas."""
+
+
 class ServerSettings(SettingsGroup):
     """Addresses, limits and concurrency of the server."""
 
@@ -414,10 +437,14 @@ class ServerSettings(SettingsGroup):
     queue_factor: int = Field(default=4, ge=1)
     """Maximum queue length per thread; further calls fail with RESOURCE_EXHAUSTED."""
     tenant_share: float = Field(default=0.75, gt=0, le=1)
-    """Share of the threads of searches, and of the slots of watches, of uploads and downloads, of exports and of
-    imports, that the keys of one tenant may hold at a time, at least one of each. 1: all."""
+    """Share of each pool of threads, and of the slots of watches, of uploads and downloads, of exports and of imports,
+    that the keys of one tenant may hold at a time, at least one of each. Without API keys one user may hold as large a
+    share of the slots, rounded up. 1: all."""
     key_share: float = Field(default=0.5, gt=0, le=1)
-    """The same for one key. Of searches that find no thread, as many of one key wait as this share of the queue."""
+    """The same for one key. Of calls that find no thread, as many of one key wait as this share of the queue. They take
+    turns by key, and those of one key, or without keys, by user."""
+    wait: WaitSettings = WaitSettings()
+    """Longest waits for a thread."""
     first_message_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """Maximum wait for the first message of a stream of requests, such as an upload; then it fails with
     DEADLINE_EXCEEDED. It holds a slot from its header on."""
@@ -512,10 +539,12 @@ class WatchSettings(SettingsGroup):
 
 
 class MetricsSettings(SettingsGroup):
-    """The second port, for Prometheus and for probes. It reports numbers, never names or content."""
+    """The second port, for Prometheus and for probes. It reports numbers, never names of users or content."""
 
     address: str = ""
     """HTTP address of /metrics, /healthz and /readyz: HOST:PORT, such as 127.0.0.1:9464. Empty: none."""
+    tenants: bool = False
+    """Whether metrics name tenants: the limit and the use of each quota of a tenant, at most 1 000."""
 
 
 class BackupSettings(SettingsGroup):

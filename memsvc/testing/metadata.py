@@ -17,7 +17,7 @@ from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_api_keys import StoreKeysContract
+from memsvc.testing.store_api_keys import StoreKeysContract, StoreQuotasContract
 from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_core_context import StoreEssentialsContract
 from memsvc.testing.store_erasure import StoreErasureContract
@@ -54,6 +54,7 @@ class MetadataStoreContract(
     StoreReachContract,
     StoreRemindersContract,
     StoreKeysContract,
+    StoreQuotasContract,
     StoreListsContract,
     StorePlacesContract,
     StoreFiltersContract,

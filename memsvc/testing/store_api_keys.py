@@ -1,14 +1,23 @@
-"""API keys are kept as they are given, listed in order, revoked once, and never lost."""
+"""API keys are kept as they are given, listed in order, revoked once, and never lost; quotas hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-from memsvc.domain.api_keys import ApiKey, ApiKeyRole
-from memsvc.ports.metadata import MetadataStore
+import pytest
+
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole, Quota, QuotaSubject, Usage
+from memsvc.domain.errors import QuotaExceededError
+from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.memory import Memory, Status
+from memsvc.ports.metadata import MetadataStore, Record, Transaction
+from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_harness import StoreSeams
+from memsvc.testing.store_harness import StoreSeams, insert, revise
 
 _HOUR = timedelta(hours=1)
 
@@ -79,3 +88,174 @@ class StoreKeysContract(StoreSeams):
         again = reopen()
 
         assert (again.api_keys.get(_key(1).id), again.api_keys.has_any()) == (_key(1), True)
+
+
+ACME = QuotaSubject.TENANT, "acme"
+KEY = QuotaSubject.KEY, _key(1).id
+
+
+def _set(store: MetadataStore, holder: tuple[QuotaSubject, str], rate: float = 0.0, **limits: int) -> Quota:
+    """Set a quota, and return it."""
+    quota = Quota(*holder, calls_per_second=rate, limits=Usage(**limits), update_time=NOW)
+    with store.transaction() as transaction:
+        transaction.set_quota(quota)
+    return quota
+
+
+def _used(store: MetadataStore, holder: tuple[QuotaSubject, str] = ACME) -> Usage:
+    return store.quotas.get(*holder).used
+
+
+@contextmanager
+def _paying(store: MetadataStore, key_id: str | None = "") -> Iterator[Transaction]:
+    """Open a transaction for a call, in a part that can fail alone."""
+    with store.transaction() as transaction, transaction.savepoint():
+        transaction.set_payer(key_id)
+        yield transaction
+
+
+def _write(store: MetadataStore, *contents: str, key_id: str | None = "", **fields: Any) -> list[Memory]:
+    """Insert memories of tenant acme for a call."""
+    new = [Record(factories.memory(content, tenant_id="acme", **fields)) for content in contents]
+    with _paying(store, key_id) as transaction:
+        return transaction.insert(new)
+
+
+class StoreQuotasContract(StoreSeams):
+    """Quotas of tenants and keys, and the amounts that they have stored."""
+
+    def test_amounts_follow_every_write(self, store: MetadataStore) -> None:
+        """Inserts, revisions and removals, of every status; deleting for now takes nothing back."""
+        first, second = _write(store, "茶", "tea", key_id=KEY[1])
+        assert _used(store) == _used(store, KEY) == Usage(2, 6)
+        noted = revise(store, first, metadata={"名": [1]})
+        assert _used(store) == Usage(2, 6 + len('"名":[1]'.encode()))
+        gone = revise(store, noted, ChangeAction.DELETED, content="茶茶", status=Status.DELETED)
+        assert _used(store).content_bytes == 6 + 3 + len('"名":[1]'.encode())
+        with _paying(store, KEY[1]) as transaction:
+            transaction.purge(gone)
+        assert _used(store) == Usage(1, 3)
+        assert _used(store, KEY).memories == 1
+        with store.transaction() as transaction:
+            file = transaction.files.insert(factories.file(b"1;2", tenant_id="acme"))
+        assert _used(store) == Usage(1, 3, 3)
+        with store.transaction() as transaction:
+            assert transaction.files.delete([file, file]) == 1
+            transaction.erase_memories(second.scope.owner, [second.row], ())
+        assert _used(store) == Usage()
+
+    def test_what_fails_is_not_counted(self, store: MetadataStore) -> None:
+        """Neither a part that is taken back, nor a transaction; what is in the same one before and after is."""
+        with store.transaction() as transaction:
+            transaction.insert([Record(factories.memory("a", tenant_id="acme"))])
+            with suppress(ZeroDivisionError), transaction.savepoint():
+                transaction.insert([Record(factories.memory("bb", tenant_id="acme"))])
+                raise ZeroDivisionError
+            transaction.insert([Record(factories.memory("cccc", tenant_id="acme"))])
+        with suppress(ZeroDivisionError), store.transaction() as transaction:
+            transaction.insert([Record(factories.memory("d", tenant_id="acme"))])
+            raise ZeroDivisionError
+
+        assert _used(store) == Usage(2, 5)
+
+    @pytest.mark.parametrize("holder", [ACME, KEY])
+    def test_no_more_memories_than_the_quota(self, store: MetadataStore, holder: tuple[QuotaSubject, str]) -> None:
+        """The write that would exceed it is refused as a whole, and says what is stored; a smaller one fits."""
+        _set(store, holder, memories=3)
+        _write(store, "a", key_id=KEY[1])
+        with pytest.raises(QuotaExceededError) as refused:
+            _write(store, "b", "c", "d", key_id=KEY[1])
+        assert _used(store, holder) == Usage(1, 1)
+        _write(store, "b", "c", key_id=KEY[1])
+        with pytest.raises(QuotaExceededError):
+            _write(store, "d", key_id=KEY[1])
+
+        assert (refused.value.metadata["limit"], refused.value.metadata["used"]) == ("3", "1")
+        assert (refused.value.metadata["added"], refused.value.metadata["quota"]) == ("3", "memories")
+        assert _used(store, holder).memories == 3
+
+    def test_bytes_have_quotas(self, store: MetadataStore) -> None:
+        """Of content, by UTF-8, and of files. What makes a memory smaller is welcome beyond the quota, too."""
+        [memory] = _write(store, "茶" * 10)
+        _set(store, ACME, content_bytes=20, file_bytes=5)
+        for content in ("茶", "t"):
+            with pytest.raises(QuotaExceededError, match="bytes of content"):
+                _write(store, content)
+        with _paying(store) as transaction:
+            transaction.update(memory, Record(replace(memory, revision=2, content="茶" * 6)), ChangeAction.UPDATED)
+        _write(store, "it")
+        with _paying(store) as transaction:
+            transaction.files.insert(factories.file(b"12345", tenant_id="acme"))
+        with pytest.raises(QuotaExceededError, match="bytes of files"), _paying(store) as transaction:
+            transaction.files.insert(factories.file(b"6", tenant_id="acme"))
+
+        assert _used(store) == Usage(2, 20, 5)
+
+    def test_quotas_are_those_of_their_holder(self, store: MetadataStore) -> None:
+        """Another tenant, another key and work that no call pays for are not held to them."""
+        _set(store, ACME, memories=1)
+        _set(store, KEY, memories=1)
+        _write(store, "a", key_id=KEY[1])
+        insert(store, factories.memory("b", tenant_id="acme"))
+        with _paying(store) as transaction:
+            transaction.insert([Record(factories.memory("c")), Record(factories.memory("d", tenant_id="acme-2"))])
+        assert _used(store).memories == 2
+
+        _set(store, ACME)
+        _write(store, "e", key_id=_key(2).id)
+        with pytest.raises(QuotaExceededError):
+            _write(store, "f", key_id=KEY[1])
+
+    def test_several_writers_of_a_transaction(self, store: MetadataStore) -> None:
+        """Each is refused for itself; those before count for those after."""
+        _set(store, ACME, memories=2)
+        with store.transaction() as transaction:
+            transaction.set_payer("")
+            for user, content in (("ada", "a"), ("bob", "b"), ("ada", "c"), ("小明", "d")):
+                with suppress(QuotaExceededError), transaction.savepoint():
+                    transaction.insert([Record(factories.memory(content, tenant_id="acme", user_id=user))])
+
+        assert _used(store).memories == 2
+
+    def test_quotas_are_kept_and_listed(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """By subject and id, page by page; one without limits is removed. They outlive the store."""
+        quotas = [
+            _set(store, KEY, 0.5, memories=1),
+            _set(store, (QuotaSubject.TENANT, "")),
+            _set(store, (QuotaSubject.TENANT, "a"), file_bytes=1 << 40),
+            _set(store, (QuotaSubject.TENANT, "名"), content_bytes=7),
+        ]
+        _set(store, ACME, memories=9)
+        _set(store, ACME)
+        store = reopen()
+        assert [one.quota for one in store.quotas.page(after=None, limit=9)] == [quotas[0], *quotas[2:]]
+        assert [one.quota for one in store.quotas.page(after=KEY, limit=1)] == [quotas[2]]
+        assert store.quotas.get(*KEY).quota == quotas[0]
+        assert store.quotas.get(*ACME).quota == Quota(*ACME)
+
+    def test_rates_come_with_keys(self, store: MetadataStore) -> None:
+        """That of the key's quota and that of its tenant's, so that a call needs no look-up of its own."""
+        _add(store, _key(1, tenant_id="acme"), _key(2))
+        _set(store, KEY, 0.5)
+        _set(store, ACME, 7.0)
+
+        first, second = store.api_keys.get(_key(1).id), store.api_keys.get(_key(2).id)
+        assert first is not None
+        assert second is not None
+        assert (first.quota_calls_per_second, first.tenant_calls_per_second) == (0.5, 7.0)
+        assert (second.quota_calls_per_second, second.tenant_calls_per_second) == (0.0, 0.0)
+
+    def test_amounts_are_corrected_by_their_drift(self, store: MetadataStore) -> None:
+        """What is kept may be wrong; what is there counts. Writes in between are not lost."""
+        insert(store, factories.memory("a", tenant_id="acme"), factories.memory("bb"))
+        with store.transaction() as transaction:
+            transaction.add_usage(*ACME, Usage(5, -7, 9))
+            transaction.add_usage(QuotaSubject.TENANT, "gone", Usage(1))
+        drift = store.quotas.drift()
+        assert drift == {"acme": Usage(-5, 7, -9), "gone": Usage(-1)}
+
+        insert(store, factories.memory("c", tenant_id="acme"))
+        with store.transaction() as transaction:
+            for tenant, amount in drift.items():
+                transaction.add_usage(QuotaSubject.TENANT, tenant, amount)
+        assert _used(store) == Usage(2, 2)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
@@ -37,6 +39,13 @@ class StoreSeams:
     It gives `close` too, which leaves the store's context, and `reopen` when the store keeps its data: that closes
     the store and returns another on the same data.
     """
+
+    @pytest.fixture(autouse=True)
+    def true_amounts(self, store: MetadataStore) -> Iterator[None]:
+        """Check after every test, unless the store is closed, that the stored amounts are those that are there."""
+        yield
+        with suppress(BackendClosedError):
+            assert store.quotas.drift() == {}
 
     @pytest.fixture
     def clock(self) -> Clock:

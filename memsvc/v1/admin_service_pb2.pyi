@@ -219,6 +219,10 @@ class _IntegrityFaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Integr
     """INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes
     again.
     """
+    INTEGRITY_FAULT_AMOUNTS: _IntegrityFault.ValueType  # 15
+    """INTEGRITY_FAULT_AMOUNTS: the amounts that are kept of a tenant for its quota are not those that it has stored. Only
+    checked for all users. Repair: they are corrected.
+    """
 
 class IntegrityFault(_IntegrityFault, metaclass=_IntegrityFaultEnumTypeWrapper):
     """IntegrityFault is a type of inconsistency in the stored data."""
@@ -279,6 +283,10 @@ with remove_orphan_files: the file is permanently deleted, and its bytes when no
 INTEGRITY_FAULT_FILE_CONTENT: IntegrityFault.ValueType  # 14
 """INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes
 again.
+"""
+INTEGRITY_FAULT_AMOUNTS: IntegrityFault.ValueType  # 15
+"""INTEGRITY_FAULT_AMOUNTS: the amounts that are kept of a tenant for its quota are not those that it has stored. Only
+checked for all users. Repair: they are corrected.
 """
 Global___IntegrityFault: _TypeAlias = IntegrityFault  # noqa: Y015
 
@@ -1597,8 +1605,8 @@ class IntegrityProgress(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     CHECKED_COUNT_FIELD_NUMBER: _builtins.int
     part: _builtins.str
-    """part is the current part: "memories", "files", "sessions", "conflicts", "remains", "vectors" or "lexical". More may
-    be added.
+    """part is the current part: "memories", "files", "sessions", "conflicts", "remains", "amounts", "vectors" or
+    "lexical". More may be added.
     """
     checked_count: _builtins.int
     """checked_count is the number of objects checked in this part. In "vectors" and "lexical": the number of differences
@@ -2873,3 +2881,281 @@ class ListAgentsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListAgentsResponse: _TypeAlias = ListAgentsResponse  # noqa: Y015
+
+@_typing.final
+class Quota(_message.Message):
+    """Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one that
+    handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
+    `access.refresh_seconds`.
+
+    A call that would store more than memory_count, content_bytes or file_bytes fails with RESOURCE_EXHAUSTED
+    (QUOTA_EXCEEDED), and nothing is stored. A batch counts as a whole; an import stores the batches before. Calls that
+    store no more than before always succeed. Processes that store at the same moment do not see each other's writes: the
+    excess is at most what one transaction of each adds. Maintenance, consolidation and the vault are not held to quotas,
+    but what they store counts.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_ID_FIELD_NUMBER: _builtins.int
+    API_KEY_ID_FIELD_NUMBER: _builtins.int
+    CALLS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
+    CONTENT_BYTES_FIELD_NUMBER: _builtins.int
+    FILE_BYTES_FIELD_NUMBER: _builtins.int
+    USE_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    tenant_id: _builtins.str
+    """tenant_id is a tenant: at most 128 characters, no control characters. Empty: the tenant without a name, which
+    calls without a key use too.
+    """
+    api_key_id: _builtins.str
+    """api_key_id is the id of an API key: 20 hexadecimal digits."""
+    calls_per_second: _builtins.float
+    """calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
+    the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
+    its own calls_per_second. 0: no limit. Each process of the service counts separately. Calls without a key are not
+    counted.
+    """
+    memory_count: _builtins.int
+    """memory_count is the maximum number of memories: 0 to 1 000 000 000 000 000. Messages of sessions and memories of
+    every status count, DELETED ones until they are permanently deleted. 0: no limit.
+    """
+    content_bytes: _builtins.int
+    """content_bytes is the maximum size of the content and metadata of these memories, in bytes of UTF-8: 0 to
+    1 000 000 000 000 000. Metadata counts as JSON without the outer braces; earlier revisions do not count. 0: no
+    limit.
+    """
+    file_bytes: _builtins.int
+    """file_bytes is the maximum size of files, in bytes: 0 to 1 000 000 000 000 000. Each file counts, though equal
+    contents are stored once. 0: no limit.
+    """
+    @_builtins.property
+    def use(self) -> Global___QuotaUse:
+        """use is what the subject has stored, with or without a limit. Always set in responses, ignored in requests."""
+
+    @_builtins.property
+    def update_time(self) -> _timestamp_pb2.Timestamp:
+        """update_time is the time of the latest SetQuota. Unset: there is no quota. Ignored in requests."""
+
+    def __init__(
+        self,
+        *,
+        tenant_id: _builtins.str = ...,
+        api_key_id: _builtins.str = ...,
+        calls_per_second: _builtins.float = ...,
+        memory_count: _builtins.int = ...,
+        content_bytes: _builtins.int = ...,
+        file_bytes: _builtins.int = ...,
+        use: Global___QuotaUse | None = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["api_key_id", b"api_key_id", "subject", b"subject", "tenant_id", b"tenant_id", "update_time", b"update_time", "use", b"use"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_key_id", b"api_key_id", "calls_per_second", b"calls_per_second", "content_bytes", b"content_bytes", "file_bytes", b"file_bytes", "memory_count", b"memory_count", "subject", b"subject", "tenant_id", b"tenant_id", "update_time", b"update_time", "use", b"use"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["tenant_id", "api_key_id"]  # noqa: Y015
+    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
+
+Global___Quota: _TypeAlias = Quota  # noqa: Y015
+
+@_typing.final
+class QuotaUse(_message.Message):
+    """QuotaUse is what a tenant or an API key has stored. That of a key is what calls with the key wrote less what calls
+    with it removed, since the quota was introduced: what others do with the same memories does not count.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
+    CONTENT_BYTES_FIELD_NUMBER: _builtins.int
+    FILE_BYTES_FIELD_NUMBER: _builtins.int
+    memory_count: _builtins.int
+    """memory_count is the number of memories, of every status."""
+    content_bytes: _builtins.int
+    """content_bytes is the size of their content and metadata."""
+    file_bytes: _builtins.int
+    """file_bytes is the size of files."""
+    def __init__(
+        self,
+        *,
+        memory_count: _builtins.int = ...,
+        content_bytes: _builtins.int = ...,
+        file_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_bytes", b"content_bytes", "file_bytes", b"file_bytes", "memory_count", b"memory_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaUse: _TypeAlias = QuotaUse  # noqa: Y015
+
+@_typing.final
+class SetQuotaRequest(_message.Message):
+    """SetQuotaRequest replaces the quota of a tenant or an API key. Repeating it is safe.
+
+    Errors: NOT_FOUND (API_KEY_NOT_FOUND); PERMISSION_DENIED (PERMISSION_DENIED) as for CreateApiKey.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTA_FIELD_NUMBER: _builtins.int
+    RESET_USE_FIELD_NUMBER: _builtins.int
+    reset_use: _builtins.bool
+    """reset_use sets the use of an API key to 0. Must be false for a tenant, whose use follows from what is stored."""
+    @_builtins.property
+    def quota(self) -> Global___Quota:
+        """quota is the new quota. One without any limit removes the quota."""
+
+    def __init__(
+        self,
+        *,
+        quota: Global___Quota | None = ...,
+        reset_use: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota", "reset_use", b"reset_use"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetQuotaRequest: _TypeAlias = SetQuotaRequest  # noqa: Y015
+
+@_typing.final
+class SetQuotaResponse(_message.Message):
+    """SetQuotaResponse holds the quota."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTA_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quota(self) -> Global___Quota:
+        """quota is the quota as it is now. Always set."""
+
+    def __init__(
+        self,
+        *,
+        quota: Global___Quota | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetQuotaResponse: _TypeAlias = SetQuotaResponse  # noqa: Y015
+
+@_typing.final
+class GetQuotaRequest(_message.Message):
+    """GetQuotaRequest names a tenant or an API key.
+
+    Errors: NOT_FOUND (API_KEY_NOT_FOUND); PERMISSION_DENIED (PERMISSION_DENIED) as for CreateApiKey. A tenant without a
+    quota is not an error.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_ID_FIELD_NUMBER: _builtins.int
+    API_KEY_ID_FIELD_NUMBER: _builtins.int
+    tenant_id: _builtins.str
+    """tenant_id is a tenant: at most 128 characters, no control characters. Empty: the tenant without a name."""
+    api_key_id: _builtins.str
+    """api_key_id is the id of an API key: 20 hexadecimal digits."""
+    def __init__(
+        self,
+        *,
+        tenant_id: _builtins.str = ...,
+        api_key_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["api_key_id", b"api_key_id", "subject", b"subject", "tenant_id", b"tenant_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_key_id", b"api_key_id", "subject", b"subject", "tenant_id", b"tenant_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["tenant_id", "api_key_id"]  # noqa: Y015
+    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
+
+Global___GetQuotaRequest: _TypeAlias = GetQuotaRequest  # noqa: Y015
+
+@_typing.final
+class GetQuotaResponse(_message.Message):
+    """GetQuotaResponse holds the quota."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTA_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quota(self) -> Global___Quota:
+        """quota is the quota, without limits if there is none. Always set."""
+
+    def __init__(
+        self,
+        *,
+        quota: Global___Quota | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQuotaResponse: _TypeAlias = GetQuotaResponse  # noqa: Y015
+
+@_typing.final
+class ListQuotasRequest(_message.Message):
+    """ListQuotasRequest selects a page.
+
+    Errors: PERMISSION_DENIED (PERMISSION_DENIED) as for CreateApiKey.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """page_size is the maximum number of quotas on a page: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQuotasRequest: _TypeAlias = ListQuotasRequest  # noqa: Y015
+
+@_typing.final
+class ListQuotasResponse(_message.Message):
+    """ListQuotasResponse is one page of quotas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTAS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___Quota]:
+        """quotas are those of API keys by id, then those of tenants by name."""
+
+    def __init__(
+        self,
+        *,
+        quotas: _abc.Iterable[Global___Quota] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "quotas", b"quotas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQuotasResponse: _TypeAlias = ListQuotasResponse  # noqa: Y015

@@ -108,6 +108,21 @@ class AdminServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_admin__service__pb2.SyncVaultRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.SyncVaultResponse.FromString,
                 _registered_method=True)
+        self.SetQuota = channel.unary_unary(
+                '/memsvc.v1.AdminService/SetQuota',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.SetQuotaRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.SetQuotaResponse.FromString,
+                _registered_method=True)
+        self.GetQuota = channel.unary_unary(
+                '/memsvc.v1.AdminService/GetQuota',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.GetQuotaRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.GetQuotaResponse.FromString,
+                _registered_method=True)
+        self.ListQuotas = channel.unary_unary(
+                '/memsvc.v1.AdminService/ListQuotas',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -225,6 +240,27 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetQuota(self, request, context):
+        """SetQuota limits what a tenant or an API key may store, and how many calls a second it may begin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetQuota(self, request, context):
+        """GetQuota returns the quota of a tenant or an API key, and what it has stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQuotas(self, request, context):
+        """ListQuotas returns the quotas of the service, page by page.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -297,6 +333,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.SyncVault,
                     request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.SyncVaultRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_admin__service__pb2.SyncVaultResponse.SerializeToString,
+            ),
+            'SetQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetQuota,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.SetQuotaRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.SetQuotaResponse.SerializeToString,
+            ),
+            'GetQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQuota,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.GetQuotaRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.GetQuotaResponse.SerializeToString,
+            ),
+            'ListQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuotas,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -681,6 +732,87 @@ class AdminService(object):
             '/memsvc.v1.AdminService/SyncVault',
             memsvc_dot_v1_dot_admin__service__pb2.SyncVaultRequest.SerializeToString,
             memsvc_dot_v1_dot_admin__service__pb2.SyncVaultResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/SetQuota',
+            memsvc_dot_v1_dot_admin__service__pb2.SetQuotaRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.SetQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/GetQuota',
+            memsvc_dot_v1_dot_admin__service__pb2.GetQuotaRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.GetQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/ListQuotas',
+            memsvc_dot_v1_dot_admin__service__pb2.ListQuotasRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.ListQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -83,6 +83,12 @@ class AdminServiceStub:
     """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
     would make.
     """
+    SetQuota: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.SetQuotaRequest, _admin_service_pb2.SetQuotaResponse]
+    """SetQuota limits what a tenant or an API key may store, and how many calls a second it may begin."""
+    GetQuota: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetQuotaRequest, _admin_service_pb2.GetQuotaResponse]
+    """GetQuota returns the quota of a tenant or an API key, and what it has stored."""
+    ListQuotas: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListQuotasRequest, _admin_service_pb2.ListQuotasResponse]
+    """ListQuotas returns the quotas of the service, page by page."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
@@ -139,6 +145,12 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
     would make.
     """
+    SetQuota: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.SetQuotaRequest, _admin_service_pb2.SetQuotaResponse]  # type: ignore[assignment]
+    """SetQuota limits what a tenant or an API key may store, and how many calls a second it may begin."""
+    GetQuota: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetQuotaRequest, _admin_service_pb2.GetQuotaResponse]  # type: ignore[assignment]
+    """GetQuota returns the quota of a tenant or an API key, and what it has stored."""
+    ListQuotas: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListQuotasRequest, _admin_service_pb2.ListQuotasResponse]  # type: ignore[assignment]
+    """ListQuotas returns the quotas of the service, page by page."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
@@ -276,5 +288,29 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
         would make.
         """
+
+    @_abc_1.abstractmethod
+    def SetQuota(
+        self,
+        request: _admin_service_pb2.SetQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.SetQuotaResponse, _abc.Awaitable[_admin_service_pb2.SetQuotaResponse]]:
+        """SetQuota limits what a tenant or an API key may store, and how many calls a second it may begin."""
+
+    @_abc_1.abstractmethod
+    def GetQuota(
+        self,
+        request: _admin_service_pb2.GetQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.GetQuotaResponse, _abc.Awaitable[_admin_service_pb2.GetQuotaResponse]]:
+        """GetQuota returns the quota of a tenant or an API key, and what it has stored."""
+
+    @_abc_1.abstractmethod
+    def ListQuotas(
+        self,
+        request: _admin_service_pb2.ListQuotasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListQuotasResponse, _abc.Awaitable[_admin_service_pb2.ListQuotasResponse]]:
+        """ListQuotas returns the quotas of the service, page by page."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

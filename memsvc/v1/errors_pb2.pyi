@@ -64,8 +64,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_LIMIT_EXCEEDED: _ErrorReason.ValueType  # 8
     """ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
-    number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit. Retry after the delay in
-    the google.rpc.RetryInfo, with exponential backoff.
+    number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
+    call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
+    "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
+    after the delay in the google.rpc.RetryInfo, with exponential backoff.
     """
     ERROR_REASON_BACKEND_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
@@ -240,6 +242,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Metadata: `matched_count`, the number of memories that match now; `expected_count`, that of the dry run. Make a new
     dry run, and decide anew.
     """
+    ERROR_REASON_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 46
+    """ERROR_REASON_QUOTA_EXCEEDED comes with RESOURCE_EXHAUSTED when a call would store more than the quota of its tenant
+    or API key allows. Nothing was stored. Metadata: `quota` ("memories", "bytes_of_content" or "bytes_of_files"),
+    `holder` ("tenant" or "API key"), `name`, `limit`, `used`, `added`. A google.rpc.QuotaFailure names the quota.
+    Permanently delete memories or files, or have an administrator raise the quota; retrying alone does not help.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the reason of an error, finer than the gRPC status code. Every error of the service carries a
@@ -288,8 +296,10 @@ Nothing was changed. Metadata: `capability`. Do without it, or run the service w
 """
 ERROR_REASON_LIMIT_EXCEEDED: ErrorReason.ValueType  # 8
 """ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
-number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit. Retry after the delay in
-the google.rpc.RetryInfo, with exponential backoff.
+number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
+call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
+"RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
+after the delay in the google.rpc.RetryInfo, with exponential backoff.
 """
 ERROR_REASON_BACKEND_UNAVAILABLE: ErrorReason.ValueType  # 9
 """ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
@@ -463,6 +473,12 @@ ERROR_REASON_SELECTION_CHANGED: ErrorReason.ValueType  # 45
 selection_token of a dry run, and other memories, or other revisions of them, match now. Nothing was changed.
 Metadata: `matched_count`, the number of memories that match now; `expected_count`, that of the dry run. Make a new
 dry run, and decide anew.
+"""
+ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 46
+"""ERROR_REASON_QUOTA_EXCEEDED comes with RESOURCE_EXHAUSTED when a call would store more than the quota of its tenant
+or API key allows. Nothing was stored. Metadata: `quota` ("memories", "bytes_of_content" or "bytes_of_files"),
+`holder` ("tenant" or "API key"), `name`, `limit`, `used`, `added`. A google.rpc.QuotaFailure names the quota.
+Permanently delete memories or files, or have an administrator raise the quota; retrying alone does not help.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 

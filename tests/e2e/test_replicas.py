@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -9,8 +10,10 @@ from contextlib import ExitStack, suppress
 import grpc
 import pytest
 
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from memsvc_backends.sql.write_session import QUOTA_SECONDS
 from tests.support.postgres_server import schema
 from tests.support.rpc import TIMEOUT, get, list_all, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
@@ -84,6 +87,42 @@ def test_a_request_sent_to_both_is_done_once(both: tuple[Stubs, Stubs], scope: t
             )
         )
     assert len(ids) == 1
+
+
+def test_a_quota_holds_in_both(both: tuple[Stubs, Stubs], user: str) -> None:
+    """What one stores counts in the other, and a quota that one sets holds there: no more is stored than it allows.
+
+    Writers side by side may exceed it by what is under way in the other, which is not seen.
+    """
+    one, other = both
+    scopes = [types_pb.Scope(user_id=f"{user}-{number}") for number in range(4)]
+    before = one.admin.GetQuota(admin_pb.GetQuotaRequest(tenant_id=""), timeout=TIMEOUT).quota.use.memory_count
+    limit = before + 20
+    one.admin.SetQuota(
+        admin_pb.SetQuotaRequest(quota=admin_pb.Quota(tenant_id="", memory_count=limit)), timeout=TIMEOUT
+    )
+
+    def try_to_write(number: int) -> bool:
+        try:
+            return bool(write(both[number % 2], scopes[number % 4], f"第 {number} 条", wait_for=STORED).memory.id)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            return False
+
+    try:
+        until(lambda: other.admin.GetQuota(admin_pb.GetQuotaRequest(tenant_id="")).quota.memory_count == limit)
+        # The other process may have looked for quotas up to two seconds ago.
+        time.sleep(QUOTA_SECONDS)
+        with ThreadPoolExecutor(8) as pool:
+            stored = sum(pool.map(try_to_write, range(60)))
+        [used] = {stubs.admin.GetQuota(admin_pb.GetQuotaRequest(tenant_id="")).quota.use.memory_count for stubs in both}
+        alone = [try_to_write(number) for number in (100, 101)]
+    finally:
+        one.admin.SetQuota(admin_pb.SetQuotaRequest(quota=admin_pb.Quota(tenant_id="")), timeout=TIMEOUT)
+
+    assert used == before + stored
+    assert 20 <= stored <= 20 + 8
+    assert alone == [False, False]
 
 
 def test_what_a_killed_one_acknowledged_is_there(

@@ -1,23 +1,24 @@
-"""API keys: one row each, never deleted."""
+"""API keys: one row each, never deleted; quotas of tenants and keys, and what they have stored."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.api_keys import ApiKey, ApiKeyRole
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole, Quota, QuotaSubject, QuotaUse, Usage
 from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import cached_statement, execute, json_text
+from memsvc_backends.sql.dialect import cached_statement, execute, json_text, text_before
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
-from memsvc_backends.sql.tables import api_keys
-from memsvc_backends.sql.write_session import WriteSession
+from memsvc_backends.sql.tables import api_keys, files, memories, quotas, stored_amounts
+from memsvc_backends.sql.write_session import WriteSession, add_amounts, memory_amounts, read_amounts
 
-_C = api_keys.c
+_C, _Q = api_keys.c, quotas.c
 
 
 class SqlKeyReads:
@@ -61,6 +62,118 @@ class SqlKeyWrites(WriteSession):
         return _read(self._connection, key_id)
 
 
+# Quotas.
+
+
+class SqlQuotaReads:
+    """`memsvc.ports.features.QuotaReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def get(self, subject: QuotaSubject, name: str) -> QuotaUse:
+        """Return a quota and what is stored."""
+        with self._database.snapshot() as connection:
+            rows = execute(connection, _select_quota(), {"subject": subject.value, "id": name})
+            quota = _quota_from_row(rows[0]) if rows else Quota(subject, name)
+            return QuotaUse(quota, read_amounts(connection, (subject, name)))
+
+    def page(self, *, after: tuple[QuotaSubject, str] | None, limit: int) -> Sequence[QuotaUse]:
+        """Return a page, by the primary key."""
+        subject, name = after or ("", "")
+        at = {"subject": str(subject), "id": name, "most": max(0, limit)}
+        with self._database.snapshot() as connection:
+            found = [_quota_from_row(row) for row in execute(connection, _select_quotas(), at)]
+            return [QuotaUse(one, read_amounts(connection, (one.subject, one.id))) for one in found]
+
+    def drift(self) -> Mapping[str, Usage]:
+        """Compare what is counted with what is kept, both as of one moment."""
+        with self._database.snapshot() as connection:
+            found = _counted(connection)
+            for name in execute(connection, _select_tenants(), {}).scalars():
+                kept = read_amounts(connection, (QuotaSubject.TENANT, name))
+                found[name] = found.get(name, Usage()) + -kept
+        return {name: amount for name, amount in found.items() if amount != Usage()}
+
+
+class SqlQuotaWrites(WriteSession):
+    """`memsvc.ports.features.QuotaWrites`, on the connection of a transaction."""
+
+    def set_payer(self, key_id: str | None) -> None:
+        """Say who pays."""
+        self._ledger.payer = key_id
+
+    def set_quota(self, quota: Quota) -> None:
+        """Replace or remove a quota."""
+        execute(self._connection, sa.delete(quotas).where(_Q.subject == quota.subject.value, _Q.id == quota.id))
+        if not quota.is_empty:
+            execute(self._connection, sa.insert(quotas), _quota_values(quota))
+        self._ledger.forget_quotas()
+
+    def add_usage(self, subject: QuotaSubject, name: str, amount: Usage) -> None:
+        """Correct what is kept."""
+        add_amounts(self._connection, (subject, name), amount)
+
+
+def _counted(connection: sa.Connection) -> dict[str, Usage]:
+    """Return what every tenant has stored, from its memories and files."""
+    found: dict[str, Usage] = {}
+    for name, count, size in execute(connection, _count_memories(), {}):
+        found[name] = Usage(int(count), int(size))
+    for name, size in execute(connection, _count_files(), {}):
+        found[name] = found.get(name, Usage()) + Usage(file_bytes=int(size))
+    return found
+
+
+@cached_statement
+def _select_quota() -> sa.Select[Any]:
+    return sa.select(quotas).where(_Q.subject == sa.bindparam("subject"), _Q.id == sa.bindparam("id"))
+
+
+@cached_statement
+def _select_quotas() -> sa.Select[Any]:
+    later = sa.tuple_(_Q.subject, _Q.id) > sa.tuple_(sa.bindparam("subject"), sa.bindparam("id"))
+    most = sa.bindparam("most", type_=sa.Integer)
+    return sa.select(quotas).where(later).order_by(_Q.subject, _Q.id).limit(most)
+
+
+@cached_statement
+def _select_tenants() -> sa.Select[Any]:
+    of_tenants = stored_amounts.c.subject == sa.literal_column("'TENANT'")
+    return sa.select(stored_amounts.c.id).distinct().where(of_tenants)
+
+
+@cached_statement
+def _count_memories() -> sa.Select[str, int, int]:
+    tenant = text_before(memories.c.owner, OWNER_SEPARATOR).label("tenant")
+    count, size = memory_amounts()
+    return sa.select(tenant, count, size).group_by(sa.literal_column("tenant"))
+
+
+@cached_statement
+def _count_files() -> sa.Select[str, Any]:
+    tenant = text_before(files.c.owner, OWNER_SEPARATOR).label("tenant")
+    return sa.select(tenant, sa.func.sum(files.c.size_bytes)).group_by(sa.literal_column("tenant"))
+
+
+def _quota_values(quota: Quota) -> dict[str, Any]:
+    return {
+        "subject": quota.subject.value,
+        "id": quota.id,
+        "calls_per_second": quota.calls_per_second,
+        "memories": quota.limits.memories,
+        "content_bytes": quota.limits.content_bytes,
+        "file_bytes": quota.limits.file_bytes,
+        "update_time": 0 if quota.update_time is None else to_micros(quota.update_time),
+    }
+
+
+def _quota_from_row(row: Sequence[Any]) -> Quota:
+    subject, name, rate, *amounts, update_time = row
+    return Quota(QuotaSubject(subject), name, rate, Usage(*amounts), from_micros(update_time))
+
+
 def _read(connection: sa.Connection, key_id: str) -> ApiKey | None:
     row = execute(connection, _select_one(), {"wanted": key_id}).one_or_none()
     return None if row is None else _key_from_row(row)
@@ -68,7 +181,13 @@ def _read(connection: sa.Connection, key_id: str) -> ApiKey | None:
 
 @cached_statement
 def _select_one() -> sa.Select[Any]:
-    return sa.select(api_keys).where(_C.id == sa.bindparam("wanted", type_=sa.Text))
+    rates = (_rate_of(QuotaSubject.KEY, _C.id), _rate_of(QuotaSubject.TENANT, _C.tenant_id))
+    return sa.select(api_keys, *rates).where(_C.id == sa.bindparam("wanted", type_=sa.Text))
+
+
+def _rate_of(subject: QuotaSubject, name: sa.ColumnElement[str]) -> sa.ScalarSelect[Any]:
+    mine = (_Q.subject == sa.literal_column(f"'{subject.value}'"), _Q.id == name)
+    return sa.select(_Q.calls_per_second).where(*mine).scalar_subquery()
 
 
 @cached_statement
@@ -100,8 +219,9 @@ def _values(key: ApiKey) -> dict[str, Any]:
 def _key_from_row(row: Sequence[Any]) -> ApiKey:
     (
         key_id, name, role, tenant_id, user_ids, project_ids, digest, create_time, expire_time, revoke_time,
-        calls_per_second, concurrent_calls,
+        calls_per_second, concurrent_calls, *rates,
     ) = row  # fmt: skip
+    quota_rate, tenant_rate = rates or (None, None)
     return ApiKey(
         id=key_id,
         name=name,
@@ -115,4 +235,6 @@ def _key_from_row(row: Sequence[Any]) -> ApiKey:
         revoke_time=moment_or_none(revoke_time),
         calls_per_second=calls_per_second,
         concurrent_calls=concurrent_calls,
+        quota_calls_per_second=quota_rate or 0.0,
+        tenant_calls_per_second=tenant_rate or 0.0,
     )

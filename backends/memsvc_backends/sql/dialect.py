@@ -157,6 +157,16 @@ class TextPosition(SqlFunction):
     type = NUMBER
 
 
+class Utf8Length(SqlFunction):
+    """The number of bytes of a text in UTF-8."""
+
+    name = "utf8_length"
+    sqlite = "length(CAST({0} AS BLOB))"
+    postgresql = "octet_length({0})"
+    inherit_cache = True
+    type = NUMBER
+
+
 class IntegerPart(SqlFunction):
     """A number of at least 0 without its fraction."""
 
@@ -285,6 +295,17 @@ def json_column_pairs(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
 def holds_text(column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
     """Return the condition that *part* is somewhere in *column*, as it is written."""
     return TextPosition(column, sa.literal(part, sa.Text)) > sa.literal_column("0")
+
+
+def text_before(column: sa.ColumnElement[str], mark: str) -> sa.ColumnElement[str]:
+    """Return the part of *column* before the first *mark*, which must be there."""
+    length = TextPosition(column, sa.literal(mark, sa.Text)) - sa.literal_column("1")
+    return sa.func.substr(column, sa.literal_column("1"), sa.cast(length, sa.Integer))
+
+
+def utf8_length(column: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
+    """Return the number of bytes of a text in UTF-8."""
+    return Utf8Length(column)
 
 
 def integer_part(value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -425,6 +446,13 @@ def upsert(table: sa.Table, changes: Sequence[str]) -> sa.Insert:
     """Return an insert that, where the primary key is there, sets the columns *changes* instead."""
     insert = sqlite.insert(table)
     values: Mapping[str, Any] = {name: insert.excluded[name] for name in changes}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+
+
+def upsert_sum(table: sa.Table, sums: Sequence[str]) -> sa.Insert:
+    """Return an insert that, where the primary key is there, adds to the columns *sums* instead."""
+    insert = sqlite.insert(table)
+    values: Mapping[str, Any] = {name: table.c[name] + insert.excluded[name] for name in sums}
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memsvc.domain.api_keys import Usage
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View, entry_id
@@ -31,6 +32,7 @@ from memsvc_backends.sql.row_writer import delete_tokens, insert_many
 from memsvc_backends.sql.tables import (
     embeddings,
     erasures,
+    files,
     memories,
     memory_chunks,
     metadata,
@@ -38,7 +40,7 @@ from memsvc_backends.sql.tables import (
     passage_tokens,
     revisions,
 )
-from memsvc_backends.sql.write_session import WriteSession
+from memsvc_backends.sql.write_session import WriteSession, memory_amounts
 
 _OWNED = tuple(
     table for table in metadata.sorted_tables if "owner" in table.c and table not in (memories, outbox, erasures)
@@ -163,6 +165,7 @@ class SqlErasureWrites(WriteSession):
         if not mine:
             return removed
         self._changed.update(mine)
+        self._ledger.add(owner, -self._amount_of_rows(mine))
         wanted = {"wanted": list_parameter(mine)}
         for table in (*_BESIDE, memories):
             removed[table.name] = execute(self._connection, _delete_rows(table), wanted).rowcount
@@ -177,11 +180,17 @@ class SqlErasureWrites(WriteSession):
         """Remove the rest of an owner."""
         removed: dict[str, int] = {}
         for table in _OWNED:
-            at = {"owner": owner, "most": limit}
-            if count := execute(self._connection, _delete_some(table), at).rowcount:
+            rows = execute(self._connection, _delete_some(table), {"owner": owner, "most": limit})
+            if table is files:
+                self._ledger.add(owner, -Usage(file_bytes=sum(rows.scalars())))
+            if count := len(rows) if table is files else rows.rowcount:
                 removed[table.name] = count
         scrubbed = execute(self._connection, _scrub_some(), {"of": owner, "most": limit}).rowcount
         return removed | ({"outbox": scrubbed} if scrubbed else {})
+
+    def _amount_of_rows(self, rows: Sequence[int]) -> Usage:
+        [found] = execute(self._connection, _select_amounts(), {"wanted": list_parameter(rows)})
+        return Usage(*map(int, found))
 
     def _erase_embeddings(self, digests: Sequence[bytes]) -> int:
         models = execute(self._connection, _select_models()).scalars() if digests else ()
@@ -265,6 +274,11 @@ def _select_mine() -> sa.Select[Any]:
 
 
 @cached_statement
+def _select_amounts() -> sa.Select[int, int]:
+    return sa.select(*memory_amounts()).where(in_json_list(memories.c.row, "wanted"))
+
+
+@cached_statement
 def _delete_rows(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(in_json_list(table.c.row, "wanted"))
 
@@ -287,10 +301,11 @@ def _delete_embedding() -> sa.Delete:
 
 
 @cached_statement
-def _delete_some(table: sa.Table) -> sa.Delete:
+def _delete_some(table: sa.Table) -> sa.Executable:
     key = list(table.primary_key)
     some = sa.select(*key).where(table.c.owner == sa.bindparam("owner")).limit(sa.bindparam("most", type_=sa.Integer))
-    return sa.delete(table).where((sa.tuple_(*key) if len(key) > 1 else key[0]).in_(some))
+    deletion = sa.delete(table).where((sa.tuple_(*key) if len(key) > 1 else key[0]).in_(some))
+    return deletion.returning(files.c.size_bytes) if table is files else deletion
 
 
 @cached_statement

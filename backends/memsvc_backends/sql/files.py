@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memsvc.domain.api_keys import Usage
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.files import File, FileCategory, FileFilter, search_text_of
 from memsvc.domain.memory import FileRef
@@ -34,6 +35,7 @@ from memsvc_backends.sql.dialect import (
 from memsvc_backends.sql.memory_codec import Row, Values, micros_or_none, moment_or_none, ref_terms
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import HAS_CONTENT, file_terms, files, memory_refs
+from memsvc_backends.sql.write_session import UsageLedger
 
 # Files as rows, and back.
 
@@ -266,8 +268,10 @@ class SqlFileWrites:
         allot: Callable[[], int],
         void_on_race: Callable[[], AbstractContextManager[None]],
         refuse_erased: Callable[[Iterable[str]], None],
+        ledger: UsageLedger,
     ) -> None:
-        """Work with what `memsvc_backends.sql.sessions.SqlSessionWrites` is given too."""
+        """Work with what `memsvc_backends.sql.sessions.SqlSessionWrites` is given too, and note sizes in *ledger*."""
+        self._ledger = ledger
         self._connect = connect
         self._allot = allot
         self._void_on_race = void_on_race
@@ -281,6 +285,8 @@ class SqlFileWrites:
     def insert(self, file: File) -> File:
         """Insert a new file."""
         self._refuse_erased([file.scope.owner])
+        self._ledger.add(file.scope.owner, Usage(file_bytes=file.size_bytes))
+        self._ledger.require()
         inserted = replace(file, row=self._allot())
         with self._void_on_race():
             insert_many(self._connection, files, [file_values(inserted)])
@@ -302,8 +308,10 @@ class SqlFileWrites:
         """Remove files."""
         for file in wanted:
             delete_terms(self._connection, file)
-        at = {"wanted": list_parameter(file.row for file in wanted)}
-        return execute(self._connection, _delete_rows(), at).rowcount
+        removed = execute(self._connection, _delete_rows(), {"wanted": list_parameter(file.row for file in wanted)})
+        for owner, size in removed:
+            self._ledger.add(owner, Usage(file_bytes=-size))
+        return len(removed)
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
         """Return those that a memory refers to."""
@@ -388,5 +396,6 @@ def _select_referring() -> sa.Select[Any]:
 
 
 @cached_statement
-def _delete_rows() -> sa.Delete:
-    return sa.delete(files).where(in_json_list(files.c.row, "wanted"))
+def _delete_rows() -> sa.Executable:
+    wanted = in_json_list(files.c.row, "wanted")
+    return sa.delete(files).where(wanted).returning(files.c.owner, files.c.size_bytes)

@@ -17,6 +17,7 @@ from memsvc.ports.features import (
     ConflictReads,
     FileReads,
     KeyReads,
+    QuotaReads,
     ReminderReads,
     SessionReads,
     StatementReads,
@@ -25,7 +26,7 @@ from memsvc.ports.features import (
 from memsvc.ports.metadata import MetadataStore, Record, Transaction, UserReads
 from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogReads, StoreCopies, StoreMoves, UpkeepReads
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.sql.api_keys import SqlKeyReads
+from memsvc_backends.sql.api_keys import SqlKeyReads, SqlQuotaReads
 from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.conflicts import SqlConflictReads, SqlStatementReads
 from memsvc_backends.sql.database import BACKEND, Database, Driver
@@ -49,7 +50,7 @@ from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
 from memsvc_backends.sql.user_export import SqlUserReads
 from memsvc_backends.sql.vault import SqlVaultManifest
-from memsvc_backends.sql.write_session import BlockAllocator, NumberAllocator
+from memsvc_backends.sql.write_session import SHARDS, BlockAllocator, NumberAllocator, QuotaCache, UsageLedger
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -81,6 +82,8 @@ class SqlMetadataStore:
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
         self._keys = SqlKeyReads(database)
+        self._quotas = SqlQuotaReads(database)
+        self._known_quotas = QuotaCache()
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
         self._vault = SqlVaultManifest(database)
         self._moves = moves
@@ -181,6 +184,11 @@ class SqlMetadataStore:
         return self._keys
 
     @property
+    def quotas(self) -> QuotaReads:
+        """Read quotas."""
+        return self._quotas
+
+    @property
     def copies(self) -> StoreCopies:
         """Copy the store as a whole."""
         return self._copies
@@ -204,7 +212,8 @@ class SqlMetadataStore:
         try:
             with self._database.write_transaction(owners=owners) as connection:
                 numbering = self._numbering(connection, works)
-                transaction = SqlTransaction(connection, self._now(), numbering, owners)
+                ledger = UsageLedger(connection, self._known_quotas, SHARDS if self.is_shared else 1)
+                transaction = SqlTransaction(connection, self._now(), numbering, owners, ledger)
                 changed, counted, inserted = (
                     transaction.changed_rows,
                     transaction.access_counts,

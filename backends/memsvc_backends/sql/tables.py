@@ -487,6 +487,37 @@ api_keys = sa.Table(
 )
 
 
+# Quotas, and the amounts that tenants and keys have stored.
+
+
+quotas = sa.Table(
+    "quotas",
+    metadata,
+    # "TENANT" or "KEY", and the tenant or the id of the key.
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("id", sa.Text, primary_key=True),
+    # 0: no limit.
+    sa.Column("calls_per_second", sa.Double, nullable=False),
+    sa.Column("memories", Number, nullable=False),
+    sa.Column("content_bytes", Number, nullable=False),
+    sa.Column("file_bytes", Number, nullable=False),
+    sa.Column("update_time", Number, nullable=False),
+)
+
+stored_amounts = sa.Table(
+    "stored_amounts",
+    metadata,
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("id", sa.Text, primary_key=True),
+    # Transactions of different users of a tenant add to different rows, so that they do not wait for each other. Only
+    # the sums over the shards mean anything.
+    sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("memories", Number, nullable=False),
+    sa.Column("content_bytes", Number, nullable=False),
+    sa.Column("file_bytes", Number, nullable=False),
+)
+
+
 # The tables of the vault; they belong to those of `memsvc_backends.sql.tables`.
 
 

@@ -18,7 +18,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.features import FileWrites, SessionWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc_backends.sql import write_session
-from memsvc_backends.sql.api_keys import SqlKeyWrites
+from memsvc_backends.sql.api_keys import SqlKeyWrites, SqlQuotaWrites
 from memsvc_backends.sql.conflicts import SqlConflictWrites
 from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
 from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
@@ -32,10 +32,17 @@ from memsvc_backends.sql.row_writer import delete_rows, update_record, update_st
 from memsvc_backends.sql.sessions import SqlSessionWrites
 from memsvc_backends.sql.tables import IS_LIVE, IS_NAMED, IS_SUPERSEDED, IS_UNIQUE, memories, revisions
 from memsvc_backends.sql.user_import import SqlTransferWrites
+from memsvc_backends.sql.write_session import amount_of
 
 
 class SqlTransaction(
-    SqlConflictWrites, SqlReminderWrites, SqlIntegrityWrites, SqlTransferWrites, SqlErasureWrites, SqlKeyWrites
+    SqlConflictWrites,
+    SqlReminderWrites,
+    SqlIntegrityWrites,
+    SqlTransferWrites,
+    SqlErasureWrites,
+    SqlKeyWrites,
+    SqlQuotaWrites,
 ):
     """`memsvc.ports.metadata.Transaction`."""
 
@@ -49,7 +56,9 @@ class SqlTransaction(
     @property
     def files(self) -> FileWrites:
         """Read and write what is known of files here."""
-        return SqlFileWrites(self._connection_for_statement, self._allot_row, self._void_on_race, self.refuse_erased)
+        return SqlFileWrites(
+            self._connection_for_statement, self._allot_row, self._void_on_race, self.refuse_erased, self._ledger
+        )
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
         """Return the bearers of keys."""
@@ -117,6 +126,8 @@ class SqlTransaction(
         _, position = self._allot(rows=0, positions=1)
         after = replace(after, memory=replace(after.memory, row=before.row))
         self._changed.add(before.row)
+        self._ledger.add(before.scope.owner, amount_of(after.memory) + -amount_of(before))
+        self._ledger.require()
         with self._void_on_race():
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
@@ -150,6 +161,7 @@ class SqlTransaction(
         self._note_owners([stored.scope.owner])
         append_outbox(self._connection, ChangeRows(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
+        self._ledger.add(stored.scope.owner, -amount_of(stored))
         delete_rows(self._connection, stored)
         insert_tombstone(self._connection, stored, self._time)
 

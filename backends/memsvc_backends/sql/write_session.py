@@ -7,6 +7,9 @@ statements that one would need. Before anything else is asked or written, those 
 
 from __future__ import annotations
 
+import math
+import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -16,16 +19,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from memsvc.domain.api_keys import QuotaSubject, Usage
 from memsvc.domain.clock import to_micros
+from memsvc.domain.errors import QuotaExceededError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql.database import translate
-from memsvc_backends.sql.dialect import cached_statement, execute, upsert
+from memsvc_backends.sql.dialect import cached_statement, execute, json_text, upsert, upsert_sum, utf8_length
 from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_many, insert_records
-from memsvc_backends.sql.tables import counters, requests
+from memsvc_backends.sql.tables import counters, memories, quotas, requests, stored_amounts
 
 T = TypeVar("T")
 MOST = 128
@@ -43,6 +49,7 @@ class _Savepoint:
     position: int
     changes: int
     numbers: NumberState
+    amounts: Amounts
     is_made: bool = False
 
 
@@ -55,8 +62,10 @@ class WriteSession:
         now: datetime,
         numbering: NumberAllocator | None = None,
         allowed: AbstractSet[str] | None = None,
+        ledger: UsageLedger | None = None,
     ) -> None:
         """Work on a connection that is in a transaction; None but *allowed* owners may be written to."""
+        self._ledger = UsageLedger(connection) if ledger is None else ledger
         self._direct = connection
         self._allowed = allowed
         self._now = now
@@ -121,6 +130,7 @@ class WriteSession:
         self.refuse_when_void()
         with translate():
             self._write_waiting()
+            self._ledger.write()
             self._numbering.note()
 
     def refuse_when_void(self) -> None:
@@ -144,8 +154,8 @@ class WriteSession:
         # What waited may have been refused in the part before, which is not to blame; PostgreSQL refuses all else then.
         self.refuse_when_void()
         name = f"savepoint_{len(self._parts)}"
-        marks = (len(self._inserted), len(self._answers), self._position, self._changes, self._numbering.state)
-        part = _Savepoint(name, *marks)
+        marks = (len(self._inserted), len(self._answers), self._position, self._changes)
+        part = _Savepoint(name, *marks, self._numbering.state, self._ledger.state)
         self._parts.append(part)
         try:
             yield
@@ -165,6 +175,7 @@ class WriteSession:
         del self._inserted[part.inserted :], self._answers[part.answers :]
         self._written, self._answered = min(self._written, part.inserted), min(self._answered, part.answers)
         self._position, self._changes, self._numbering.state = part.position, part.changes, part.numbers
+        self._ledger.state = part.amounts
         self._ends.clear()
         self._changed.update(self._counted)
         self._counted.clear()
@@ -233,6 +244,9 @@ class WriteSession:
         self._inserted += records
         self._note_owners({record.memory.scope.owner for record in records})
         self._position = last.position
+        for record in records:
+            self._ledger.add(record.memory.scope.owner, amount_of(record.memory))
+        self._ledger.require()
 
     def _note_written(self, records: Sequence[Record], last: NextNumbers) -> None:
         """Take note of new memories that are in the tables already, with the numbers that they were allotted."""
@@ -511,6 +525,190 @@ def _select_numbers() -> sa.Select[Any]:
 @cached_statement
 def _note_numbers() -> sa.Update:
     return sa.update(counters).values(last_row=sa.bindparam("row"), last_position=sa.bindparam("position"))
+
+
+# The amounts that tenants and keys have stored, and their quotas.
+
+
+Holder = tuple[QuotaSubject, str]
+Amounts = Mapping[tuple[QuotaSubject, str, int], Usage]
+"""Changes by subject, id and shard."""
+SHARDS = 16
+"""The rows of a tenant in a database with several writers."""
+QUOTA_SECONDS = 2.0
+"""The time for which what was read of quotas counts: another process may have changed them since."""
+MAX_CACHED_QUOTAS = 10_000
+_LIMITED = (("memories", "memories"), ("content_bytes", "bytes of content"), ("file_bytes", "bytes of files"))
+
+
+class QuotaCache:
+    """Quotas that were read a short time ago. Used by one transaction at a time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing known; *clock* gives seconds."""
+        self._clock = clock
+        self._any: tuple[bool, float] = (False, -math.inf)
+        self._known: dict[Holder, tuple[Usage, float]] = {}
+
+    def limits(self, connection: sa.Connection, holder: Holder) -> Usage:
+        """Return the amounts that a holder may store; 0: no limit."""
+        now = self._clock()
+        if now - self._any[1] >= QUOTA_SECONDS:
+            self._any = (bool(execute(connection, _any_quota(), {})), now)
+        if not self._any[0]:
+            return Usage()
+        known, moment = self._known.get(holder, (Usage(), -math.inf))
+        if now - moment < QUOTA_SECONDS:
+            return known
+        rows = execute(connection, _select_limits(), dict(zip(("subject", "id"), holder, strict=True)))
+        if len(self._known) >= MAX_CACHED_QUOTAS:
+            self._known.clear()
+        limits = Usage(*rows[0]) if rows else Usage()
+        self._known[holder] = (limits, now)
+        return limits
+
+    def forget(self) -> None:
+        """Forget everything: a quota was changed."""
+        self._any = (False, -math.inf)
+        self._known.clear()
+
+
+class UsageLedger:
+    """Changes of stored amounts in one transaction; they are written at its end.
+
+    Quotas hold for what a call adds, with what is committed and what the transaction has added before. Transactions of
+    other processes that are under way are not seen, so that a quota may be exceeded by what they add.
+    """
+
+    def __init__(self, connection: sa.Connection, cache: QuotaCache | None = None, shards: int = 1) -> None:
+        """Write to so many rows of each tenant on *connection*."""
+        self._connection = connection
+        self._cache = cache or QuotaCache()
+        self._shards = shards
+        self._changes: dict[tuple[QuotaSubject, str, int], Usage] = {}
+        self._grown: dict[Holder, Usage] = {}
+        self._committed: dict[Holder, Usage] = {}
+        self.payer: str | None = None
+
+    @property
+    def state(self) -> Amounts:
+        """Return the changes so far."""
+        return dict(self._changes)
+
+    @state.setter
+    def state(self, state: Amounts) -> None:
+        """Go back to an earlier state."""
+        self._changes = dict(state)
+        self._grown.clear()
+
+    def add(self, owner: str, amount: Usage) -> None:
+        """Add to what the tenant of *owner* and the key that pays have stored; `require` checks it."""
+        tenant = owner.partition(OWNER_SEPARATOR)[0]
+        shard = zlib.crc32(owner.encode(errors="surrogatepass")) % self._shards if self._shards > 1 else 0
+        self._add(QuotaSubject.TENANT, tenant, shard, amount)
+        if self.payer:
+            self._add(QuotaSubject.KEY, self.payer, 0, amount)
+
+    def forget_quotas(self) -> None:
+        """Read quotas again: one was changed."""
+        self._cache.forget()
+
+    def require(self) -> None:
+        """Return if what was added since the last check is within the quotas, or if no call pays for it.
+
+        Raises:
+            QuotaExceededError: It is not.
+        """
+        grown = dict(self._grown)
+        self._grown.clear()
+        if self.payer is None:
+            return
+        for holder, added in grown.items():
+            limits = self._cache.limits(self._connection, holder)
+            if limits != Usage():
+                self._require(holder, limits, added)
+
+    def write(self) -> None:
+        """Write the changes. In order, so that transactions of other processes wait for each other in one direction."""
+        for (subject, name, shard), amount in sorted(self._changes.items()):
+            if amount != Usage():
+                execute(self._connection, _add_amounts(), _amount_values(subject, name, shard, amount))
+        self._changes.clear()
+
+    def _add(self, subject: QuotaSubject, name: str, shard: int, amount: Usage) -> None:
+        place = subject, name, shard
+        before = self._changes.get(place)
+        self._changes[place] = amount if before is None else before + amount
+        grown = self._grown.get(place[:2])
+        self._grown[place[:2]] = amount if grown is None else grown + amount
+
+    def _require(self, holder: Holder, limits: Usage, added: Usage) -> None:
+        used = self._used(holder)
+        for name, noun in _LIMITED:
+            limit, total, more = (getattr(one, name) for one in (limits, used, added))
+            if limit and more > 0 and total > limit:
+                kind, of = ("tenant", holder[1]) if holder[0] is QuotaSubject.TENANT else ("API key", holder[1])
+                raise QuotaExceededError(kind, of, amount=noun, limit=limit, used=max(0, total - more), added=more)
+
+    def _used(self, holder: Holder) -> Usage:
+        committed = self._committed.get(holder)
+        if committed is None:
+            committed = self._committed[holder] = read_amounts(self._connection, holder)
+        changed = (amount for place, amount in self._changes.items() if place[:2] == holder)
+        return sum(changed, committed)
+
+
+def amount_of(memory: Memory) -> Usage:
+    """Return what a memory adds to the stored amounts."""
+    extra = len(json_text(dict(memory.metadata)).encode()) - 2 if memory.metadata else 0
+    return Usage(1, len(memory.content.encode()) + extra)
+
+
+def memory_amounts() -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:
+    """Return what selected memories add to the stored amounts: their number and their bytes."""
+    size = memories.c.content_bytes + utf8_length(memories.c.metadata) - sa.literal_column("2")
+    return sa.func.count(), sa.func.coalesce(sa.func.sum(size), sa.literal_column("0"))
+
+
+def read_amounts(connection: sa.Connection, holder: Holder) -> Usage:
+    """Return the stored amounts of a tenant or a key."""
+    rows = execute(connection, _select_amounts(), dict(zip(("subject", "id"), holder, strict=True)))
+    return Usage(*map(int, rows[0]))
+
+
+def add_amounts(connection: sa.Connection, holder: Holder, amount: Usage) -> None:
+    """Add to the stored amounts of a tenant or a key."""
+    execute(connection, _add_amounts(), _amount_values(*holder, 0, amount))
+
+
+def _amount_values(subject: QuotaSubject, name: str, shard: int, amount: Usage) -> dict[str, Any]:
+    amounts = {"memories": amount.memories, "content_bytes": amount.content_bytes, "file_bytes": amount.file_bytes}
+    return {"subject": subject.value, "id": name, "shard": shard, **amounts}
+
+
+@cached_statement
+def _any_quota() -> sa.Select[Any]:
+    return sa.select(sa.literal_column("1")).select_from(quotas).limit(sa.literal_column("1"))
+
+
+@cached_statement
+def _select_limits() -> sa.Select[Any]:
+    place = [quotas.c[name] == sa.bindparam(name) for name in ("subject", "id")]
+    return sa.select(*(quotas.c[name] for name, _ in _LIMITED)).where(*place)
+
+
+@cached_statement
+def _select_amounts() -> sa.Select[Any]:
+    place = [stored_amounts.c[name] == sa.bindparam(name) for name in ("subject", "id")]
+    sums = (sa.func.coalesce(sa.func.sum(stored_amounts.c[name]), sa.literal_column("0")) for name, _ in _LIMITED)
+    return sa.select(*sums).where(*place)
+
+
+@cached_statement
+def _add_amounts() -> sa.Insert:
+    names = [column.name for column in stored_amounts.columns]
+    insert = upsert_sum(stored_amounts, [name for name, _ in _LIMITED])
+    return insert.values({name: sa.bindparam(name) for name in names})
 
 
 # The answers of requests, by their idempotency keys.

@@ -1,13 +1,24 @@
-"""Creation, listing, revocation and authentication of API keys."""
+"""Creation, listing, revocation and authentication of API keys; quotas of keys and tenants."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from memsvc.domain.api_keys import ApiKey, ApiKeyRole, KeyDemand, KeyState, digest_of_key, key_id_of, new_key_text
+from memsvc.domain.api_keys import (
+    ApiKey,
+    ApiKeyRole,
+    KeyDemand,
+    KeyState,
+    Quota,
+    QuotaSubject,
+    QuotaUse,
+    digest_of_key,
+    key_id_of,
+    new_key_text,
+)
 from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
@@ -21,7 +32,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.ports.features import KeyReads
-from memsvc.ports.metadata import Transaction
+from memsvc.ports.metadata import MetadataStore, Transaction
 
 _NOBODYS = Reach(Scope("").owner, ())
 """The owner of stored requests about keys: no user has an empty id."""
@@ -127,12 +138,67 @@ class ApiKeyService:
         return key
 
 
+class QuotaService:
+    """The quotas of a store, which the store observes. *changed* is called once a new one is durable."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        committer: GroupCommitter,
+        *,
+        now: Callable[[], datetime],
+        changed: Callable[[], None],
+    ) -> None:
+        """Write through *committer*."""
+        self._reads = store.quotas
+        self._keys = store.api_keys
+        self._committer = committer
+        self._now = now
+        self._changed = changed
+
+    def set(self, quota: Quota, *, resets_use: bool = False) -> QuotaUse:
+        """Replace the quota of a tenant or a key, or remove it if nothing is limited; return it.
+
+        Raises:
+            ApiKeyNotFoundError: There is no such key.
+        """
+        self._require_key(quota.subject, quota.id)
+        dated = replace(quota, update_time=self._now())
+
+        def work(transaction: Transaction) -> None:
+            transaction.set_quota(dated)
+            if resets_use:
+                transaction.add_usage(quota.subject, quota.id, -self._reads.get(quota.subject, quota.id).used)
+
+        self._committer.submit(work)
+        self._changed()
+        return self._reads.get(quota.subject, quota.id)
+
+    def get(self, subject: QuotaSubject, name: str) -> QuotaUse:
+        """Return the quota of a tenant or a key, an empty one if there is none, with what is stored.
+
+        Raises:
+            ApiKeyNotFoundError: There is no such key.
+        """
+        self._require_key(subject, name)
+        return self._reads.get(subject, name)
+
+    def page(self, *, after: tuple[QuotaSubject, str] | None = None, limit: int) -> Sequence[QuotaUse]:
+        """Return the next *limit* quotas."""
+        return self._reads.page(after=after, limit=limit)
+
+    def _require_key(self, subject: QuotaSubject, name: str) -> None:
+        if subject is QuotaSubject.KEY and self._keys.get(name) is None:
+            raise ApiKeyNotFoundError(name)
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKeyAccess:
-    """The key management and the authenticator of a running service."""
+    """The key management, the quotas and the authenticator of a running service."""
 
     keys: ApiKeyService
     authenticator: ApiKeyAuthenticator
+    quotas: QuotaService
 
 
 def _key(new: NewApiKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
@@ -254,6 +320,12 @@ class ApiKeyAuthenticator:
             self._changes += 1
             self._known.pop(key_id, None)
             self._none_at = None
+
+    def forget_all(self) -> None:
+        """Drop all keys from the cache: a quota was changed, which may be that of any."""
+        with self._lock:
+            self._changes += 1
+            self._known.clear()
 
     def _open_key(self, key: ApiKey, text: str) -> ApiKey:
         # The text is checked first: only its holder learns the state of the key.

@@ -8,9 +8,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import TypeAlias
 
+from memsvc.domain.api_keys import QuotaSubject, Usage
 from memsvc.domain.clock import to_micros
 from memsvc.domain.diagnostics import CheckPart, CheckProgress, CheckSummary, Fault, FileCleanup, Finding, IndexKind
 from memsvc.domain.errors import BackendUnavailableError
@@ -53,6 +55,10 @@ class _CheckTally:
         return findings
 
 
+def _correct_amounts(tenant: str, amount: Usage, transaction: Transaction) -> None:
+    transaction.add_usage(QuotaSubject.TENANT, tenant, amount)
+
+
 class IntegrityCheck:
     """A check that works page by page, so that neither searches nor writes are blocked for long."""
 
@@ -92,6 +98,8 @@ class IntegrityCheck:
         yield from self._messages(reach, tally, repair=repair)
         yield from self._conflicts(reach, tally, repair=repair)
         yield from self._remains(reach, tally, repair=repair)
+        if reach is None:
+            yield from self._amounts(tally, repair=repair)
         for kind in IndexKind:
             yield from self._index(kind, reach, tally, repair=repair)
         found = dict(sorted(tally.by_fault.items()))
@@ -152,6 +160,19 @@ class IntegrityCheck:
             )
             after, checked = found[-1].row, checked + len(found)
         yield CheckProgress("sessions", checked)
+
+    def _amounts(self, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
+        """Compare the amounts that are kept of tenants with what they have stored."""
+        for tenant, amount in sorted(self._store.quotas.drift().items()):
+            if repair:
+                # The difference is that of one moment, so that it holds whatever is written in the meantime.
+                self._committer.submit(partial(_correct_amounts, tenant, amount))
+            problem = (
+                f"The tenant {tenant!r} has {amount.memories} memories, {amount.content_bytes} bytes of content and "
+                f"{amount.file_bytes} bytes of files more than are kept for its quota."
+            )
+            yield from tally.count([Finding(Fault.AMOUNTS, problem, is_repaired=repair)])
+        yield CheckProgress("amounts", 0)
 
     def _messages(self, reach: Reach | None, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
         after = 0

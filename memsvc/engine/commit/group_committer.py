@@ -23,6 +23,11 @@ The store refuses writes of calls that began before an erasure of their owner, a
 A context variable, not an argument: every write of every use case needs it, none of them looks at it, and threads that
 work on behalf of a call inherit it. It is scoped to one call; no code reads the value of another call.
 """
+PAYER: ContextVar[str | None] = ContextVar("payer", default=None)
+"""API key whose quota the current call counts towards; empty: a call without a key; None: no quota holds.
+
+A context variable for the reasons of `CALL_START`.
+"""
 _NAME = "committer"
 _ATTEMPTS = 8
 """Attempts for work that loses a race for a key or content, before its caller is asked to retry."""
@@ -76,7 +81,7 @@ class GroupCommitter:
         Raises:
             BackendClosedError: The committer is closed.
         """
-        task = _Task(work, CALL_START.get(), owner)
+        task = _Task(work, CALL_START.get(), owner, PAYER.get())
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
@@ -238,6 +243,7 @@ class _Task:
     work: Callable[[Transaction], Any]
     call_start: int
     owner: str | None
+    payer: str | None
     future: Future[CommitResult[Any]] = field(default_factory=Future)
 
 
@@ -263,6 +269,7 @@ def _attempt(task: _Task, transaction: Transaction) -> _TaskResult:
     try:
         with transaction.savepoint():
             transaction.set_began(task.call_start)
+            transaction.set_payer(task.payer)
             value = task.work(transaction)
     except (BackendUnavailableError, BackendClosedError, UniquenessRaceError):
         raise

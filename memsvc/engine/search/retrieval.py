@@ -21,6 +21,7 @@ from memsvc.domain.errors import (
     DeadlineExceededError,
     DimensionMismatchError,
     LimitExceededError,
+    LimitKind,
     MemsvcError,
     NotReadyError,
 )
@@ -505,7 +506,7 @@ class QueryQueue:
             waiting = self._waiting.setdefault(user, deque())
             if len(waiting) >= QUEUED_QUERIES:
                 limit = f"{QUEUED_QUERIES} queries of a user that wait to be embedded"
-                raise LimitExceededError(limit)
+                raise LimitExceededError(limit, kind=LimitKind.QUEUE)
             waiting.append(query)
             ready = self._take_ready()
         self._start(ready)

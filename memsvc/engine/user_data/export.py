@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, repeat
 
-from memsvc.domain.errors import LimitExceededError
+from memsvc.domain.errors import LimitExceededError, LimitKind
 from memsvc.domain.index_entries import Chunk, Document, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
@@ -83,7 +83,7 @@ class UserExporter:
     def _slot(self) -> Iterator[None]:
         if not self._slots.acquire(blocking=False):
             limit = f"{MAX_CONCURRENT_EXPORTS} exports at a time"
-            raise LimitExceededError(limit)
+            raise LimitExceededError(limit, kind=LimitKind.SLOTS)
         try:
             yield
         finally:

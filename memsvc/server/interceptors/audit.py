@@ -38,6 +38,10 @@ class Audit:
         code = grpc.StatusCode.UNAUTHENTICATED.name
         self._refused = RefusalSummary(partial(sink.note, method="", code=code, key_id="", ids=[], id_count=0))
 
+    def flush(self) -> None:
+        """Write the line of the calls that were refused since the last one."""
+        self._refused.flush()
+
     async def intercept(self, call: Call, call_next: CallNext) -> Any:
         """Write a line for a call that could change something, or was refused for its key.
 

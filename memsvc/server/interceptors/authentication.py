@@ -6,19 +6,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextvars import Context as Variables
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from google.protobuf.message import Message
 
+from memsvc.domain import limits
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
     ApiKeyRequiredError,
     LimitExceededError,
+    LimitKind,
     MemsvcError,
     PermissionDeniedError,
 )
@@ -45,6 +48,7 @@ class Authentication:
         self._recheck_seconds = recheck_seconds
         self._lookups = asyncio.Semaphore(KEY_LOOKUPS)
         self._brake = RefusalBrake(time.monotonic)
+        self._streams: dict[str, _KeyStreams] = {}
 
     async def admit(self, call: Call) -> Callable[[], None] | None:
         """Authenticate and authorise the call before anything is done for it.
@@ -58,7 +62,7 @@ class Authentication:
             is_required = await self._executor.proceed(self._keyring.check_for_keys)
         if not is_required:
             if call.method in KEY_METHODS and not is_local_peer(call.context.peer()):
-                message = "Without authentication, API keys can be managed from the machine of the service only."
+                message = "Without authentication, keys and quotas can be managed from the machine of the service only."
                 raise PermissionDeniedError(message, needed="ADMIN")
             return None
         key = verified or await self._known(key_text(call.context))
@@ -99,7 +103,9 @@ class Authentication:
             if known is not None:
                 return known
             async with self._lookups:
-                return await self._executor.proceed(self._keyring.authenticate, text)
+                # Another call with the same key may have looked it up in the meantime.
+                known = self._keyring.find_cached(text)
+                return await self._executor.proceed(self._keyring.authenticate, text) if known is None else known
         except (ApiKeyInvalidError, ApiKeyRequiredError):
             await self._brake.slow_down()
             raise
@@ -107,31 +113,60 @@ class Authentication:
     @asynccontextmanager
     async def _rechecked(self, text: str) -> AsyncIterator[None]:
         """Cancel the body when the key is no longer valid."""
-        refusals: list[MemsvcError] = []
-
-        async def watch(limit: asyncio.Timeout) -> None:
-            while not refusals:
-                await asyncio.sleep(self._recheck_seconds)
-                try:
-                    await self._known(text)
-                except (ApiKeyInvalidError, ApiKeyExpiredError) as refusal:
-                    refusals.append(refusal)
-                except MemsvcError:
-                    # The store is unavailable or busy: that is no reason to end the stream.
-                    continue
-            limit.reschedule(asyncio.get_running_loop().time())
-
+        streams = self._streams.get(text)
+        if streams is None:
+            streams = self._streams[text] = _KeyStreams()
+            # Not in the context of the call: its deadline is not that of the other streams.
+            streams.task = asyncio.create_task(self._recheck(text, streams), name="key", context=Variables())
         try:
             async with asyncio.timeout(None) as limit:
-                watching = asyncio.create_task(watch(limit), name="key")
+                streams.limits.add(limit)
                 try:
                     yield
                 finally:
-                    watching.cancel()
+                    streams.limits.discard(limit)
+                    if not streams.limits:
+                        self._forget(text, streams)
         except TimeoutError as error:
-            if refusals:
-                raise refusals[0] from error
+            if streams.refusal is not None:
+                raise streams.refusal from error
             raise
+
+    async def _recheck(self, text: str, streams: _KeyStreams) -> None:
+        """End the streams of a key when it is no longer valid. One task for all of them."""
+        while streams.refusal is None:
+            await asyncio.sleep(self._recheck_seconds)
+            try:
+                await self._known(text)
+            except (ApiKeyInvalidError, ApiKeyExpiredError) as refusal:
+                streams.refusal = refusal
+            except MemsvcError:
+                # The store is unavailable or busy: that is no reason to end the streams.
+                continue
+        self._forget(text, streams)
+        now = asyncio.get_running_loop().time()
+        for limit in streams.limits:
+            limit.reschedule(now)
+
+    def _forget(self, text: str, streams: _KeyStreams) -> None:
+        if self._streams.get(text) is streams:
+            del self._streams[text]
+        if streams.task is not None and streams.refusal is None:
+            streams.task.cancel()
+
+
+@dataclass(slots=True, eq=False)
+class _KeyStreams:
+    """Open streams of a key.
+
+    Attributes:
+        limits: The time limits of their bodies, none until the key is no longer valid.
+        refusal: The reason then.
+    """
+
+    limits: set[asyncio.Timeout] = field(default_factory=set)
+    task: asyncio.Task[None] | None = None
+    refusal: MemsvcError | None = None
 
 
 async def _until_expired(body: CallNext, key: ApiKey, call: Call) -> Any:
@@ -211,7 +246,7 @@ PREVIEWS: Mapping[str, Mapping[str, bool]] = {
     "UpdateMemories": {"dry_run": True},
 }
 """Those of `WRITES` that only preview their changes when the request has these values."""
-KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey"})
+KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey", "SetQuota", "GetQuota", "ListQuotas"})
 ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend", "ListUsers"}
 """Methods that operate the service as a whole."""
 OWN_USERS = frozenset({"ListUsers"})
@@ -229,9 +264,20 @@ def role_for(method: str, request: Any) -> ApiKeyRole:
     return ApiKeyRole.ADMIN
 
 
+def body_limit(method: str) -> int | None:
+    """Return the most bytes of a request that needs no content; None for other requests."""
+    if method == "BatchSearch":
+        return limits.SEARCHES_BODY
+    return limits.BODY if method in READS or method in ADMINS else None
+
+
+UNAUDITED = frozenset({"ListApiKeys", "ListUsers", "GetQuota", "ListQuotas", "Diagnose", "GetPerformance"})
+"""Reads that have no scope."""
+
+
 def is_audited(method: str) -> bool:
     """Return whether the audit log has a line for every call of a method."""
-    return method not in READS and method not in {"ListApiKeys", "ListUsers", "Diagnose", "GetPerformance"}
+    return method not in READS and method not in UNAUDITED
 
 
 def _is_preview(method: str, request: Any) -> bool:
@@ -250,14 +296,18 @@ KEY_LOOKUPS = 2
 """Keys looked up in the store at a time: forged ones must not take the threads of other calls."""
 REFUSALS_PER_SECOND, REFUSAL_BURST = 50.0, 100.0
 REFUSAL_SECONDS = 0.5
+"""The mean delay; the shortest is half of it, the longest one and a half times as long."""
+GOLDEN_RATIO = 0.618034
+"""Multiples of it, without their whole parts, are spread evenly over 0 to 1."""
 MAX_DELAYED = 1_000
 
 
 class RefusalBrake:
-    """Delay of refusals of calls without a valid key, once there are many.
+    """Delay of refusals, once there are many.
 
-    Callers with forged keys then make a few calls a second each. 200 of them took the whole processor, and calls with a
-    key waited for their refusals.
+    Callers with forged keys, or who open streams again and again beyond their share, then make a few calls a second
+    each. 200 of them took the whole processor, and other calls waited for their refusals. The delays differ, so that
+    those who were refused together do not come back together.
     """
 
     def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
@@ -267,6 +317,7 @@ class RefusalBrake:
         self._level = 0.0
         self._time = clock()
         self._delayed = 0
+        self._spread = 0.0
 
     async def slow_down(self) -> None:
         """Count a refusal; return at once while there are few, or after a while. Only so many calls are delayed."""
@@ -277,8 +328,9 @@ class RefusalBrake:
             return
         self._level = min(self._level, 2 * REFUSAL_BURST)
         self._delayed += 1
+        self._spread = (self._spread + GOLDEN_RATIO) % 1.0
         try:
-            await self._sleep(REFUSAL_SECONDS)
+            await self._sleep(REFUSAL_SECONDS * (0.5 + self._spread))
         finally:
             self._delayed -= 1
 
@@ -301,7 +353,10 @@ class _Use:
 
 
 class KeyRateLimiter:
-    """Rate and concurrency limits of keys. To be used in one thread: that of the event loop."""
+    """Rate and concurrency limits of keys, and rates of tenants, which their keys share.
+
+    To be used in one thread: that of the event loop.
+    """
 
     def __init__(self, *, calls_per_second: float, concurrent_calls: int, clock: Callable[[], float]) -> None:
         """Limit keys that have no limits of their own to these, 0 being none, by the seconds of *clock*."""
@@ -317,32 +372,37 @@ class KeyRateLimiter:
         Raises:
             LimitExceededError: The key is at one of its limits; the error has the delay until a retry.
         """
-        rate = key.calls_per_second or self._calls_per_second
+        rate = key.quota_calls_per_second or key.calls_per_second or self._calls_per_second
         most = key.concurrent_calls or self._concurrent_calls
+        if key.tenant_calls_per_second:
+            tenant = f"the tenant {key.tenant_id!r}"
+            self._space(tenant, self._use(tenant), key.tenant_calls_per_second)
         if not rate and not most:
             yield
             return
         use = self._use(key.id)
         if most and use.under_way >= most:
             limit = f"{most} calls of the key {key.id!r} under way"
-            raise LimitExceededError(limit, retry_seconds=BUSY_RETRY_SECONDS)
+            raise LimitExceededError(limit, retry_seconds=BUSY_RETRY_SECONDS, kind=LimitKind.CONCURRENCY)
         if rate:
-            self._space(key, use, rate)
+            self._space(f"the key {key.id!r}", use, rate)
         use.under_way += 1
         try:
             yield
         finally:
             use.under_way -= 1
 
-    def _space(self, key: ApiKey, use: _Use, rate: float) -> None:
+    def _space(self, caller: str, use: _Use, rate: float) -> None:
         now, apart = self._clock(), 1 / rate
         ahead = max(1.0, apart)
+        # The bound of a lower rate, which has been raised since, holds no longer.
+        use.due = min(use.due, now + ahead)
         due = max(use.due, now) + apart
         wait = due - now - ahead
         # Sums of fractions leave a rounding error.
         if wait > apart * 1e-6:
-            limit = f"{rate:g} calls a second of the key {key.id!r}"
-            raise LimitExceededError(limit, retry_seconds=wait)
+            limit = f"{rate:g} calls a second of {caller}"
+            raise LimitExceededError(limit, retry_seconds=wait, kind=LimitKind.RATE)
         use.due = due
 
     def _use(self, key_id: str) -> _Use:

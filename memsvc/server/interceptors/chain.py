@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import grpc
@@ -22,8 +21,6 @@ from memsvc.server.slots import SlotOptions
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-"""The turn of the caller's key on the threads of an executor."""
 SILENT_WRITER = "the next message of the client"
 SILENT_READER = "the client to read the next message"
 END_SECONDS = 0.02
@@ -75,15 +72,13 @@ class CallChain:
         layers: Sequence[Interceptor],
         executors: Mapping[str, NamedExecutor],
         *,
-        turns: Mapping[str, Turn] = MappingProxyType({}),
         limits: SlotOptions | None = None,
     ) -> None:
         """Wrap handlers in *rules*; *layers* are between the request id and the others, the first outermost.
 
-        A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor,
-        where calls with keys take *turns*. Clients whose streams are silent for longer than *limits* lose them.
+        A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor.
+        Clients whose streams are silent for longer than *limits* lose them.
         """
-        self._turns = turns
         self._limits = limits or SlotOptions()
         self._rules = rules
         self._layers = tuple(layers)
@@ -179,7 +174,7 @@ class CallChain:
         if name is None:
             return partial(_unary, behaviour, decode, encode)
         work = partial(_work, behaviour, decode, encode)
-        return partial(_threaded, self._executors[name], self._turns.get(name), work, encode)
+        return partial(_threaded, self._executors[name], work, encode)
 
 
 class _Registry:
@@ -299,12 +294,9 @@ async def _streaming(
                 raise DeadlineExceededError(SILENT_READER) from error
 
 
-async def _threaded(
-    executor: NamedExecutor, turn: Turn | None, work: Callable[[Call], Any], encode: _Encode, call: Call
-) -> Any:
+async def _threaded(executor: NamedExecutor, work: Callable[[Call], Any], encode: _Encode, call: Call) -> Any:
     """Run a call in a thread of the executor; what waits for something goes on when that has come."""
-    async with turn() if turn is not None else nullcontext():
-        result = await executor.run(work, call)
+    result = await executor.run(work, call)
     return encode(call, await result) if isinstance(result, Pending) else result
 
 

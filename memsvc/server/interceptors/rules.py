@@ -16,13 +16,21 @@ from typing import Any, NamedTuple, Protocol
 import grpc
 import structlog
 
+from memsvc.domain import limits
 from memsvc.domain.clock import Deadline, to_micros
-from memsvc.domain.errors import DeadlineExceededError
-from memsvc.engine.commit.group_committer import CALL_START
+from memsvc.domain.errors import (
+    DeadlineExceededError,
+    InvalidRequestError,
+    LimitExceededError,
+    LimitKind,
+    Violation,
+)
+from memsvc.engine.commit.group_committer import CALL_START, PAYER
 from memsvc.server import call_context
 from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.error_status import Severity, failure_from_error
-from memsvc.server.interceptors.authentication import Authentication
+from memsvc.server.interceptors.authentication import READS, Authentication, RefusalBrake, body_limit
+from memsvc.server.slots import AdmissionCounts, CallClass, class_of
 
 LAYER = "edge"
 """The layer of these latencies in GetPerformance."""
@@ -131,10 +139,11 @@ class ServerRules:
         default_seconds: float,
         authentication: Authentication | None = None,
         log_call: Callable[[EndedCall], None] = log_now,
+        counts: AdmissionCounts | None = None,
     ) -> None:
         """Measure calls by *recorder*, and log them by *log_call*, which must return at once and must not raise.
 
-        Without *authentication* every call is admitted.
+        Without *authentication* every call is admitted. Refusals are added to *counts*.
         """
         self._recorder = recorder
         self._now = now
@@ -142,11 +151,14 @@ class ServerRules:
         self._authentication = authentication
         self._log_call = log_call
         self._log = structlog.get_logger("memsvc.errors")
+        self._counts = counts or AdmissionCounts()
+        self._brake = RefusalBrake(time.monotonic)
         self._refused = RefusalSummary(partial(structlog.get_logger("memsvc.access").info, "calls refused"))
 
     def begin(self, call: Call) -> None:
         """Set the id of the call, the client's or a new one. Each call has context variables of its own."""
         call.request_id = _given_id(call.context) or uuid.uuid4().hex
+        call_context.current.set(call)
         call_context.request_id.set(call.request_id)
         call_context.notices.set([])
         structlog.contextvars.bind_contextvars(request_id=call.request_id, method=call.method)
@@ -171,8 +183,17 @@ class ServerRules:
         return DeadlineExceededError(THE_SERVICE)
 
     async def admit(self, call: Call) -> Callable[[], None] | None:
-        """Authenticate the call; return what has to be called at its end, or raise a MemsvcError."""
-        return None if self._authentication is None else await self._authentication.admit(call)
+        """Check the size of the request and authenticate the call.
+
+        Return what has to be called at its end, or raise a MemsvcError.
+        """
+        limit = body_limit(call.method)
+        if limit is not None:
+            _require_size(call, limit)
+        release = None if self._authentication is None else await self._authentication.admit(call)
+        if call.method not in UNBOUND:
+            PAYER.set(call_context.principal.get().key_id)
+        return release
 
     def watched(self, call: Call, body: CallNext) -> CallNext:
         """Return the body of a stream that ends when its key is no longer valid."""
@@ -182,6 +203,10 @@ class ServerRules:
         """End the call with the status of the error."""
         failure = failure_from_error(error, request_id=call.request_id)
         call.code = failure.code
+        if isinstance(error, LimitExceededError):
+            self._counts.refusals[refused_class(call.method), error.kind] += 1
+            if error.kind in BRAKED:
+                await self._brake.slow_down()
         if failure.severity is Severity.ERROR:
             self._log.error("call failed unexpectedly", exc_info=error)
         elif failure.severity is Severity.WARNING:
@@ -202,6 +227,66 @@ class ServerRules:
         peer = call.context.peer()
         if self._refused.has_own_line(call.code, peer):
             self._log_call(EndedCall(time.time(), call.method, call.request_id, call.code.name, seconds, peer))
+
+    def flush(self) -> None:
+        """Log the sum of the calls that were refused since the last one."""
+        self._refused.flush()
+
+
+UNBOUND = frozenset(
+    {"RunMaintenance", "ConsolidateMemories", "UndoConsolidation", "CheckIntegrity", "SyncVault", "EraseUser"}
+)
+"""Methods that tidy up, whose writes are not held to quotas."""
+BRAKED = frozenset({LimitKind.SLOTS, LimitKind.RATE, LimitKind.CONCURRENCY})
+"""Limits of one caller: those who call again at once and again are delayed."""
+
+
+def refused_class(method: str) -> CallClass:
+    """Return the class of a refused call."""
+    return class_of(method, CallClass.READ if method in READS else CallClass.WRITE)
+
+
+def _require_size(call: Call, limit: int) -> None:
+    body = call.request
+    if not isinstance(body, bytes):
+        return
+    if len(body) > limit:
+        description = f"has {len(body)} bytes; a request of {call.method} has at most {limit}"
+        raise InvalidRequestError([Violation("request", description)])
+    if call.method == "BatchSearch" and count_fields(body, MOST_FIELDS) == MOST_FIELDS:
+        description = f"must have at most {limits.SEARCHES} items"
+        raise InvalidRequestError([Violation("searches", description)])
+
+
+MOST_FIELDS = 2 * limits.SEARCHES
+"""The fields of a BatchSearch that are counted: the rest need not be parsed to know that it is too long. A million
+empty searches take 0.1 s to parse, in which nothing else runs."""
+_LENGTH_DELIMITED = 2
+
+
+def count_fields(body: bytes, most: int) -> int:
+    """Return the number of fields of an encoded message, without those in its fields, *most* if there are more.
+
+    Counting ends at the first field that is not a message or a text.
+    """
+    at = count = 0
+    while at < len(body) and count < most:
+        tag, at = _varint(body, at)
+        if tag & 7 != _LENGTH_DELIMITED:
+            break
+        length, at = _varint(body, at)
+        at, count = at + length, count + 1
+    return count
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for byte in body[at : at + 10]:
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:  # noqa: PLR2004 - the last byte
+            break
+    return value, at
 
 
 def _given_id(context: Context) -> str | None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import accumulate
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from memsvc.domain.api_keys import QuotaSubject
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles
+from memsvc.domain.errors import BackendUnavailableError, LimitKind
+from memsvc.engine.admin.api_keys import QuotaService
 from memsvc.engine.admin.metrics import MetricsSnapshot
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
@@ -21,11 +26,17 @@ from memsvc.ports.faults import BreakerState, FaultCounts
 from memsvc.server.addresses import AddressError
 from memsvc.server.call_context import Call, CallNext
 from memsvc.server.executors import Executors
+from memsvc.server.slots import BUCKETS, AdmissionCounts, CallClass
 
 READY, NOT_READY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
 NOT_DEGRADED = {("DENSE", "DEADLINE_EXCEEDED"): 0, ("BM25", "DEADLINE_EXCEEDED"): 0}
+NOT_REFUSED = {(kind, limit): 0 for kind in CallClass for limit in LimitKind}
 """Counters that exist from the start, so that their first increase is seen as one."""
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+CALL_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+MAX_TENANTS = 1_000
+"""Tenants that are named, by name."""
+LAST_KEY = "g"
+"""A text after the id of every key."""
 
 
 class CallMetrics:
@@ -37,7 +48,7 @@ class CallMetrics:
             "grpc_server_handled_total", "Calls that ended, by code.", (*names, "grpc_code"), registry=registry
         )
         self._seconds = Histogram(
-            "grpc_server_handling_seconds", "How long calls took.", names, registry=registry, buckets=BUCKETS
+            "grpc_server_handling_seconds", "How long calls took.", names, registry=registry, buckets=CALL_BUCKETS
         )
         self._in_flight = Gauge("grpc_server_in_flight", "Calls under way.", names, registry=registry)
         # Looked up once: the look-up of a label's child costs more than counting does.
@@ -70,13 +81,21 @@ class CallMetrics:
 class ServiceCollector(Collector):
     """Metrics of the engine and of the thread pools, read when they are scraped: calls pay nothing for them."""
 
-    def __init__(self, application: Services, executors: Executors) -> None:
+    def __init__(
+        self, application: Services, executors: Executors, counts: AdmissionCounts, *, names_tenants: bool = False
+    ) -> None:
+        """Read waits and refusals from *counts*; quotas are read if tenants may be named."""
         self._application = application
         self._executors = executors
+        self._counts = counts
+        self._names_tenants = names_tenants
 
     def collect(self) -> Iterator[Metric]:
         """Read every metric."""
         yield from _executors(self._executors)
+        yield from _admission(self._counts)
+        if self._names_tenants:
+            yield from _quotas(self._application.api_keys.quotas)
         reading = self._application.metrics.read()
         yield from _sizes(reading)
         yield from _followers(reading)
@@ -106,6 +125,34 @@ def _executors(executors: Executors) -> Iterator[Metric]:
         {name: one.capacity for name, one in each.items()},
         "executor",
     )
+
+
+def _admission(counts: AdmissionCounts) -> Iterator[Metric]:
+    waits = HistogramMetricFamily("memsvc_wait_seconds", "How long calls waited for a thread.", labels=("class",))
+    for kind, numbers in counts.waits.items():
+        bounds = (*map(str, BUCKETS), "+Inf")
+        buckets = list(zip(bounds, accumulate(numbers), strict=True))
+        waits.add_metric((kind.value,), buckets, counts.seconds[kind])
+    yield waits
+    refusals = CounterMetricFamily("memsvc_refusals", "Calls refused for a limit.", labels=("class", "kind"))
+    # A scrape runs in a thread of its own.
+    for (of, limit), count in {**NOT_REFUSED, **counts.refusals}.items():
+        refusals.add_metric((of.value, limit.value), count)
+    yield refusals
+
+
+def _quotas(quotas: QuotaService) -> Iterator[Metric]:
+    labels = ("tenant", "amount")
+    limits = GaugeMetricFamily("memsvc_quota_limit", "Limit of the quota of a tenant.", labels=labels)
+    used = GaugeMetricFamily("memsvc_quota_used", "What a tenant with a quota has stored.", labels=labels)
+    with suppress(BackendUnavailableError):
+        # Those of keys come first, and are passed over.
+        for one in quotas.page(after=(QuotaSubject.KEY, LAST_KEY), limit=MAX_TENANTS):
+            for amount in ("memories", "content_bytes", "file_bytes"):
+                used.add_metric((one.quota.id, amount), max(0, getattr(one.used, amount)))
+                if limit := getattr(one.quota.limits, amount):
+                    limits.add_metric((one.quota.id, amount), limit)
+    yield from (limits, used)
 
 
 def _sizes(reading: MetricsSnapshot) -> Iterator[Metric]:

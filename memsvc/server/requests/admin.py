@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from memsvc.domain import limits
-from memsvc.domain.api_keys import KEY_ID, ApiKeyRole
+from memsvc.domain.api_keys import KEY_ID, ApiKeyRole, Quota, QuotaSubject, Usage
 from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleanup, IndexKind, ReindexMode
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.admin.api_keys import NewApiKey
@@ -248,6 +248,65 @@ def revoke_api_key_request(message: admin_pb.RevokeApiKeyRequest) -> tuple[str, 
     request_id = decoder.request_id(message.request_id)
     decoder.finish()
     return message.id, request_id
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuota:
+    """A quota to set; the use of a key may be set to 0."""
+
+    quota: Quota
+    resets_use: bool
+
+
+def set_quota_request(message: admin_pb.SetQuotaRequest) -> SetQuota:
+    """Return the quota to set."""
+    decoder = RequestDecoder()
+    given = message.quota
+    subject, name = _quota_subject(decoder, given, "quota.")
+    rate = decoder.number("quota.calls_per_second", given.calls_per_second, most=limits.KEY_RATE)
+    amounts = {
+        name: decoder.integer(f"quota.{name}", getattr(given, name), least=1, most=limits.QUOTA)
+        for name in ("memory_count", "content_bytes", "file_bytes")
+    }
+    if message.reset_use and subject is QuotaSubject.TENANT:
+        decoder.add("reset_use", "goes with an API key alone: the use of a tenant is what it has stored")
+    decoder.finish()
+    return SetQuota(Quota(subject, name, rate, Usage(*amounts.values())), message.reset_use)
+
+
+def get_quota_request(message: admin_pb.GetQuotaRequest) -> tuple[QuotaSubject, str]:
+    """Return the holder of the quota."""
+    decoder = RequestDecoder()
+    holder = _quota_subject(decoder, message)
+    decoder.finish()
+    return holder
+
+
+def list_quotas_request(message: admin_pb.ListQuotasRequest) -> tuple[tuple[QuotaSubject, str] | None, int]:
+    """Return the holder of the last quota of the page before, and the size of the page."""
+    decoder = RequestDecoder()
+    limit = decoder.page_size(message.page_size)
+    after = None
+    if message.page_token:
+        digest = tokens.digest(message)
+        after = decoder.token(tokens.quotas_after, message.page_token, digest, default=(QuotaSubject.KEY, ""))
+    decoder.finish()
+    return after, limit
+
+
+def _quota_subject(
+    decoder: RequestDecoder, message: admin_pb.Quota | admin_pb.GetQuotaRequest, prefix: str = ""
+) -> tuple[QuotaSubject, str]:
+    match message.WhichOneof("subject"):
+        case "tenant_id":
+            return QuotaSubject.TENANT, decoder.name(f"{prefix}tenant_id", message.tenant_id, most=limits.SCOPE_ID)
+        case "api_key_id":
+            if not KEY_ID.fullmatch(message.api_key_id):
+                decoder.add(f"{prefix}api_key_id", "must be the id of a key: 20 hexadecimal digits in lower case")
+            return QuotaSubject.KEY, message.api_key_id
+        case _:
+            decoder.add(f"{prefix}subject", "is required: tenant_id or api_key_id")
+            return QuotaSubject.TENANT, ""
 
 
 def sync_vault_request(message: admin_pb.SyncVaultRequest) -> SyncPlan:

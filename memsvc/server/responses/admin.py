@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from memsvc.domain.api_keys import ApiKey
+from memsvc.domain.api_keys import ApiKey, QuotaSubject, QuotaUse
 from memsvc.domain.diagnostics import (
     REMEDIES,
     BackendHealth,
@@ -341,6 +341,29 @@ def api_key_to_proto(key: ApiKey, now: datetime) -> admin_pb.ApiKey:
         fill_time(message.expire_time, key.expire_time)
     if key.revoke_time is not None:
         fill_time(message.revoke_time, key.revoke_time)
+    return message
+
+
+def quota_to_proto(found: QuotaUse) -> admin_pb.Quota:
+    """Return a quota with what is stored."""
+    quota, used = found.quota, found.used
+    message = admin_pb.Quota(
+        calls_per_second=quota.calls_per_second,
+        memory_count=quota.limits.memories,
+        content_bytes=quota.limits.content_bytes,
+        file_bytes=quota.limits.file_bytes,
+        use=admin_pb.QuotaUse(
+            memory_count=max(0, used.memories),
+            content_bytes=max(0, used.content_bytes),
+            file_bytes=max(0, used.file_bytes),
+        ),
+    )
+    if quota.subject is QuotaSubject.TENANT:
+        message.tenant_id = quota.id
+    else:
+        message.api_key_id = quota.id
+    if quota.update_time is not None:
+        fill_time(message.update_time, quota.update_time)
     return message
 
 

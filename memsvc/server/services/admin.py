@@ -154,6 +154,29 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         token = tokens.place_token(found[-1].place[1:], tokens.digest(request)) if is_more else ""
         return responses.list_agents_response(found, token)
 
+    @runs_in("write")
+    def SetQuota(self, request: admin_pb.SetQuotaRequest, context: Context) -> admin_pb.SetQuotaResponse:
+        """Replace the quota of a tenant or a key."""
+        wanted = requests.set_quota_request(request)
+        found = self._app.api_keys.quotas.set(wanted.quota, resets_use=wanted.resets_use)
+        return admin_pb.SetQuotaResponse(quota=responses.quota_to_proto(found))
+
+    @runs_in("meta")
+    def GetQuota(self, request: admin_pb.GetQuotaRequest, context: Context) -> admin_pb.GetQuotaResponse:
+        """Return the quota of a tenant or a key, and what it has stored."""
+        found = self._app.api_keys.quotas.get(*requests.get_quota_request(request))
+        return admin_pb.GetQuotaResponse(quota=responses.quota_to_proto(found))
+
+    @runs_in("meta")
+    def ListQuotas(self, request: admin_pb.ListQuotasRequest, context: Context) -> admin_pb.ListQuotasResponse:
+        """Return a page of quotas."""
+        after, limit = requests.list_quotas_request(request)
+        found, token = self._app.api_keys.quotas.page(after=after, limit=limit + 1), ""
+        if len(found) > limit:
+            token = tokens.quotas_token(found[limit - 1].quota, tokens.digest(request))
+        quotas = [responses.quota_to_proto(one) for one in found[:limit]]
+        return admin_pb.ListQuotasResponse(quotas=quotas, next_page_token=token)
+
     async def SyncVault(
         self, request: admin_pb.SyncVaultRequest, context: Context
     ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:

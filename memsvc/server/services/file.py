@@ -51,7 +51,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         # Before the slot, which a client that sends nothing must not hold.
         header = await _receive_header(request_iterator)
         new = requests.upload_file_header(header, uploads.rules, now=self._server.now())
-        with self._streams.acquired():
+        with self._streams.acquired(new.scope.owner):
             file = await self._threads.proceed(uploads.find_answer, new.scope, new.file, new.request_id)
             if file is None:
                 beginning = uploads.begin(new.scope, new.file, new.request_id)
@@ -65,7 +65,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         """Stream a file, or a part of it."""
         read = requests.download_file_request(request)
         opening = self._files.reader.open(read.scope, read.file_id, offset=read.offset, length=read.length)
-        with self._streams.acquired():
+        with self._streams.acquired(read.scope.owner):
             async with _entered_in_thread(self._threads, opening) as opened:
                 yield file_pb.DownloadFileResponse(file=file_to_proto(opened.file))
                 async with aclosing(_pieces(self._threads, opened)) as pieces:

@@ -17,12 +17,13 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain import limits
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.errors import InvalidRequestError, QuotaExceededError, Violation
 from memsvc.domain.user_data import ImportIssue, TransferProgress
 from memsvc.domain.write_requests import ImportProgress, RejectedItem, WaitFor
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
 from memsvc.engine.user_data.import_user import UserImport
 from memsvc.engine.user_data.parser import ImportBatch as UserBatch
+from memsvc.server.error_status import rejected_from_error
 from memsvc.server.requests.lifecycle import import_user_header
 from memsvc.server.requests.memory import batch_memory, import_memories_batch, import_memories_header
 from memsvc.server.responses.lifecycle import import_user_response
@@ -81,7 +82,7 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
             InvalidRequestError: The messages are out of order, or one of them is wrong; those before it are stored.
         """
         header = await self._header()
-        with self._server.slots.imports.acquired():
+        with self._server.slots.imports.acquired(header.header.scope.user_id):
             async for response in self._stored(header):
                 yield response
 
@@ -125,6 +126,11 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
     def _response(self, issues: Sequence[IssueT], *, seconds: float, done: bool) -> Response:
         """Return the current progress as a message, *seconds* after the header."""
 
+    def _refused(self, error: QuotaExceededError) -> Sequence[IssueT]:
+        """Return the issue of the first item that a quota keeps out."""
+        del error
+        return ()
+
     def _reached(self, progress: Progress) -> Progress:
         """Return the progress as this stream reports it."""
         return progress
@@ -156,13 +162,20 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
         When no batch is ready, the one that was begun is recorded at once. A batch counts as done (`Queue.task_done`)
         then, or when the next one was begun: so joining the queue waits until everything is recorded.
         """
+        try:
+            await self._commit_ready(run, ready)
+        except QuotaExceededError as error:
+            self._unreported.extend(self._refused(error))
+            raise
+
+    async def _commit_ready(self, run: Run[Batch, Progress], ready: asyncio.Queue[Batch | None]) -> None:
         executor = self._server.executors.write
         while (batch := await ready.get()) is not None:
-            await self._record(await executor.proceed(run.store, batch))
+            await self._record(await executor.resume(run.store, batch))
             if ready.empty():
-                await self._record(await executor.proceed(run.settle))
+                await self._record(await executor.resume(run.settle))
             ready.task_done()
-        await self._record(await executor.proceed(run.settle))
+        await self._record(await executor.resume(run.settle))
 
     async def _record(self, progress: Progress) -> None:
         self._unreported.extend(self._issues(progress))
@@ -218,7 +231,7 @@ class MemoryImportStream(
         try:
             async for message in self._messages:
                 batch = import_memories_batch(message, next_index=max(end, run.progress.next_index))
-                await ready.put(await self._server.executors.write.proceed(self._prepare, batch))
+                await ready.put(await self._server.executors.write.resume(self._prepare, batch))
                 end = max(end, batch.first_index + len(batch.memories))
         except InvalidRequestError:
             # The batches before the bad message are stored, and reported.
@@ -239,6 +252,9 @@ class MemoryImportStream(
 
     def _issues(self, progress: ImportProgress) -> Sequence[tuple[int, RejectedItem]]:
         return progress.failures
+
+    def _refused(self, error: QuotaExceededError) -> Sequence[tuple[int, RejectedItem]]:
+        return [(self._run.progress.next_index, rejected_from_error(error))]
 
     def _reached(self, progress: ImportProgress) -> ImportProgress:
         before = self._before
@@ -289,7 +305,7 @@ class UserImportStream(
 
     async def _parse(self, data: bytes | None, ready: asyncio.Queue[UserBatch | None]) -> None:
         """Put the batches that a piece completes into *ready*; without *data* the file is at its end."""
-        batches, error = await self._server.executors.write.proceed(_completed_batches, self._run, data)
+        batches, error = await self._server.executors.write.resume(_completed_batches, self._run, data)
         for batch in batches:
             await ready.put(batch)
         if error is not None:

@@ -236,7 +236,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         service = f"memsvc {self._server.options.version}".strip()
         parts = self._app.user_exporter.run(scope, with_vectors=request.include_vectors, service=service)
         pieces = iterate_in_thread(parts, name="export", at_least_every=NEVER_SECONDS)
-        with self._server.slots.exports.acquired():
+        with self._server.slots.exports.acquired(scope.owner):
             async with aclosing(pieces) as pump:
                 async for part in pump:
                     yield lifecycle_pb.ExportUserResponse(

@@ -443,7 +443,7 @@ async def _receive_document(
     async for message in messages:
         if message.WhichOneof("part") == "header":
             document = requests.ingest_document_header(message.header)
-            with slots.acquired():
+            with slots.acquired(document.scope.owner):
                 return document, await _receive_data(messages)
         break
     raise InvalidRequestError([Violation("header", "must be the first message")])

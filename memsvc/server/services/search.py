@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 import structlog
@@ -26,8 +26,6 @@ from memsvc.server.server_context import ServerContext
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 M = TypeVar("M", bound=Message)
 
@@ -40,7 +38,6 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         self._app = server.application
         self._threads = server.executors.search
         self._priority = server.application.search_priority
-        self._turn = server.slots.searches.turn
         self._log = structlog.get_logger("memsvc.search")
 
     @runs_in("search")
@@ -104,7 +101,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             return answer
 
         with self._priority.search():
-            running = asyncio.create_task(self._run(find))
+            running = asyncio.create_task(self._threads.run(find))
             running.add_done_callback(lambda _: answers.put_nowait(None))
             try:
                 while (answer := await answers.get()) is not None:
@@ -149,12 +146,11 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             run, index = self._app.contexts.resume(query.run_id, query.index, query.scope), query.index
         else:
             await self._reached(query)
-            run, index = await self._run(self._app.contexts.begin, query), -1
+            run, index = await self._threads.run(self._app.contexts.begin, query), -1
         try:
             with self._priority.search():
                 while True:
-                    async with self._turn():
-                        answers, count = await self._threads.proceed(self._next_events, run, index)
+                    answers, count = await self._threads.resume(self._next_events, run, index)
                     if not answers:
                         return
                     for response in answers:
@@ -202,17 +198,12 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         memories = [*loaded.core, *loaded.active, *loaded.preferences, *loaded.reminders]
         return responses.load_core_response(loaded, self._app.currency.marks((), memories))
 
-    async def _run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run *call* in a thread once it is the turn of the caller's key."""
-        async with self._turn():
-            return await self._threads.run(call, *args, **kwargs)
-
     async def _search(self, request: search_pb.SearchRequest, response: search_pb.SearchResponse) -> None:
         with self._priority.search():
             query = self._query(request)
             await self._reached(query)
             # The response is built in the thread: a page of a hundred hits would hold up the event loop.
-            await self._run(self._find, query, request, response)
+            await self._threads.run(self._find, query, request, response)
 
     def _find(self, query: SearchQuery, request: search_pb.SearchRequest, response: search_pb.SearchResponse) -> None:
         self._require_replayed()

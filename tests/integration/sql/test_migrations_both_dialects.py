@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from memsvc.domain.api_keys import QuotaSubject
 from memsvc.domain.filters import Field, Range
 from memsvc.domain.memory import Status
 from memsvc.ports.change_feed import PassageTokens
@@ -97,6 +98,8 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
             "DROP TABLE passage_tokens",
             "DROP INDEX memories_scope",
             "DELETE FROM memory_metadata WHERE term NOT LIKE '%%=%%'",
+            "DROP TABLE quotas",
+            "DROP TABLE stored_amounts",
             "ALTER TABLE counters DROP COLUMN trimmed_position",
             "ALTER TABLE memories DROP COLUMN cues",
             "DROP INDEX unique_memory_content",
@@ -106,7 +109,9 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
             connection.exec_driver_sql(undo)
 
     with SQL.open(place, context) as store:
-        insert(store, factories.memory(texts[0], speaker="Anna"))
+        insert(store, factories.memory(texts[0], speaker="Anna", metadata={"茶": [1, "二"]}))
+        assert store.quotas.drift() == {}
+        assert store.quotas.get(QuotaSubject.TENANT, "").used.memories == len(texts) + 5
         rows = [memory.row for memory in kept]
         above = Range(Field.METADATA, path="n", above=0)
         assert store.memories.rows_where(above, reach=ADA) == [memory.row for memory in numbered[1:]]

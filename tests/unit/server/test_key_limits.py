@@ -60,6 +60,25 @@ def test_a_second_of_calls_may_come_at_once_and_then_in_time(ticks: Ticks, rate:
     assert begun(limits, mine, burst + 1) == burst
 
 
+def test_a_raised_rate_counts_at_once(ticks: Ticks) -> None:
+    """The long wait for the next call of the lower rate is over; that of the higher one is not."""
+    limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=ticks)
+    assert begun(limits, key(tenant_calls_per_second=0.001), 2) == 1
+    raised = key("b", tenant_calls_per_second=10.0)
+    assert begun(limits, raised, 2) == 0
+    ticks.seconds += 0.1
+    assert begun(limits, raised, 2) == 1
+
+
+@pytest.mark.parametrize("quota", [7.0, 2.0])
+def test_the_rate_of_a_quota_replaces_that_of_the_key(ticks: Ticks, quota: float) -> None:
+    """Whether it is higher or lower; that of the tenant counts besides."""
+    limits = KeyRateLimiter(calls_per_second=3, concurrent_calls=0, clock=ticks)
+
+    assert begun(limits, key(calls_per_second=5.0, quota_calls_per_second=quota), 9) == quota
+    assert begun(limits, key("b", quota_calls_per_second=quota, tenant_calls_per_second=1.0), 9) == 1
+
+
 def test_calls_under_way_are_counted(ticks: Ticks) -> None:
     """A call that ends, even badly, makes room for the next one."""
     limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=ticks)

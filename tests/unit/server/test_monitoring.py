@@ -18,6 +18,7 @@ from memsvc.server.addresses import AddressError
 from memsvc.server.options import ServerOptions
 from memsvc.server.server import build
 from memsvc.settings import BackendChoice, Settings
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import (
     admin_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
@@ -50,7 +51,11 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
         embedder=chosen,
     )
     options = ServerOptions(
-        addresses=("127.0.0.1:0",), grace_seconds=1.0, health_seconds=0.05, metrics_address="127.0.0.1:0"
+        addresses=("127.0.0.1:0",),
+        grace_seconds=1.0,
+        health_seconds=0.05,
+        metrics_address="127.0.0.1:0",
+        metrics_tenants=True,
     )
     with running(settings) as application:
         served = ServerThread(application, options)
@@ -67,6 +72,12 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
             memory = types_pb.Memory(content=f"The {SECRET_WORD} sings.", tags=["my-tag"])
             clients.memories.CreateMemory(memory_pb.CreateMemoryRequest(scope=scope, memory=memory))
             clients.searches.Search(search_pb.SearchRequest(scope=scope, query=SECRET_WORD))
+            quota = admin_pb.Quota(tenant_id="", memory_count=1)
+            clients.admin.SetQuota(admin_pb.SetQuotaRequest(quota=quota))
+            with pytest.raises(grpc.RpcError, match="RESOURCE_EXHAUSTED"):
+                clients.memories.CreateMemory(
+                    memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="More."))
+                )
             with pytest.raises(grpc.RpcError):
                 clients.memories.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key="my-key"))
         application.step_counts.note("expire", changed=3, seconds=0.5)
@@ -147,6 +158,27 @@ def test_the_service_tells_how_it_is(watched: ServerThread) -> None:
     expire = labelled(step="expire")
     names = ("runs", "failures", "changes", "seconds")
     assert [told[f"memsvc_maintenance_{name}_total", expire] for name in names] == [2, 1, 4, 1.0]
+
+
+def test_waits_and_refusals_are_counted_by_class(watched: ServerThread) -> None:
+    """A search, two writes and the setting of a quota, one of which was refused for the quota."""
+    told = samples(watched)
+    waits = {kind: told["memsvc_wait_seconds_count", labelled(**{"class": kind})] for kind in ("search", "write")}
+    refused = {(name, labels): value for (name, labels), value in told.items() if name == "memsvc_refusals_total"}
+
+    assert waits == {"search": 1, "write": 2}
+    assert told["memsvc_wait_seconds_bucket", labelled(**{"class": "search", "le": "+Inf"})] == 1
+    assert told["memsvc_wait_seconds_count", labelled(**{"class": "admin"})] >= 1
+    assert [labels for (_, labels), value in refused.items() if value] == [labelled(kind="QUOTA", **{"class": "write"})]
+
+
+def test_quotas_are_told_by_tenant_when_they_may_be(watched: ServerThread) -> None:
+    """The limits that there are, and what is used."""
+    told = samples(watched)
+    memories = labelled(tenant="", amount="memories")
+
+    assert (told["memsvc_quota_limit", memories], told["memsvc_quota_used", memories]) == (1, 1)
+    assert ("memsvc_quota_limit", labelled(tenant="", amount="file_bytes")) not in told
 
 
 def test_nobody_is_named(watched: ServerThread) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import grpc
 import pytest
 
+from memsvc.domain import limits
 from memsvc.domain.api_keys import ApiKeyRole
+from memsvc.domain.errors import InvalidRequestError
 from memsvc.server import call_context
 from memsvc.server.call_context import Call, Principal
 from memsvc.server.interceptors import rules
 from memsvc.server.interceptors.audit import Audit
-from memsvc.server.interceptors.authentication import REFUSAL_BURST, REFUSALS_PER_SECOND, RefusalBrake
-from memsvc.server.interceptors.rules import REFUSED_LINES, RefusalSummary
+from memsvc.server.interceptors.authentication import (
+    REFUSAL_BURST,
+    REFUSAL_SECONDS,
+    REFUSALS_PER_SECOND,
+    RefusalBrake,
+)
+from memsvc.server.interceptors.rules import MOST_FIELDS, REFUSED_LINES, RefusalSummary, ServerRules, count_fields
+from memsvc.server.server import utc_now
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.until import PATIENCE_SECONDS
 
@@ -64,6 +73,40 @@ def test_other_calls_keep_their_lines(code: grpc.StatusCode) -> None:
 
     assert asyncio.run(run())
     assert not sums
+
+
+@pytest.mark.parametrize("searches", [0, 1, 32, 33, 100_000])
+def test_searches_of_a_batch_are_counted_before_they_are_parsed(searches: int) -> None:
+    """Up to twice the limit; the rest is not looked at."""
+    body = search_pb.BatchSearchRequest(searches=[search_pb.SearchRequest(query="q")] * searches).SerializeToString()
+    assert count_fields(body, MOST_FIELDS) == min(searches, MOST_FIELDS)
+
+
+@pytest.mark.parametrize("body", [b"\x12", b"\x12\xff\xff\xff\xff\x0f", b"\x08\x01", b"\xff" * 20, bytes(9)])
+def test_bytes_that_are_no_message_are_counted_too(body: bytes) -> None:
+    """They are refused when they are parsed."""
+    assert count_fields(body, MOST_FIELDS) <= 1
+
+
+@pytest.mark.parametrize(
+    ("method", "size"),
+    [("Search", limits.BODY), ("ListMemories", limits.BODY), ("BatchSearch", limits.SEARCHES_BODY)],
+)
+def test_requests_without_content_are_small(method: str, size: int) -> None:
+    """Larger ones are refused by their size, before anything is done with them; those with content are not."""
+    for name, body, is_refused in ((method, bytes(size), False), (method, bytes(size + 1), True)):
+        call = Call(name, body, Caller())  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequestError, match=r"request: has .* bytes") if is_refused else nullcontext():
+            asyncio.run(ServerRules(Recorder(), now=utc_now, default_seconds=1).admit(call))
+    call = Call("CreateMemory", bytes(size + 1), Caller())  # type: ignore[arg-type]
+    asyncio.run(ServerRules(Recorder(), now=utc_now, default_seconds=1).admit(call))
+
+
+class Recorder:
+    """A recorder of latencies that keeps none."""
+
+    def record(self, *_: object, **__: object) -> None:
+        pass
 
 
 class Caller:
@@ -133,3 +176,20 @@ def test_few_refusals_are_not_delayed_and_many_are() -> None:
         return [*found, await refuse(brake, int(REFUSAL_BURST))]
 
     assert asyncio.run(run()) == [0, 20, 0]
+
+
+def test_delays_differ() -> None:
+    """Calls that were refused at the same moment come back at different ones."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def run() -> None:
+        brake = RefusalBrake(lambda: 0.0, sleep)
+        for _ in range(int(REFUSAL_BURST) + 50):
+            await brake.slow_down()
+
+    asyncio.run(run())
+    assert len(set(slept)) == len(slept) == 50
+    assert all(REFUSAL_SECONDS / 2 <= seconds <= REFUSAL_SECONDS * 1.5 for seconds in slept)

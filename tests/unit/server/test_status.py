@@ -35,6 +35,11 @@ EXAMPLES = [
     (errors.DimensionMismatchError(3, 4), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),
     (errors.CapabilityMissingError("c"), grpc.StatusCode.UNIMPLEMENTED, None),
     (errors.LimitExceededError("l"), grpc.StatusCode.RESOURCE_EXHAUSTED, details.QuotaFailure),
+    (
+        errors.QuotaExceededError("tenant", "t", amount="memories", limit=1, used=1, added=1),
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        details.QuotaFailure,
+    ),
     (errors.BackendUnavailableError("b"), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.DeadlineExceededError("w"), grpc.StatusCode.DEADLINE_EXCEEDED, None),
     (errors.NotReadyError(5), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
