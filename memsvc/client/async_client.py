@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -34,10 +35,12 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         timeout: float = 30.0,
         api_key: str | None = None,
         tls: Tls | None = None,
+        on_notice: Callable[[str], None] | None = None,
     ) -> None:
         """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
 
         The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        *on_notice* gets the notice of a change that is stored and that searches do not find yet.
         """
         super().__init__(
             types_pb.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id)
@@ -46,12 +49,17 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         self._timeout = timeout
         self._api_key = api_key
         self._tls = tls
+        self._on_notice = on_notice
 
     def open(self) -> Self:
         """Open the channel inside a running event loop; it connects with the first call. Opening twice is no error."""
         if self._opened is None:
             self._opened = Connection(
-                self._address, timeout_seconds=self._timeout, api_key=self._api_key, tls=self._tls
+                self._address,
+                timeout_seconds=self._timeout,
+                api_key=self._api_key,
+                tls=self._tls,
+                on_notice=self._on_notice,
             )
         return self
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 import anyio.lowlevel
@@ -42,6 +43,7 @@ class Link:
     everywhere: AsyncMemsvc
     handles: dict[str, str] = field(default_factory=dict)
     """The memory ids by the handles of the contexts that the bridge has returned, such as "m3"."""
+    notices: CallNotices = field(default_factory=lambda: CallNotices())  # noqa: PLW0108 - is defined below
 
     async def call(self, ask: Callable[[], Awaitable[R]]) -> R:
         """Return what *ask* returns, asking a second time when the service comes back within the place's patience.
@@ -76,6 +78,22 @@ async def _cancellable(ask: Callable[[], Awaitable[R]]) -> R:
         raise
 
 
+class CallNotices:
+    """Notices of the service, for the task whose call they belong to."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._notices: WeakKeyDictionary[object, dict[str, None]] = WeakKeyDictionary()
+
+    def add(self, notice: str) -> None:
+        """Keep a notice for the task that runs."""
+        self._notices.setdefault(asyncio.current_task(), {})[notice] = None
+
+    def take(self) -> list[str]:
+        """Return the notices of the task that runs, each once, and forget them."""
+        return list(self._notices.pop(asyncio.current_task(), ()))
+
+
 @asynccontextmanager
 async def linked(place: BridgeScope) -> AsyncIterator[Link]:
     """Open the connection; leaving ends what is under way.
@@ -83,11 +101,12 @@ async def linked(place: BridgeScope) -> AsyncIterator[Link]:
     Raises:
         OSError: A file for TLS cannot be read.
     """
-    async with _client(place, place.project) as here, _client(place, "") as everywhere:
-        yield Link(place, here, everywhere)
+    notices = CallNotices()
+    async with _client(place, place.project, notices) as here, _client(place, "", notices) as everywhere:
+        yield Link(place, here, everywhere, notices=notices)
 
 
-def _client(place: BridgeScope, project: str) -> AsyncMemsvc:
+def _client(place: BridgeScope, project: str, notices: CallNotices) -> AsyncMemsvc:
     return AsyncMemsvc(
         place.address,
         user_id=place.user,
@@ -97,6 +116,7 @@ def _client(place: BridgeScope, project: str) -> AsyncMemsvc:
         timeout=TIMEOUT_SECONDS,
         api_key=place.api_key,
         tls=place.tls,
+        on_notice=notices.add,
     )
 
 

@@ -5,7 +5,32 @@ package downloads once from a hub, or that is installed by hand: without a netwo
 `download`.
 """
 
-from memsvc_backends.fastembed.entry_point import FASTEMBED
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memsvc.ports.models import Embedder
+from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.fastembed.settings import FastembedSettings
+
+
+@contextmanager
+def _open(settings: FastembedSettings, context: BackendContext) -> Iterator[Embedder]:
+    try:
+        import fastembed  # noqa: F401, PLC0415 - an extra, and seconds to import
+    except ModuleNotFoundError as error:
+        message = "The embedder 'fastembed' needs a package that is not installed: pip install memsvc[fastembed]"
+        raise ModuleNotFoundError(message, name=error.name) from error
+    from memsvc_backends.fastembed.embedder import FastembedEmbedder, load_model  # noqa: PLC0415
+
+    embedder = FastembedEmbedder(load_model(settings, context.directory), settings)
+    try:
+        yield embedder
+    finally:
+        embedder.close()
+
+
+FASTEMBED: BackendSpec[Embedder] = BackendSpec(FastembedSettings, _open)
 
 __all__ = ["FASTEMBED", "FastembedSettings"]
