@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -38,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 console.print(f"{done:>4} / {plan.faults}  {fault}")
 
         result = run(plan, Path(name), progress)
-        if result.ledger.violations:
-            console.print(Path(name, "server.log").read_text(errors="replace")[-4000:], markup=False)
+        if given.log is not None:
+            shutil.copyfile(Path(name, "server.log"), given.log)
     _print(console, result)
     return 1 if result.ledger.violations else 0
 
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="repeats a choice of faults")
     parser.add_argument("--minutes", type=float, default=0.0, help="no fault begins later (default: no limit)")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite", help="the metadata store")
+    parser.add_argument("--log", type=Path, help="where to keep the log of the server")
     parser.add_argument(
         "--only",
         type=lambda text: text.split(","),

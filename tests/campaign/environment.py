@@ -25,6 +25,7 @@ SETTINGS = {
     **FAST,
     "MEMSVC_LEXICAL__OPTIONS__WRITE_TIMEOUT_SECONDS": "2",
     "MEMSVC_INDEXING__UPKEEP_SECONDS": "1",
+    "MEMSVC_LOG__LEVEL": "INFO",
 }
 _CONTROL = struct.Struct("qqq256s")
 
@@ -64,6 +65,10 @@ class CampaignServer(ServerProcess):
     def log(self) -> Path:
         """Return the file of the log."""
         return self.data_dir.parents[1] / "server.log"
+
+    def ended(self) -> int | None:
+        """Return the exit code if the process has ended."""
+        return None if self.process is None else self.process.poll()
 
 
 @dataclass(frozen=True)

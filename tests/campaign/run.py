@@ -106,15 +106,26 @@ class Campaign:
         result.acknowledged = sum(len(user.entries) + len(user.said) for user in self.users)
         return result
 
+    def _revive(self) -> None:
+        """Report a server that ended by itself, and start it again."""
+        if (code := self.environment.server.ended()) is not None:
+            self.ledger.violate(f"the server ended by itself, with the code {code}")
+            self.environment.restart()
+
     def _disturb(self, fault: Fault, chance: random.Random, invariants: Invariants) -> None:
+        self._revive()
         for worker in self.workers:
             worker.resume()
         rest(QUIET_SECONDS)
         self.ledger.fault = fault.name
         with self.ledger.noted() as figures:
             figures.faults += 1
-        with fault.begin(self.environment, chance):
-            ended = time.monotonic()
+        ended = time.monotonic()
+        try:
+            with fault.begin(self.environment, chance):
+                ended = time.monotonic()
+        except AssertionError as error:
+            self.ledger.violate(f"the fault could not be made: {error}")
         with self.environment.stubs() as stubs:
             self._recover(stubs, fault, ended)
             self.ledger.fault = "none"
@@ -133,6 +144,7 @@ class Campaign:
         """Wait until a write is acknowledged and a search is whole again."""
 
         def is_back() -> bool:
+            self._revive()
             with suppress(grpc.RpcError):
                 request = memory_pb.CreateMemoryRequest(
                     scope=PROBE,

@@ -344,3 +344,22 @@ def test_importing_the_backend_loads_no_engine() -> None:
         command = [sys.executable, "-c", script.format(module=module, names=sorted(names) and set(names))]
         printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT_ROOT).stdout
         assert printed.split() == []
+
+
+def test_a_builder_that_hangs_is_killed(index: QdrantEdgeIndex) -> None:
+    """The write that waits for it fails, what was live is searched on, and another generation can be built."""
+    index.replace({1: [entry(1)]})
+    made = index.begin(VectorManifest(generation=2, model="m", dimension=3, position=1))
+    assert isinstance(made, EdgeGeneration)
+    os.kill(made.builder_pid, signal.SIGSTOP)
+
+    with pytest.raises(BackendUnavailableError):
+        made.replace({1: [entry(1)], 2: [entry(2)]})
+
+    made.discard()
+    assert [1] == found(index)
+    again = index.begin(VectorManifest(generation=2, model="m", dimension=3, position=1))
+    again.replace({1: [entry(1)], 2: [entry(2)]})
+    again.seal()
+    index.switch(again)
+    assert [1, 2] == found(index)
