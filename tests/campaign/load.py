@@ -173,7 +173,7 @@ class User(Worker):
         """Write something."""
         [work] = self.chance.choices(
             (self._create, self._create_batch, self._update, self._delete, self._say, self._erase),
-            (50, 8, 14, 10, 16, 2),
+            (100, 16, 28, 20, 32, 1),
         )
         work(stubs)
         self.rest(PAUSE_SECONDS)
