@@ -89,7 +89,7 @@ class FaultLog:
             breakers = {backend: state for (_, backend), state in counters.breakers.items()}
             return FaultCounts(dict(counters.replaced), breakers, dict(counters.degraded))
 
-    def tripped(self) -> dict[str, tuple[str, BreakerState]]:
+    def open_breakers(self) -> dict[str, tuple[str, BreakerState]]:
         """Return the backends whose circuit breaker is not closed, and its state, by port."""
         with self._counters.lock:
             return {

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Use:
+class _WatchedConnection:
     """A connection in use; without a driver it is being made.
 
     Attributes:
@@ -62,10 +62,10 @@ class _Use:
     def _is_active(self) -> bool:
         if self.driver is None:
             return True
-        try:
+        # Its own thread may close it at this moment.
+        with suppress(Exception):
             return bool(self.driver.pgconn.transaction_status == _ACTIVE)
-        except Exception:  # noqa: BLE001 - closed by its own thread
-            return False
+        return False
 
 
 class ConnectionWatchdog:
@@ -93,7 +93,7 @@ class ConnectionWatchdog:
         self._connect = connect
         self._statement_seconds = statement_seconds
         self._lock = threading.Lock()
-        self._uses: set[_Use] = set()
+        self._uses: set[_WatchedConnection] = set()
         self._probe: Any = None
         self._rest_until = 0.0
         self._ended = threading.Event()
@@ -110,7 +110,7 @@ class ConnectionWatchdog:
     @contextmanager
     def watch(self, driver: Any, *, is_limited: bool = True) -> Iterator[None]:
         """Watch a connection of psycopg, or with None the making of one, until the context ends."""
-        use = _Use(driver, is_limited)
+        use = _WatchedConnection(driver, is_limited)
         with self._lock:
             self._uses.add(use)
             if self._thread is None:
@@ -152,7 +152,7 @@ class ConnectionWatchdog:
                 self._breaker.note_failure(HANGS)
                 self._shut_down(None)
 
-    def _slow(self, now: float) -> list[_Use]:
+    def _slow(self, now: float) -> list[_WatchedConnection]:
         """Return the uses with a statement that takes long."""
         with self._lock:
             uses = list(self._uses)
@@ -160,7 +160,7 @@ class ConnectionWatchdog:
             use.note(now)
         return [use for use in uses if use.active_since is not None and now - use.active_since >= SLOW_SECONDS]
 
-    def _shut_down_stuck(self, slow: Sequence[_Use]) -> None:
+    def _shut_down_stuck(self, slow: Sequence[_WatchedConnection]) -> None:
         pids = {use.driver.info.backend_pid: use for use in slow if use.driver is not None and not use.driver.closed}
         states = self._ask(_STATES, (list(pids),)) if pids else None
         # Taken after the state: the comparison below errs towards patience.
@@ -181,7 +181,7 @@ class ConnectionWatchdog:
             log.warning("%s: %d stuck connections are given up", self._backend, len(stuck))
             self._shut_down(stuck)
 
-    def _shut_down(self, chosen: Sequence[_Use] | None) -> None:
+    def _shut_down(self, chosen: Sequence[_WatchedConnection] | None) -> None:
         """Shut the sockets of these uses down, by default of all; those that ended since are left alone."""
         with self._lock:
             for use in self._uses if chosen is None else self._uses.intersection(chosen):

@@ -269,8 +269,8 @@ class BackendPings:
             pings = [self._running[backend.port] for backend in self._backends]
         until = time.monotonic() + self._seconds
         pinged = [ping.health(until) for ping in pings]
-        tripped = self._faults.tripped()
-        return tuple(_with_breaker(one, *tripped[one.port]) if one.port in tripped else one for one in pinged)
+        not_closed = self._faults.open_breakers()
+        return tuple(_with_breaker(one, *not_closed[one.port]) if one.port in not_closed else one for one in pinged)
 
 
 def _with_breaker(health: BackendHealth, backend: str, state: BreakerState) -> BackendHealth:

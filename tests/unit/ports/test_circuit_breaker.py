@@ -121,11 +121,11 @@ def test_a_record_of_a_port_counts_into_the_whole() -> None:
     faults = FaultLog()
     breaker = CircuitBreaker("b", faults.of_port("vectors"), failures=1)
     CircuitBreaker("c", faults.of_port("lexical"))
-    assert {} == faults.tripped()
+    assert {} == faults.open_breakers()
 
     breaker.note_failure()
 
-    assert {"vectors": ("b", BreakerState.OPEN)} == faults.tripped()
+    assert {"vectors": ("b", BreakerState.OPEN)} == faults.open_breakers()
     assert {"b": BreakerState.OPEN, "c": BreakerState.CLOSED} == faults.read().breakers
 
 
