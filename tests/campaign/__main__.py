@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 done = int(bar.tasks[0].completed)
                 console.print(f"{done:>4} / {plan.faults}  {fault}")
 
-        result = run(plan, Path(name), progress)
+        result = run(plan, Path(name), progress, lambda text: console.print(text, style="red", markup=False))
         if given.log is not None:
             shutil.copyfile(Path(name, "server.log"), given.log)
     _print(console, result)
@@ -53,8 +53,6 @@ def _print(console: Console, result: Result) -> None:
     )
     if result.skipped:
         console.print(f"Not possible here: {', '.join(result.skipped)}.")
-    for violation in result.ledger.violations[:50]:
-        console.print(violation, style="red", markup=False)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -76,8 +76,10 @@ class Figures:
 class Ledger:
     """What the load saw, by kind of fault, and what is wrong. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[str], None] = lambda _text: None) -> None:
+        """Call *report* with each violation."""
         self._lock = threading.Lock()
+        self._report = report
         self.figures: dict[str, Figures] = {"none": Figures()}
         self.violations: list[str] = []
         self.fault = "none"
@@ -92,6 +94,7 @@ class Ledger:
         """Note a broken promise."""
         with self._lock:
             self.violations.append(f"[{self.fault}] {text}")
+            self._report(self.violations[-1])
 
 
 class Worker:

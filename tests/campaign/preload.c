@@ -71,19 +71,12 @@ int fdatasync(int file) {
     return next(file);
 }
 
-/* gRPC waits in the kernel until a moment of the real clock, which nothing here can move: it keeps the real time. */
-static int is_moved(const void *caller) {
-    Dl_info found;
-    return control != NULL && control->clock_offset_seconds != 0 && dladdr(caller, &found) != 0 &&
-           found.dli_fname != NULL && strstr(found.dli_fname, "cygrpc") == NULL;
-}
-
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*next)(clockid_t, struct timespec *);
     if (next == NULL)
         next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int result = next(clock, now);
-    if (clock == CLOCK_REALTIME && result == 0 && is_moved(__builtin_return_address(0)))
+    if (clock == CLOCK_REALTIME && result == 0 && control != NULL)
         now->tv_sec += control->clock_offset_seconds;
     return result;
 }
@@ -91,8 +84,6 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 time_t time(time_t *where) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (is_moved(__builtin_return_address(0)))
-        now.tv_sec += control->clock_offset_seconds;
     if (where != NULL)
         *where = now.tv_sec;
     return now.tv_sec;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,7 +67,7 @@ class Campaign:
 
     plan: Plan
     environment: Environment
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Ledger
 
     def __post_init__(self) -> None:
         """Make the load."""
@@ -163,13 +163,16 @@ class Campaign:
             figures.recoveries.append(time.monotonic() - ended)
 
 
-def run(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda _name: None) -> Result:
-    """Run a campaign in *folder*, which exists and is empty."""
-    if not plan.is_postgres:
-        with running(folder) as environment:
-            return Campaign(plan, environment).run(progress)
-    with postgres_server.schema() as address, running(folder, postgres=address) as environment:
-        return Campaign(plan, environment).run(progress)
+def run(
+    plan: Plan,
+    folder: Path,
+    progress: Callable[[str], None] = lambda _name: None,
+    report: Callable[[str], None] = lambda _text: None,
+) -> Result:
+    """Run a campaign in *folder*, which exists and is empty; *report* is called with each violation."""
+    store = postgres_server.schema() if plan.is_postgres else nullcontext("")
+    with store as address, running(folder, postgres=address) as environment:
+        return Campaign(plan, environment, Ledger(report)).run(progress)
 
 
 def table_of(result: Result) -> Table:

@@ -25,7 +25,7 @@ import math
 import select
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -232,12 +232,10 @@ def _driver(connection: sa.Connection) -> Any:
 def _say(connection: sa.Connection, text: str) -> str:
     """Run words without parameters, which may be several statements, and return what the server says of the first."""
     driver: Any = connection.dialect.dbapi
-    cursor = connection.connection.cursor()
     try:
-        cursor.execute(text)
+        # A connection that was lost refuses this already.
+        with closing(connection.connection.cursor()) as cursor:
+            cursor.execute(text)
+            return str(cursor.statusmessage)
     except driver.Error as error:
         raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
-    else:
-        return str(cursor.statusmessage)
-    finally:
-        cursor.close()
