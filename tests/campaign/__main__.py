@@ -51,6 +51,8 @@ def _print(console: Console, result: Result) -> None:
         f"{result.acknowledged} memories and messages acknowledged, {result.rebuilds} rebuilds asked for, "
         f"{len(result.ledger.violations)} violations."
     )
+    if result.failed_starts:
+        console.print(f"Starts repeated: {'; '.join(result.failed_starts)}", markup=False)
     if result.skipped:
         console.print(f"Not possible here: {', '.join(result.skipped)}.")
 

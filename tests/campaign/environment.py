@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -87,6 +87,7 @@ class Environment:
     control: Control
     has_own_disk: bool
     is_postgres: bool
+    failed_starts: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
     def stubs(self) -> Iterator[Stubs]:
@@ -101,8 +102,17 @@ class Environment:
             yield Stubs(channel)
 
     def restart(self) -> None:
-        """Start the server again, at the address where it was."""
-        self.server.start(until="readiness")
+        """Start the server again, at the address where it was.
+
+        Raises:
+            RuntimeError: It ended before it was ready, twice.
+        """
+        try:
+            self.server.start(until="readiness")
+        except RuntimeError as error:
+            # The port may have been lent to a connection of another process for a moment.
+            self.failed_starts.append(str(error)[:80])
+            self.server.start(until="readiness")
 
 
 @contextlib.contextmanager

@@ -58,6 +58,7 @@ class Result:
     seconds: float = 0.0
     acknowledged: int = 0
     rebuilds: int = 0
+    failed_starts: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
 
@@ -103,6 +104,7 @@ class Campaign:
                 worker.stop()
         result.seconds = time.monotonic() - started
         result.rebuilds = invariants.rebuilds
+        result.failed_starts = self.environment.failed_starts
         result.acknowledged = sum(len(user.entries) + len(user.said) for user in self.users)
         return result
 
@@ -124,8 +126,8 @@ class Campaign:
         try:
             with fault.begin(self.environment, chance):
                 ended = time.monotonic()
-        except AssertionError as error:
-            self.ledger.violate(f"the fault could not be made: {error}")
+        except (AssertionError, RuntimeError) as error:
+            self.ledger.violate(f"the fault could not be made or ended: {error}")
         with self.environment.stubs() as stubs:
             self._recover(stubs, fault, ended)
             self.ledger.fault = "none"

@@ -19,13 +19,13 @@ from memsvc_backends.qdrant_common.points import Changes, Slice, slices_of
 from memsvc_backends.qdrant_edge.child_process import NAME, Child, Supervisor, translate
 from memsvc_backends.qdrant_edge.manifest import generation_name
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
-from memsvc_backends.qdrant_edge.watchdog import Watchdog
+from memsvc_backends.qdrant_edge.watchdog import Pulse, Watchdog, processor_time
 
 _log = logging.getLogger(__name__)
 _NICENESS = 10
 """The builder yields to searches."""
-_PATIENCE = 5
-"""A builder may be silent for so many times what a searched child may: it gets the processor last."""
+_PATIENCE = 10
+"""A builder may be idle for so many times what a searched child may be silent: it waits for the disk, too."""
 
 
 class _Phase(Enum):
@@ -56,7 +56,8 @@ class EdgeGeneration:
         with translate():
             self._builder = Child(connections=1, niceness=_NICENESS)
         self._faults = faults
-        self._watchdog = Watchdog(_PATIENCE * settings.hang_seconds, lambda: self._builder.pulse, self._give_up)
+        self._processor_time: int | None = None
+        self._watchdog = Watchdog(_PATIENCE * settings.hang_seconds, self._find_pulse, self._give_up)
         self._watchdog.start()
         try:
             with translate():
@@ -132,8 +133,18 @@ class EdgeGeneration:
         self._builder.kill()
         self._watchdog.stop()
 
+    def _find_pulse(self) -> Pulse:
+        self._processor_time = processor_time(self._builder.pid)
+        return self._builder.pulse
+
     def _give_up(self) -> None:
-        """Kill a builder that hangs: the call that waits for it fails, and the generation is begun again later."""
+        """Kill a builder that hangs: the call that waits for it fails, and the generation is begun again later.
+
+        One that answers no ping and works is left alone: the engine holds the interpreter lock while it builds a graph,
+        which takes minutes.
+        """
+        if self._processor_time is None or processor_time(self._builder.pid) != self._processor_time:
+            return
         _log.warning("edge builder hangs and is killed, pid %s", self._builder.pid)
         self._faults.note_replaced(NAME)
         self._builder.kill()

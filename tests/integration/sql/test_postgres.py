@@ -235,3 +235,16 @@ def test_a_connection_that_is_stuck_is_given_up_alone(shared: SqlMetadataStore, 
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
+
+
+def test_a_connection_lost_before_the_commit_is_unavailable(shared: SqlMetadataStore, url: str) -> None:
+    """Also where the error of a statement before it was handled, as that of one of several writes is."""
+    with pytest.raises(BackendUnavailableError), shared.transaction() as transaction:
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction' "
+                "AND application_name = 'memsvc'"
+            )
+        with suppress(sa.exc.SQLAlchemyError):
+            transaction.get("0190163d-8694-739b-aea5-966c26f8ad91", reach=ADA)
+    insert(shared, factories.memory("The next one has another connection."))
