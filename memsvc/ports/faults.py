@@ -171,10 +171,6 @@ class CircuitBreaker:
             self._faults.note_breaker(self._backend, BreakerState.HALF_OPEN)
             return True
 
-    def is_due(self) -> bool:
-        """Return whether the breaker is open and the next call would pass as a probe."""
-        return self._pause > 0 and self._probe_at <= self._now()
-
     def note_success(self) -> None:
         """Record that the backend answered, whatever it said."""
         if not self._failures and not self._pause:

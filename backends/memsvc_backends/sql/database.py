@@ -388,7 +388,7 @@ def translate() -> Iterator[None]:
         yield
     except exc.DatabaseError as error:
         raise _of_database(error) from error
-    except (exc.DBAPIError, exc.TimeoutError) as error:
+    except (exc.DBAPIError, exc.TimeoutError, exc.PendingRollbackError, exc.ResourceClosedError) as error:
         raise BackendUnavailableError(BACKEND, problem=problem_of(getattr(error, "orig", None))) from error
     except exc.SQLAlchemyError as error:
         raise _fault() from error

@@ -32,12 +32,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
 from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
 
+_NAME = "sql"
 _LOCK = 1_835_363_699
 """The class of our advisory locks ("mems"); the second key is the name of the schema."""
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -118,7 +120,7 @@ class PostgresDriver:
             return psycopg.connect(**{**options, **silence, "connect_timeout": seconds, "autocommit": True})
 
         self._watchdog = ConnectionWatchdog(
-            "sql", faults or FaultLog(), connect, statement_seconds=settings.statement_seconds
+            _NAME, faults or FaultLog(), connect, statement_seconds=settings.statement_seconds
         )
         lock_timeout = math.ceil(settings.wait_seconds * 1000)
         idle_limit = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
@@ -232,6 +234,9 @@ def _driver(connection: sa.Connection) -> Any:
 def _say(connection: sa.Connection, text: str) -> str:
     """Run words without parameters, which may be several statements, and return what the server says of the first."""
     driver: Any = connection.dialect.dbapi
+    if connection.invalidated:
+        # SQLAlchemy would connect again, and a COMMIT there would succeed without the transaction.
+        raise BackendUnavailableError(_NAME)
     try:
         # A connection that was lost refuses this already.
         with closing(connection.connection.cursor()) as cursor:
