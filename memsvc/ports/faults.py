@@ -225,12 +225,12 @@ class BoundedCalls:
 
         Raises:
             BackendUnavailableError: It took longer than *seconds* (by default those of the bulkhead), no thread was
-                free for as long, or the breaker is open.
+                free for the time of the bulkhead, or the breaker is open.
         """
         self._breaker.check()
         limit = self._seconds if seconds is None else seconds
-        if not self._slots.acquire(timeout=limit):
-            raise self._late(limit)
+        if not self._slots.acquire(timeout=self._seconds):
+            raise self._late(self._seconds)
         future: Future[T] = Future()
         self._start(call, future)
         try:
