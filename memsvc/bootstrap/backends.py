@@ -80,7 +80,7 @@ def open_backends(settings: Settings, directory: Path, now: Callable[[], datetim
     with ExitStack() as stack:
         backends = {
             port: stack.enter_context(
-                specs[port].open(options[port], BackendContext(directory=directory / port, now=now, faults=faults))
+                specs[port].open(options[port], BackendContext(directory / port, now, faults.of_port(port)))
             )
             for port in choices
         }

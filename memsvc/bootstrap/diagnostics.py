@@ -40,9 +40,8 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
     store, indexes = backends.metadata, (backends.vectors, backends.lexical)
     writers, measures = (index.indexer, index.reindex), (index.performance, index.last_errors)
     probe = SearchProbe(store.feed, indexes, index.spaces)
-    diagnosis = DiagnoseService(
-        BackendPings(backends.pingables()), store.feed, indexes, (*writers, index.token_backfill), measures, probe
-    )
+    pings = BackendPings(backends.pingables(), faults=backends.faults)
+    diagnosis = DiagnoseService(pings, store.feed, indexes, (*writers, index.token_backfill), measures, probe)
     memory_checker = MemoryChecker(store, parts.committer, parts.record_builder, backends.now)
     file_checker = FileChecker(
         FileCheckComponents(

@@ -52,8 +52,7 @@ def capture(
     write_table(("=remember", "=why", "=scope", "=kind", "~text", "=memory"), [_row(one) for one in reply.decisions])
     tell_conflicts(conflict for decision in reply.decisions for conflict in decision.conflicts)
     say_redactions(reply.redactions)
-    if reply.notice:
-        print_error(f"memsvc: {reply.notice}")
+    session.write_notice(reply.notice)
 
 
 def _row(decision: memory_pb.CaptureDecision) -> tuple[str, ...]:

@@ -7,13 +7,13 @@ import getpass
 import inspect
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from memsvc.cli.errors import CommandError, report_errors
+from memsvc.cli.errors import CommandError, print_error, report_errors
 from memsvc.cli.options import require_utf8
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ class CliContext:
     as_json: bool
     api_key: str = ""
     tls: Tls | None = None
+    notices: set[str] = field(default_factory=set)
+    """Notices that were written."""
+
+    def write_notice(self, notice: str) -> None:
+        """Write a notice of the service to stderr, unless it was written."""
+        if notice and notice not in self.notices:
+            self.notices.add(notice)
+            print_error(f"memsvc: {notice}")
 
     @contextmanager
     def client(self, *, timeout: float = 30.0, conversation: str = "") -> Iterator[Memsvc]:
@@ -63,6 +71,7 @@ class CliContext:
             timeout=timeout,
             api_key=self.api_key,
             tls=self.tls,
+            on_notice=self.write_notice,
         ) as client:
             yield client
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -37,12 +38,14 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         timeout: float = 30.0,
         api_key: str | None = None,
         tls: Tls | None = None,
+        on_notice: Callable[[str], None] | None = None,
         channel: grpc.aio.Channel | None = None,
     ) -> None:
         """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
 
-        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted. A given
-        *channel* is used as it is, in place of one to the address.
+        The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        *on_notice* gets the notice of a change that is stored and that searches do not find yet. A given *channel* is
+        used as it is, in place of one to the address.
         """
         super().__init__(
             types_pb.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id)
@@ -52,6 +55,7 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         self._api_key = api_key
         self._tls = tls
         self._channel = channel
+        self._on_notice = on_notice
 
     def open(self) -> Self:
         """Open the channel inside a running event loop; it connects with the first call. Opening twice is no error."""
@@ -62,6 +66,7 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
                 api_key=self._api_key,
                 tls=self._tls,
                 channel=self._channel,
+                on_notice=self._on_notice,
             )
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -145,6 +145,8 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(ca, private_key=key, certificate_chain=certificate)
 
 
+NOTICE_HEADER = "x-memsvc-notice"
+"""The trailing metadata that say that a change is stored and not yet found by searches."""
 READY_PAUSE_SECONDS = 0.05
 READY_SERVICE = "memsvc.v1.SearchService"
 
@@ -174,11 +176,13 @@ class Connection:
         timeout_seconds: float,
         api_key: str | None = None,
         tls: Tls | None = None,
+        on_notice: Callable[[str], None] | None = None,
         channel: grpc.aio.Channel | None = None,
     ) -> None:
         """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none.
 
-        A given *channel* is used as it is, in place of one to the address.
+        *on_notice* gets the notices of calls, in their task. A given *channel* is used as it is, in place of one to the
+        address.
 
         Raises:
             ValueError: The address is neither HOST:PORT nor unix:PATH.
@@ -187,6 +191,7 @@ class Connection:
         self._host, self._port = endpoint_of(address)
         self._is_reached = channel is not None
         self.timeout_seconds = timeout_seconds
+        self._on_notice = on_notice
         self._channel = channel or open_channel(address, api_key=api_key, tls=tls)
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
         self.searches: SearchServiceAsyncStub = SearchServiceStub(self._channel)
@@ -230,9 +235,15 @@ class Connection:
         """
         await self.reach()
         try:
-            return await method(request, timeout=self.timeout_seconds if timeout is None else timeout)
+            call = method(request, timeout=self.timeout_seconds if timeout is None else timeout)
+            reply = await call
+            if self._on_notice is not None:
+                for name, value in await call.trailing_metadata() or ():
+                    if name == NOTICE_HEADER:
+                        self._on_notice(str(value))
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
+        return reply
 
     async def stream(
         self, method: grpc.aio.UnaryStreamMultiCallable[Q, R], request: Q, seconds: float | None = None

@@ -145,10 +145,12 @@ class Memsvc:
         timeout: float = 30.0,
         api_key: str | None = None,
         tls: Tls | None = None,
+        on_notice: Callable[[str], None] | None = None,
     ) -> None:
         """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
 
         The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
+        *on_notice* gets the notice of a change that is stored and that searches do not find yet.
         """
         self.client = AsyncMemsvc(
             address,
@@ -159,6 +161,7 @@ class Memsvc:
             timeout=timeout,
             api_key=api_key,
             tls=tls,
+            on_notice=on_notice,
         )
         self._loop: _LoopThread | None = None
 

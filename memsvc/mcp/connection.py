@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 import anyio.lowlevel
@@ -44,6 +45,7 @@ class Link:
     everywhere: AsyncMemsvc
     handles: dict[str, str] = field(default_factory=dict)
     """The memory ids by the handles of the contexts that the bridge has returned, such as "m3"."""
+    notices: CallNotices = field(default_factory=lambda: CallNotices())  # noqa: PLW0108 - is defined below
 
     async def call(self, ask: Callable[[], Awaitable[R]]) -> R:
         """Return what *ask* returns, asking a second time when the service comes back within the place's patience.
@@ -78,6 +80,22 @@ async def _cancellable(ask: Callable[[], Awaitable[R]]) -> R:
         raise
 
 
+class CallNotices:
+    """Notices of the service, for the task whose call they belong to."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._notices: WeakKeyDictionary[object, dict[str, None]] = WeakKeyDictionary()
+
+    def add(self, notice: str) -> None:
+        """Keep a notice for the task that runs."""
+        self._notices.setdefault(asyncio.current_task(), {})[notice] = None
+
+    def take(self) -> list[str]:
+        """Return the notices of the task that runs, each once, and forget them."""
+        return list(self._notices.pop(asyncio.current_task(), ()))
+
+
 @asynccontextmanager
 async def linked(place: BridgeScope) -> AsyncIterator[Link]:
     """Open the connection; leaving ends what is under way.
@@ -85,11 +103,14 @@ async def linked(place: BridgeScope) -> AsyncIterator[Link]:
     Raises:
         OSError: A file for TLS cannot be read.
     """
-    async with client_of(place, place.project) as here, client_of(place, "") as everywhere:
-        yield Link(place, here, everywhere)
+    notices = CallNotices()
+    async with client_of(place, place.project, notices) as here, client_of(place, "", notices) as everywhere:
+        yield Link(place, here, everywhere, notices=notices)
 
 
-def client_of(place: BridgeScope, project: str, channel: grpc.aio.Channel | None = None) -> AsyncMemsvc:
+def client_of(
+    place: BridgeScope, project: str, notices: CallNotices, channel: grpc.aio.Channel | None = None
+) -> AsyncMemsvc:
     """Return a client for a place that sees *project*, over a channel to its address or over the given one."""
     return AsyncMemsvc(
         place.address,
@@ -101,6 +122,7 @@ def client_of(place: BridgeScope, project: str, channel: grpc.aio.Channel | None
         api_key=place.api_key,
         tls=place.tls,
         channel=channel,
+        on_notice=notices.add,
     )
 
 

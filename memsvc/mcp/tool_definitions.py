@@ -167,8 +167,9 @@ async def called(tool: OfferedTool, link: Link, given: Mapping[str, Any], progre
         return _failed(call_failed(error, link.place.address, request_id))
     except ValueError as error:
         return _failed(f"Nothing was done. {error}")
+    text = "\n".join((reply.text, *(notice for notice in link.notices.take() if notice not in reply.text)))
     return mcp.CallToolResult(
-        content=[mcp.TextContent(type="text", text=reply.text)],
+        content=[mcp.TextContent(type="text", text=text)],
         structured_content=None if reply.answer is None else reply.answer.told(),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextvars import Context as Variables
 from dataclasses import dataclass
 from functools import partial
@@ -68,7 +68,7 @@ class InProcessChannel:
 
     def unary_unary(self, path: str, _: Any = None, response_deserializer: Any = None, *__: Any, **___: Any) -> Any:
         """Return a method with one request and one response."""
-        return partial(self._unary, self._methods[path], response_deserializer)
+        return partial(_Response, self._methods[path], self._caller, response_deserializer)
 
     def unary_stream(self, path: str, *_: Any, **__: Any) -> Any:
         """Return a method with a stream of responses."""
@@ -82,19 +82,6 @@ class InProcessChannel:
 
     async def close(self) -> None:
         """Return: nothing was opened."""
-
-    async def _unary(
-        self,
-        method: Method,
-        deserialize: Callable[[bytes], Message],
-        request: Message,
-        timeout: float | None = None,  # noqa: ASYNC109 - the deadline of the call
-        **_: Any,
-    ) -> Message:
-        context = _Context(self._caller, timeout)
-        # Each call has context variables of its own, as those of gRPC have.
-        call = asyncio.create_task(_run(method, request, context), name=method.name, context=Variables())
-        return deserialize(await call)
 
     def _refused(self, path: str, *_: Any, **__: Any) -> Never:
         message = f"{path} is not called from within the process."
@@ -122,6 +109,7 @@ class _Context:
         self._caller = caller
         self._end = None if seconds is None else time.monotonic() + seconds
         self.responses: Handover[Message] = Handover()
+        self.trailers: tuple[tuple[str, Any], ...] = ()
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """Return the headers that the caller is authenticated by."""
@@ -140,7 +128,8 @@ class _Context:
         return {}
 
     def set_trailing_metadata(self, trailing_metadata: Iterable[tuple[str, Any]]) -> None:
-        """Leave out the trailers: callers within the process do not read those of a call that succeeded."""
+        """Keep the trailers for the caller."""
+        self.trailers = tuple(trailing_metadata)
 
     async def write(self, message: Any) -> None:
         """Hand a response over; return when it was read."""
@@ -158,6 +147,34 @@ class _Aborted(grpc.aio.AbortError):
     def __init__(self, error: grpc.aio.AioRpcError) -> None:
         super().__init__()
         self.error = error
+
+
+class _Response:
+    """A single response that is under way."""
+
+    def __init__(
+        self,
+        method: Method,
+        caller: Caller,
+        deserialize: Callable[[bytes], Message],
+        request: Message,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> None:
+        self._context = _Context(caller, timeout)
+        self._deserialize = deserialize
+        # Each call has context variables of its own, as those of gRPC have.
+        self._call = asyncio.create_task(_run(method, request, self._context), name=method.name, context=Variables())
+
+    def __await__(self) -> Generator[Any, None, Message]:
+        return self._read().__await__()
+
+    async def _read(self) -> Message:
+        return self._deserialize(await self._call)
+
+    async def trailing_metadata(self) -> tuple[tuple[str, Any], ...]:
+        """Return what was sent at the end of the call."""
+        return self._context.trailers
 
 
 class _Responses:

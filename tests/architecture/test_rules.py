@@ -44,6 +44,8 @@ BROAD_CATCHES = {
     "memsvc/engine/vault/outbox_follower.py",
     "memsvc/engine/vault/watcher.py",
     "memsvc/engine/commit/group_committer.py",
+    "memsvc/ports/faults.py",
+    "backends/memsvc_backends/postgres_common/watchdog.py",
     "backends/memsvc_backends/qdrant_edge/worker.py",
 }
 """Where every exception may be swallowed: the chain around all calls, the loops of background tasks, worker threads and

@@ -11,11 +11,14 @@ from pathlib import Path
 import grpc
 import pytest
 
+from memsvc.server.server_context import NOT_INDEXED
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.e2e.mcp.support import bridged, parameters, text_of
 from tests.support.child_processes import edge_pids, kill_edge
+from tests.support.command_line import invoke
 from tests.support.rpc import (
     HYBRID,
     KEYWORD,
@@ -161,6 +164,31 @@ def test_diagnose_names_what_is_broken(blind: ServerProcess) -> None:
     assert types_pb.WARNING_CODE_BACKEND_DOWN in {warning.code for warning in diagnosis.warnings}
     assert [admin_pb.INDEX_KIND_LEXICAL] == [one.index for one in diagnosis.indexes]
     assert memory == listed.memory
+
+
+def test_commands_say_that_a_write_is_found_later(blind: ServerProcess) -> None:
+    """On stderr, once, for a write whose response has a field for it and for one that has only the metadata."""
+    connection = ("--address", blind.bound, "--user", "commands")
+    added = invoke("add", "The puffin dives.", *connection)
+    memory_id = added.stdout.split()[0]
+    deleted = invoke("delete", memory_id, *connection)
+
+    assert (0, 0) == (added.exit_code, deleted.exit_code)
+    assert [f"memsvc: {NOT_INDEXED}"] == added.stderr.splitlines()
+    assert [f"memsvc: {NOT_INDEXED}"] == deleted.stderr.splitlines()
+
+
+def test_tools_say_that_a_write_is_found_later(blind: ServerProcess) -> None:
+    """In the text for the model, of each call by itself."""
+    with bridged(parameters(blind.bound, "tools")) as bridge:
+        remembered = bridge.call("remember", content="The puffin dives.")
+        assert remembered.structured_content is not None
+        forgotten = bridge.said("forget", id=remembered.structured_content["id"])
+        recalled = bridge.said("recall", query="puffin")
+
+    assert text_of(remembered).endswith(NOT_INDEXED)
+    assert forgotten.endswith(NOT_INDEXED)
+    assert NOT_INDEXED not in recalled
 
 
 def reindex(stubs: Stubs) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
+import psycopg
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support import openai_embeddings_stub, postgres_server
+from tests.campaign.environment import Control
+from tests.support import openai_chat_stub, openai_embeddings_stub, postgres_server
 from tests.support.child_processes import edge_pids
+from tests.support.files import download, upload
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
-from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create, create_all, found, refused, search, write
+from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create, create_all, found, list_all, refused, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.tcp_proxy import proxy
 from tests.support.until import until
@@ -114,6 +122,12 @@ def check_indexes(stubs: Stubs, stored: int) -> None:
     ]
 
 
+def diagnosed_backend(stubs: Stubs, port: str) -> admin_pb.BackendHealth:
+    """Return what the diagnosis says of a backend."""
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    return next(backend for backend in diagnosis.backends if backend.port == port)
+
+
 def search_after(stubs: Stubs, token: str) -> None:
     """Wait until the indexes have followed a write."""
     stubs.search.Search(search_pb.SearchRequest(scope=SCOPE, query="walrus", consistency_token=token), timeout=TIMEOUT)
@@ -191,6 +205,11 @@ def test_a_store_that_hangs_ends_calls_and_loses_nothing(tmp_path: Path) -> None
                 refusal = refused(stubs.search.Search, request, timeout=2.0)
                 assert refusal.code in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
                 until(lambda: not server.is_serving("backend.metadata"))
+                # The circuit breaker is open: far before the deadline of the call.
+                refusal = refused(stubs.search.Search, request, timeout=10 * TIMEOUT)
+                assert (grpc.StatusCode.UNAVAILABLE, {"backend": "sql"}) == (refusal.code, refusal.metadata)
+                sick = diagnosed_backend(stubs, "metadata")
+                assert "The circuit breaker of 'sql' is open" in sick.message
                 assert not server.is_serving("memsvc.v1.SearchService")
                 assert server.is_serving("liveness")
             until(lambda: server.is_serving("memsvc.v1.SearchService"))
@@ -198,3 +217,143 @@ def test_a_store_that_hangs_ends_calls_and_loses_nothing(tmp_path: Path) -> None
             assert not search(stubs, SCOPE, "walrus").degraded
             create(stubs, SCOPE, "The store is back.")
             check_indexes(stubs, len(kept) + len(ANIMALS) + 2)
+
+
+def test_a_store_that_hangs_under_load_ends_no_write_for_good(tmp_path: Path) -> None:
+    """A writer that repeats its calls, with their request ids, has each memory stored once when it continues."""
+    with schema() as postgres, stocked(tmp_path, MEMSVC_METADATA__OPTIONS__URL=postgres) as server:
+        done, contents = threading.Event(), list[str]()
+
+        def write_on() -> None:
+            with server.stubs() as stubs:
+                while not done.is_set():
+                    content = f"Note {len(contents)} about zebras."
+                    request = memory_pb.CreateMemoryRequest(
+                        scope=SCOPE, memory=types_pb.Memory(content=content), request_id=content
+                    )
+                    repeat(stubs.memory.CreateMemory, request)
+                    contents.append(content)
+
+        with server.stubs() as stubs, ThreadPoolExecutor() as pool:
+            writing = pool.submit(write_on)
+            until(lambda: len(contents) > 3)
+            with postgres_server.stopped():
+                until(lambda: not server.is_serving("backend.metadata"))
+            whole = len(contents)
+            until(lambda: len(contents) > whole + 3)
+            with one_session_stopped():
+                single = len(contents)
+                until(lambda: len(contents) > single + 3)
+            done.set()
+            writing.result(TIMEOUT)
+            stored = [memory.content for memory in list_all(stubs, SCOPE)]
+            assert sorted(stored) == sorted([*contents, *(f"The {animal} eats." for animal in ANIMALS), CHINESE])
+
+
+def repeat(call: Callable[..., Any], request: Any) -> None:
+    """Make a call until it succeeds, as clients do."""
+
+    def succeeds() -> bool:
+        try:
+            call(request, timeout=10.0)
+        except grpc.RpcError as error:
+            assert error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+            return False
+        return True
+
+    until(succeeds)
+
+
+@contextmanager
+def one_session_stopped() -> Iterator[None]:
+    """Stop the process of PostgreSQL that served the last statement; the others go on."""
+    statement = "SELECT pid FROM pg_stat_activity WHERE application_name = 'memsvc' ORDER BY state_change DESC NULLS LAST LIMIT 1"
+    with psycopg.connect(postgres_server.server().get_uri(), autocommit=True) as connection:
+        [(pid,)] = connection.execute(statement).fetchall()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler, for a disk that hangs")
+def test_a_disk_that_hangs_under_the_words_leaves_searches_whole(tmp_path: Path) -> None:
+    """No write of the lexical index ends: searches go on, writes are STORED with a notice and found after it."""
+    control = Control(tmp_path)
+    settings = {**FAST, **control.environment, "MEMSVC_LEXICAL__OPTIONS__WRITE_TIMEOUT_SECONDS": "1"}
+    with ServerProcess(tmp_path / "data", settings, module=("memsvc",)) as server, server.stubs() as stubs:
+        create_all(stubs, SCOPE, [*(f"The {animal} eats." for animal in ANIMALS), CHINESE])
+        control.switch(hangs=True, path="/lexical/")
+        with Load(server) as load:
+            load.until(lambda: not server.is_serving("backend.lexical"))
+            late = write(stubs, SCOPE, "The pelican eats.")
+            assert "Stored" in late.notice
+            assert "The circuit breaker of 'tantivy'" in diagnosed_backend(stubs, "lexical").message
+            control.switch()
+            load.until(lambda: server.is_serving("backend.lexical"))
+            done = len(load.contents)
+            load.until(lambda: len(load.contents) > done)
+        assert [] == load.degraded
+        search_after(stubs, load.token)
+        check_indexes(stubs, len(load.contents) + len(ANIMALS) + 2)
+
+
+def test_a_blob_that_cannot_be_read_keeps_no_thread_and_no_memory_waiting(tmp_path: Path) -> None:
+    """Its file never answers, as on a file system of a network: downloads fail in time, everything else goes on."""
+    with stocked(tmp_path, MEMSVC_BLOBS__OPTIONS__TIMEOUT_SECONDS="0.5") as server, server.stubs() as stubs:
+        file = upload(stubs, SCOPE, b"walrus")
+        [blob] = [path for path in server.data_dir.joinpath("blobs", "content").rglob("*") if path.is_file()]
+        blob.unlink()
+        os.mkfifo(blob)
+        with Load(server) as load:
+            for _ in range(20):
+                request = file_pb.DownloadFileRequest(scope=SCOPE, id=file.id)
+                assert refused(stubs.files.DownloadFile, request).code is grpc.StatusCode.UNAVAILABLE
+            done = len(load.contents)
+            load.until(lambda: len(load.contents) > done)
+            writer = os.open(blob, os.O_RDWR)
+            blob.unlink()
+            blob.write_bytes(b"walrus")
+
+            def is_back() -> bool:
+                try:
+                    return download(stubs, SCOPE, file.id) == b"walrus"
+                except grpc.RpcError:
+                    return False
+
+            load.until(is_back)
+            load.until(lambda: server.is_serving("backend.blobs"))
+            os.close(writer)
+        assert [] == load.degraded
+
+
+def test_a_language_model_that_hangs_leaves_the_rules(tmp_path: Path) -> None:
+    """Its endpoint lists its models and answers no question: captures are decided by rules, and by it once it answers."""
+    answer = {
+        "index": 0, "remember": True, "reason": "PREFERENCE", "detail": "", "scope": "global", "layer": "CORE",
+        "kind": "PREFERENCE", "category": "", "importance": 5, "title": "", "tags": [], "content": "Ada likes tea.",
+    }  # fmt: skip
+    with openai_chat_stub.serving() as endpoint:
+        endpoint.otherwise = lambda _: openai_chat_stub.said(json.dumps({"decisions": [answer]}))
+        options = {"base_url": endpoint.url, "model": "m", "timeout_seconds": "1", "retries": "0"}
+        named = {f"MEMSVC_LANGUAGE_MODEL__OPTIONS__{name.upper()}": value for name, value in options.items()}
+        with stocked(tmp_path, MEMSVC_LANGUAGE_MODEL__BACKEND="openai", **named) as server, server.stubs() as stubs:
+            endpoint.held.clear()
+
+            def captured(text: str) -> memory_pb.CaptureMemoryResponse:
+                message = types_pb.ChatMessage(content=text)
+                request = memory_pb.CaptureMemoryRequest(scope=SCOPE, message=message, dry_run=True)
+                return stubs.memory.CaptureMemory(request, timeout=TIMEOUT)
+
+            with Load(server) as load:
+                for text in ("I prefer tabs.", "我喜欢喝茶。", "I prefer spaces.", "我喜欢咖啡。"):
+                    reply = captured(text)
+                    assert (memory_pb.CAPTURE_DECIDER_RULES, True) == (reply.decider, reply.decisions[0].remember)
+                    assert "rules" in reply.notice
+                load.until(lambda: not server.is_serving("backend.language_model"))
+                assert "'openai-chat'" in diagnosed_backend(stubs, "language_model").message
+                endpoint.held.set()
+                load.until(lambda: server.is_serving("backend.language_model"))
+                assert captured("I prefer tea.").decider == memory_pb.CAPTURE_DECIDER_LANGUAGE_MODEL
+            assert [] == load.degraded

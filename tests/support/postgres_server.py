@@ -53,17 +53,17 @@ def server() -> Any:
 @contextmanager
 def stopped() -> Iterator[None]:
     """Stop every process of the server, as a machine that hangs does, and let them continue in the end."""
-    pids = _pids()
-    for pid in pids:
+    processes = pids()
+    for pid in processes:
         os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        for pid in reversed(pids):
+        for pid in reversed(processes):
             os.kill(pid, signal.SIGCONT)
 
 
-def _pids() -> list[int]:
+def pids() -> list[int]:
     """Return the processes of the server, the one that would replace others first."""
     parent = int((Path(server().pgdata) / "postmaster.pid").read_text().splitlines()[0])
     tasks = Path(f"/proc/{parent}/task").glob("*/children")

@@ -144,4 +144,5 @@ class ServerProcess:
         assert process is not None
         until(lambda: condition() or process.poll() is not None, seconds=START_SECONDS)
         if process.poll() is not None:
-            raise RuntimeError(f"The server did not start:\n{self.log.read_text()[-4000:]}")
+            code, log = process.poll(), self.log.read_text()
+            raise RuntimeError(f"The server did not start, it ended with the code {code}:\n{log[-4000:]}")

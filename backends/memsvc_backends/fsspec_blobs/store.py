@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import Field, SecretStr
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
+from memsvc.ports.faults import BoundedCalls, FaultLog
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.fsspec_blobs.locations import (
     BACKEND,
@@ -31,6 +34,16 @@ STAGING = "staging"
 _FLUSH_BYTES = 8 * 1024 * 1024
 _MOST_PARTS = 512
 """Fewer than what one call of the system takes."""
+_THREADS = 16
+"""Operations at a time."""
+_LISTED = 256
+"""Blobs that one operation lists."""
+_PING_SECONDS = 2.0
+_COMMIT_BYTES = 1_000_000
+"""Bytes for which the last operation of an upload gets another second."""
+T = TypeVar("T")
+_Run: TypeAlias = Callable[[Callable[[], Any], float], Any]
+"""Runs an operation, for so many seconds longer than usual."""
 
 # The options of the blob store.
 
@@ -46,28 +59,41 @@ class FsspecSettings(BackendSettings):
     """What fsspec's file system of that sort is made with, such as endpoint_url for an S3-compatible server."""
     secrets: dict[str, SecretStr] = Field(default_factory=dict)
     """Likewise, but never shown: `key` and `secret` for S3. Without them AWS's own variables and files count."""
+    timeout_seconds: float = Field(default=10.0, gt=0)
+    """How long one operation may take before the store counts as unavailable; the last one of an upload may take a
+    second longer for each MB."""
 
 
 class FsspecBlobStore:
     """`memsvc.ports.blobs.BlobStore`."""
 
-    def __init__(self, place: Location, staging: Path) -> None:
-        """Keep blobs at *place*; what is not one yet is in the folder *staging*."""
+    def __init__(
+        self, place: Location, staging: Path, timeout_seconds: float = 10.0, faults: FaultLog | None = None
+    ) -> None:
+        """Keep blobs at *place*; what is not one yet is in the folder *staging*.
+
+        An operation that takes longer than *timeout_seconds* fails and opens a circuit breaker, known to *faults*: a
+        file system of a network, or a bucket, may hang.
+        """
         self._place = place
         self._staging = staging
         self._is_closed = False
+        self._timeout_seconds = timeout_seconds
+        self._calls = BoundedCalls(BACKEND, faults or FaultLog(), threads=_THREADS, seconds=timeout_seconds)
 
     @contextmanager
     def stage(self) -> Iterator[StagedBlob]:
         """Write into a file of its own."""
         self._refuse_when_closed()
-        with translate():
-            descriptor, path = staging_file(self._staging)
+        descriptor, path = self._run(lambda: staging_file(self._staging))
+        staged = _StagedFile(self._place, descriptor, path, self._run)
         try:
-            yield _StagedFile(self._place, descriptor, path)
+            yield staged
         finally:
-            os.close(descriptor)
-            path.unlink(missing_ok=True)
+            # A thread that hangs may still use it; the next start removes the file.
+            if not staged.is_in_use:
+                os.close(descriptor)
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[BlobReader]:
@@ -75,12 +101,11 @@ class FsspecBlobStore:
         self._refuse_when_closed()
         opening = self._place.open(_require_hash(sha256))
         try:
-            with translate():
-                reader = opening.__enter__()
+            reader = self._run(opening.__enter__)
         except FileNotFoundError:
             raise BlobNotFoundError(sha256) from None
         try:
-            yield _FileReader(reader)
+            yield _FileReader(reader, self._run)
         finally:
             opening.__exit__(None, None, None)
 
@@ -88,23 +113,23 @@ class FsspecBlobStore:
         """Return the metadata of a blob."""
         self._refuse_when_closed()
         try:
-            with translate():
-                return self._place.find(_require_hash(sha256))
+            return self._run(partial(self._place.find, _require_hash(sha256)))
         except FileNotFoundError:
             return None
 
     def blobs(self) -> Iterator[Blob]:
         """Yield every blob."""
         self._refuse_when_closed()
-        with suppress(FileNotFoundError), translate():
-            yield from self._place.blobs()
+        with suppress(FileNotFoundError):
+            found = self._place.blobs()
+            while part := self._run(lambda: list(islice(found, _LISTED))):
+                yield from part
 
     def delete(self, sha256: str) -> bool:
         """Remove a blob."""
         self._refuse_when_closed()
         try:
-            with translate():
-                self._place.delete(_require_hash(sha256))
+            self._run(partial(self._place.delete, _require_hash(sha256)))
         except FileNotFoundError:
             return False
         return True
@@ -112,20 +137,29 @@ class FsspecBlobStore:
     def local_path(self, sha256: str) -> Path | None:
         """Return the file that a blob is."""
         path = self._place.path(_require_hash(sha256))
-        return path if path is not None and path.is_file() else None
+        return path if path is not None and self._run(path.is_file) else None
 
     def ping(self) -> None:
         """Return when blobs can be put."""
         self._refuse_when_closed()
         try:
-            with translate():
-                self._place.ping()
+            self._run(self._place.ping, min(_PING_SECONDS - self._timeout_seconds, 0.0))
         except FileNotFoundError as error:
             raise BackendUnavailableError(BACKEND) from error
 
     def close(self) -> None:
         """Refuse every call from now on."""
         self._is_closed = True
+        self._calls.close()
+
+    def _run(self, call: Callable[[], T], more_seconds: float = 0.0) -> T:
+        """Run an operation within its time, with errors in the port's words."""
+
+        def translated() -> T:
+            with translate():
+                return call()
+
+        return self._calls.run(translated, seconds=self._timeout_seconds + more_seconds)
 
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
@@ -135,8 +169,10 @@ class FsspecBlobStore:
 class _StagedFile:
     """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
 
-    def __init__(self, place: Location, descriptor: int, path: Path) -> None:
+    def __init__(self, place: Location, descriptor: int, path: Path, run: _Run) -> None:
         self._place = place
+        self._run = run
+        self.is_in_use = False
         self._descriptor = descriptor
         self._path = path
         self._hash = hashlib.sha256()
@@ -160,26 +196,40 @@ class _StagedFile:
     def commit(self) -> None:
         """Hand the file over."""
         try:
-            with translate():
-                self._place.take(self._path, self.sha256())
+            self._bounded(partial(self._place.take, self._path, self.sha256()), self._size / _COMMIT_BYTES)
         except FileNotFoundError as error:
             # The bucket is not there, or the folder any more.
             raise BackendUnavailableError(BACKEND) from error
 
     def _write(self, parts: Sequence[bytes]) -> None:
         wanted = sum(map(len, parts))
-        with translate():
+
+        def put() -> None:
             written = os.writev(self._descriptor, parts)
             if written < wanted:
                 # A disk that is nearly full, or a very long write: the rest, part by part.
                 rest = memoryview(b"".join(parts))[written:]
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
+
+        self._bounded(put)
         for part in parts:
             self._hash.update(part)
         self._size += wanted
         if self._size - self._flushed >= _FLUSH_BYTES:
             self._begin_to_flush()
+
+    def _bounded(self, call: Callable[[], None], more_seconds: float = 0.0) -> None:
+        """Run an operation that uses the file; one that hangs goes on to use it."""
+
+        def marked() -> None:
+            self.is_in_use = True
+            try:
+                call()
+            finally:
+                self.is_in_use = False
+
+        self._run(marked, more_seconds)
 
     def _begin_to_flush(self) -> None:
         """Have the system begin to write to the disk what it has, without waiting: so that `put` need not wait long."""
@@ -191,16 +241,17 @@ class _StagedFile:
 class _FileReader:
     """`memsvc.ports.blobs.BlobReader`."""
 
-    def __init__(self, reader: BlobReader) -> None:
+    def __init__(self, reader: BlobReader, run: _Run) -> None:
         self._reader = reader
+        self._run = run
 
     def read(self, offset: int, length: int) -> bytes:
         """Read, in the port's words."""
         try:
-            with translate():
-                return self._reader.read(offset, length)
+            data: bytes = self._run(partial(self._reader.read, offset, length), 0.0)
         except FileNotFoundError as error:
             raise BackendUnavailableError(BACKEND) from error
+        return data
 
 
 def _require_hash(sha256: str) -> str:
@@ -227,7 +278,8 @@ def open_blobs(settings: FsspecSettings, context: BackendContext) -> Iterator[Bl
         _clear(staging)
     except (OSError, ImportError, ValueError) as error:
         raise BackendUnavailableError(BACKEND) from error
-    store = FsspecBlobStore(LocalFolder(Path(root)) if is_local else RemoteStore(system, root), staging)
+    place = LocalFolder(Path(root)) if is_local else RemoteStore(system, root)
+    store = FsspecBlobStore(place, staging, settings.timeout_seconds, context.faults)
     try:
         yield store
     finally:

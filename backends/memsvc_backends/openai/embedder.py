@@ -20,6 +20,7 @@ from memsvc.ports.faults import FaultLog
 from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc_backends.openai.client import NAME, open_client, ping, refuse_when_closed
 from memsvc_backends.openai.embedding_requests import (
+    PING_TEXT,
     EmbeddingRequester,
     Purpose,
     TooMuchError,
@@ -110,9 +111,14 @@ class OpenAiEmbedder:
         """Return: no text is kept."""
 
     def ping(self) -> None:
-        """Ask for the list of models; an endpoint that has none, but answers, is there."""
+        """Ask for the list of models; an endpoint that has none, but answers, is there.
+
+        While the circuit breaker is open, ask for a vector, too: a list does not show that it answers.
+        """
         self._refuse_when_closed()
         ping(self._client)
+        if self._asking.is_left_alone:
+            self._embed([PING_TEXT], self._queries)
 
     def close(self) -> None:
         """Take no more calls; those under way come to their end."""

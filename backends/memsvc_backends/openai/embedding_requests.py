@@ -18,7 +18,7 @@ import numpy as np
 import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.faults import BreakerState, FaultLog
+from memsvc.ports.faults import CircuitBreaker, FaultLog
 from memsvc.ports.models import Vector, Vectors
 from memsvc.text.chunking import count_tokens
 from memsvc_backends.openai.client import NAME, problem_of, refuse_when_closed
@@ -34,8 +34,8 @@ BURST_SECONDS = 10.0
 """So much of what is allowed may be spent at once, after a while of silence."""
 QUERY_SHARE = 0.1
 """So much of a minute's allowance queries may overdraw, which passages then wait for."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-"""How long an endpoint that failed is left alone, twice as long each time, unless it says itself how long."""
+PING_TEXT = "ping"
+"""The text of a probe by a ping, which the breaker waits for while no call comes."""
 
 
 class TooMuchError(Exception):
@@ -72,7 +72,9 @@ class EmbeddingRequester:
         self._settings = settings
         self._clock = clock
         self._random = random
-        self._pause = Backoff(clock, FaultLog() if faults is None else faults)
+        # A failure follows several tries: one opens it.
+        faults = FaultLog() if faults is None else faults
+        self._breaker = CircuitBreaker(NAME, faults, now=clock.time, failures=1)
         self._pacing = RateLimiter(settings.requests_per_minute, settings.tokens_per_minute, clock)
 
     def vectors(self, texts: Sequence[str], purpose: Purpose, *, dimension: int) -> Vectors:
@@ -84,9 +86,10 @@ class EmbeddingRequester:
         """
         give_up = self._clock.time() + purpose.patience
         tokens = sum(map(count_tokens, texts)) if self._settings.tokens_per_minute else 0
+        is_probe = False
         for tried in range(self._settings.retries + 1):
             refuse_when_closed(self._client)
-            self._pause.check()
+            is_probe = is_probe or self._breaker.check()
             left = give_up - self._clock.time()
             self._pacing.take_turn(tokens, patience=left if purpose.is_query else None)
             try:
@@ -97,10 +100,15 @@ class EmbeddingRequester:
             except ValueError as error:
                 raise unusable("answered something else than JSON") from error
             found = vectors_of(reply, count=len(texts), dimension=dimension)
-            self._pause.end()
+            self._breaker.note_success()
             return found
         message = "the last try raises"
         raise AssertionError(message)
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Return whether the circuit breaker is open: calls fail at once, but for a probe."""
+        return self._breaker.is_open
 
     def _ask(self, texts: Sequence[str], purpose: Purpose, left: float) -> Any:
         more: dict[str, Any] = {}
@@ -132,7 +140,7 @@ class EmbeddingRequester:
             self._clock.wait(wait)
             return
         problem = problem_of(error)
-        seconds = self._pause.begin(problem, asked)
+        seconds = self._breaker.note_failure(problem, pause=asked)
         raise BackendUnavailableError(NAME, retry_seconds=seconds, problem=problem) from error
 
     def _backoff(self, tried: int, error: openai.OpenAIError) -> float:
@@ -253,46 +261,6 @@ class RateLimiter:
                 self._requests.spend(1.0)
                 self._tokens.spend(tokens)
             return wait
-
-
-class Backoff:
-    """Circuit breaker: during a pause calls fail at once instead of waiting for a failure."""
-
-    def __init__(self, clock: WaitableClock, faults: FaultLog) -> None:
-        self._clock = clock
-        self._faults = faults
-        self._lock = threading.Lock()
-        self._until = 0.0
-        faults.note_breaker(NAME, BreakerState.CLOSED)
-        self._next = FIRST_PAUSE
-        self._problem = ""
-
-    def check(self) -> None:
-        """Return, or raise BackendUnavailableError that says what was wrong and when to come back."""
-        with self._lock:
-            left = self._until - self._clock.time()
-            problem = self._problem
-        if left > 0:
-            raise BackendUnavailableError(NAME, retry_seconds=left, problem=problem)
-        if problem and self._until:
-            self._faults.note_breaker(NAME, BreakerState.HALF_OPEN)
-
-    def begin(self, problem: str, seconds: float | None) -> float:
-        """Leave the endpoint alone for so long, or for as long as is usual; return how long."""
-        with self._lock:
-            if seconds is None:
-                seconds, self._next = self._next, min(self._next * 2, LONGEST_PAUSE)
-            self._until = max(self._until, self._clock.time() + seconds)
-            self._problem = problem
-            self._faults.note_breaker(NAME, BreakerState.OPEN)
-            return seconds
-
-    def end(self) -> None:
-        """Note that the endpoint answers."""
-        with self._lock:
-            if self._until:
-                self._faults.note_breaker(NAME, BreakerState.CLOSED)
-            self._until, self._next = 0.0, FIRST_PAUSE
 
 
 # What an endpoint answered, as vectors, or why it is no answer.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import openai
@@ -14,7 +15,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json
 from memsvc.ports.faults import CircuitBreaker, FaultLog
 from memsvc.ports.models import Prompt, Schema, UnusableAnswerError
-from memsvc_backends.openai.client import NAME, ping, refuse_when_closed, translate
+from memsvc_backends.openai.client import NAME, PING_SECONDS, ping, problem_of, refuse_when_closed, translate
 from memsvc_backends.openai.settings import JsonOutput, OpenAiLanguageModelSettings
 
 BREAKER = "openai-chat"
@@ -22,6 +23,7 @@ BREAKER = "openai-chat"
 LEAST_SECONDS = 1.0
 """A call that times out with less time left does not count as a failure of the endpoint."""
 SERVER_FAULTS = 500
+_PROBE = Prompt("Answer with one word.", "ping", most_tokens=16)
 
 
 class OpenAiLanguageModel:
@@ -68,8 +70,14 @@ class OpenAiLanguageModel:
         return value
 
     def ping(self) -> None:
-        """Ask for the list of models; an endpoint that has none, but answers, is there."""
+        """Ask for the list of models; an endpoint that has none, but answers, is there.
+
+        While the circuit breaker is open, ask the model for a word, too: a list does not show that it answers.
+        """
         ping(self._client)
+        if self._breaker.is_open:
+            with suppress(UnusableAnswerError):
+                self.text(_PROBE, deadline=Deadline(time.monotonic() + PING_SECONDS))
 
     def _answer(self, prompt: Prompt, more: dict[str, Any], deadline: Deadline) -> str:
         refuse_when_closed(self._client)
@@ -107,7 +115,7 @@ class OpenAiLanguageModel:
     def _note(self, error: openai.OpenAIError) -> None:
         is_away = isinstance(error, openai.APIConnectionError)
         if is_away or (isinstance(error, openai.APIStatusError) and error.status_code >= SERVER_FAULTS):
-            self._breaker.note_failure()
+            self._breaker.note_failure(problem_of(error))
         else:
             self._breaker.note_success()
 

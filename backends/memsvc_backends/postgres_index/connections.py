@@ -17,6 +17,8 @@ from psycopg.pq import TransactionStatus
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError, MemsvcError
+from memsvc.ports.faults import FaultLog
+from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
 from memsvc_backends.postgres_index.settings import PostgresSettings
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -65,8 +67,14 @@ class _PooledConnection:
 class ConnectionPool:
     """A pool of connections in autocommit; each is used by one thread at a time."""
 
-    def __init__(self, name: str, settings: PostgresSettings, prepare: Callable[[Connection], None]) -> None:
-        """Connect to nothing yet. *prepare* gets each connection that is made."""
+    def __init__(
+        self,
+        name: str,
+        settings: PostgresSettings,
+        prepare: Callable[[Connection], None],
+        faults: FaultLog | None = None,
+    ) -> None:
+        """Connect to nothing yet. *prepare* gets each connection that is made; *faults* the state of the breaker."""
         self.name = name
         self._settings = settings
         self._prepare = prepare
@@ -74,6 +82,7 @@ class ConnectionPool:
         self._lock = threading.Lock()
         self._idle: list[_PooledConnection] = []
         self._is_closed = False
+        self._watchdog = ConnectionWatchdog(name, faults or FaultLog(), self._connect)
 
     @contextmanager
     def borrow(self, deadline: Deadline | None = None) -> Iterator[Connection]:
@@ -90,30 +99,36 @@ class ConnectionPool:
             raise BackendUnavailableError(self.name)
         kept: _PooledConnection | None = None
         try:
+            self._watchdog.check()
             kept = self._take(_limit_ms(deadline))
-            yield kept.driver
+            with self._watchdog.watch(kept.driver):
+                yield kept.driver
         finally:
             self._return_connection(kept)
             self._slots.release()
 
     def connect(self) -> Connection:
         """Make a connection that is the caller's to close."""
-        patience = max(1, math.ceil(self._settings.wait_seconds))
-        made = psycopg.connect(
-            self._settings.address,
-            autocommit=True,
-            connect_timeout=patience,
-            tcp_user_timeout=_LONGEST_SILENCE_SECONDS * 1000,
-            keepalives_idle=_LONGEST_SILENCE_SECONDS,
-        )
+        with self._watchdog.watch(None):
+            made = self._connect(max(1, math.ceil(self._settings.wait_seconds)))
         try:
-            made.execute(_UNLIMITED)
-            made.execute(_PREPARE, (str(math.ceil(self._settings.wait_seconds * 1000)),))
-            self._prepare(made)
+            with self._watchdog.watch(made):
+                made.execute(_UNLIMITED)
+                made.execute(_PREPARE, (str(math.ceil(self._settings.wait_seconds * 1000)),))
+                self._prepare(made)
         except BaseException:
             made.close()
             raise
         return made
+
+    def _connect(self, seconds: int) -> Connection:
+        return psycopg.connect(
+            self._settings.address,
+            autocommit=True,
+            connect_timeout=seconds,
+            tcp_user_timeout=_LONGEST_SILENCE_SECONDS * 1000,
+            keepalives_idle=_LONGEST_SILENCE_SECONDS,
+        )
 
     def require_open(self) -> None:
         """Raise BackendClosedError once it is closed."""
@@ -124,6 +139,7 @@ class ConnectionPool:
         """Close every connection, those in use when they are returned."""
         with self._lock:
             self._is_closed = True
+        self._watchdog.close()
         self._close_idle()
 
     def _patience(self, deadline: Deadline | None) -> float:

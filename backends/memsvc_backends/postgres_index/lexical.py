@@ -11,6 +11,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.postgres_index import postings as tables
@@ -52,8 +53,9 @@ class FulltextGeneration(TableGeneration[LexicalEntry, LexicalManifest]):
 class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
     """`memsvc.ports.indexes.LexicalIndex`."""
 
-    def __init__(self, settings: FulltextSettings) -> None:
-        super().__init__(ConnectionPool(NAME, settings, lambda _connection: None), KIND, FulltextGeneration)
+    def __init__(self, settings: FulltextSettings, faults: FaultLog | None = None) -> None:
+        connections = ConnectionPool(NAME, settings, lambda _connection: None, faults)
+        super().__init__(connections, KIND, FulltextGeneration)
 
     def replace(self, changes: Changes) -> None:
         """Replace the entries of each memory, in one transaction."""
@@ -82,8 +84,8 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
         return self._reading.query(live, best, [], deadline)
 
 
-def _open(settings: FulltextSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:
-    return closing(FulltextIndex(settings))
+def _open(settings: FulltextSettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
+    return closing(FulltextIndex(settings, context.faults))
 
 
 FULLTEXT: BackendSpec[LexicalIndex] = BackendSpec(settings=FulltextSettings, open=_open)

@@ -14,6 +14,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View, content_of, manifest_of
 from memsvc.domain.scope import Reach
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import DeferredSearch, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
@@ -69,14 +70,13 @@ class _ThreadSearch:
 class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
     """`memsvc.ports.indexes.VectorIndex`."""
 
-    def __init__(self, settings: PgvectorSettings) -> None:
+    def __init__(self, settings: PgvectorSettings, faults: FaultLog | None = None) -> None:
         self._settings = settings
         self._version: tuple[int, ...] = ()
         self._large: dict[tuple[str, int], tuple[float, bool]] = {}
         self._graph_pays: tuple[str, float, bool] = ("", 0.0, False)
-        super().__init__(
-            ConnectionPool(NAME, settings, self._prepare), KIND, partial(PgvectorGeneration, settings=settings)
-        )
+        connections = ConnectionPool(NAME, settings, self._prepare, faults)
+        super().__init__(connections, KIND, partial(PgvectorGeneration, settings=settings))
         self._threads = ThreadPoolExecutor(settings.connections, thread_name_prefix="pgvector")
 
     def replace(self, changes: Changes) -> None:
@@ -184,8 +184,8 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
             )
 
 
-def _open(settings: PgvectorSettings, _context: BackendContext) -> AbstractContextManager[VectorIndex]:
-    return closing(PgvectorIndex(settings))
+def _open(settings: PgvectorSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
+    return closing(PgvectorIndex(settings, context.faults))
 
 
 PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open=_open)

@@ -16,13 +16,16 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.faults import FaultLog
 from memsvc_backends.qdrant_common.points import Changes, Slice, slices_of
-from memsvc_backends.qdrant_edge.child_process import Child, Supervisor, translate
+from memsvc_backends.qdrant_edge.child_process import NAME, Child, Supervisor, translate
 from memsvc_backends.qdrant_edge.manifest import generation_name
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
+from memsvc_backends.qdrant_edge.watchdog import Pulse, Watchdog, processor_time
 
 _log = logging.getLogger(__name__)
 _NICENESS = 10
 """The builder yields to searches."""
+_PATIENCE = 10
+"""A builder may be idle for so many times what a searched child may be silent: it waits for the disk, too."""
 
 
 class _Phase(Enum):
@@ -52,6 +55,10 @@ class EdgeGeneration:
         graph = (settings.graph_links, settings.graph_build_width) if manifest.hnsw else None
         with translate():
             self._builder = Child(connections=1, niceness=_NICENESS)
+        self._faults = faults
+        self._processor_time: int | None = None
+        self._watchdog = Watchdog(_PATIENCE * settings.hang_seconds, self._find_pulse, self._give_up)
+        self._watchdog.start()
         try:
             with translate():
                 self._builder.call(("create", str(self._path), manifest.dimension, graph))
@@ -87,7 +94,7 @@ class EdgeGeneration:
             with translate():
                 self._builder.call(("finish",))
                 self._builder.call(("close",))
-                self._builder.kill()
+                self._end_builder()
                 self.shard.open()
         except BackendUnavailableError:
             self.discard()
@@ -110,7 +117,7 @@ class EdgeGeneration:
         if not self.is_unfinished:
             return
         self._phase = _Phase.GONE
-        self._builder.kill()
+        self._end_builder()
         self.shard.retire()
         shutil.rmtree(self._path, ignore_errors=True)
 
@@ -119,8 +126,28 @@ class EdgeGeneration:
         if not self.is_unfinished:
             return
         self._phase = _Phase.GONE
-        self._builder.kill()
+        self._end_builder()
         self.shard.close()
+
+    def _end_builder(self) -> None:
+        self._builder.kill()
+        self._watchdog.stop()
+
+    def _find_pulse(self) -> Pulse:
+        self._processor_time = processor_time(self._builder.pid)
+        return self._builder.pulse
+
+    def _give_up(self) -> None:
+        """Kill a builder that hangs: the call that waits for it fails, and the generation is begun again later.
+
+        One that answers no ping and works is left alone: the engine holds the interpreter lock while it builds a graph,
+        which takes minutes.
+        """
+        if self._processor_time is None or processor_time(self._builder.pid) != self._processor_time:
+            return
+        _log.warning("edge builder hangs and is killed, pid %s", self._builder.pid)
+        self._faults.note_replaced(NAME)
+        self._builder.kill()
 
 
 def writes(slices: Iterator[Slice]) -> Iterator[tuple[tuple[object, ...], bytes]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from memsvc_backends.qdrant_edge.ipc import PipeConnection
 
@@ -12,6 +13,15 @@ PING = "ping"
 """The operation that the child answers at once."""
 _SLICES = 4
 _LONGEST_FACTOR = 8.0
+
+
+def processor_time(pid: int) -> int | None:
+    """Return the processor time that a process has used, in ticks, or None where that is not known."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[11]) + int(fields[12])
 
 
 class Pulse:

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -124,7 +124,8 @@ class Database:
         if self._numbers is None:
             self._numbers = self.driver.connect()
             execute(self._numbers, NOT_DURABLE)
-        row, position = execute(self._numbers, _TAKE_NUMBERS, (rows, positions)).one()
+        with self.driver.watch(self._numbers):
+            row, position = execute(self._numbers, _TAKE_NUMBERS, (rows, positions)).one()
         return int(row), int(position)
 
     @contextmanager
@@ -143,7 +144,7 @@ class Database:
     @contextmanager
     def maintenance_connection(self) -> Iterator[sa.Connection]:
         """Provide the writing connection without a transaction, for statements that cannot run in one."""
-        with self._writing_connection() as connection:
+        with self._writing_connection(is_limited=False) as connection:
             yield connection
 
     def settled_position(self) -> int:
@@ -181,8 +182,10 @@ class Database:
             raise BackendUnavailableError(BACKEND)
         connection: sa.Connection | None = None
         try:
+            self.driver.check()
             connection = self._take_idle() or self.driver.connect()
-            yield connection
+            with self.driver.watch(connection):
+                yield connection
         finally:
             self._return_connection(connection)
             self._slots.release()
@@ -217,15 +220,17 @@ class Database:
             _close_connection(connection)
 
     @contextmanager
-    def _writing_connection(self) -> Iterator[sa.Connection]:
+    def _writing_connection(self, *, is_limited: bool = True) -> Iterator[sa.Connection]:
         self._wait_for_turn()
         try:
             with translate():
+                self.driver.check()
                 if self._writer is not None and not self.driver.is_usable(self._writer):
                     self._close_writer()
                 if self._writer is None:
                     self._writer = self.driver.connect()
-                yield self._writer
+                with self.driver.watch(self._writer, is_limited=is_limited):
+                    yield self._writer
         finally:
             if self._writer is not None and not self.driver.is_clean(self._writer):
                 self._close_writer()
@@ -285,6 +290,17 @@ class Driver(Protocol):
 
     def connect(self) -> sa.Connection:
         """Make a connection."""
+        ...
+
+    def check(self) -> None:
+        """Return, or raise BackendUnavailableError if the database is known to hang."""
+        ...
+
+    def watch(self, connection: sa.Connection, *, is_limited: bool = True) -> AbstractContextManager[None]:
+        """Watch a connection for a database that hangs: its statement then fails.
+
+        Without *is_limited* a statement may take as long as it needs.
+        """
         ...
 
     def is_usable(self, connection: sa.Connection) -> bool:
@@ -372,7 +388,7 @@ def translate() -> Iterator[None]:
         yield
     except exc.DatabaseError as error:
         raise _of_database(error) from error
-    except (exc.DBAPIError, exc.TimeoutError) as error:
+    except (exc.DBAPIError, exc.TimeoutError, exc.PendingRollbackError, exc.ResourceClosedError) as error:
         raise BackendUnavailableError(BACKEND, problem=problem_of(getattr(error, "orig", None))) from error
     except exc.SQLAlchemyError as error:
         raise _fault() from error

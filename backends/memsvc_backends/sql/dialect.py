@@ -411,19 +411,20 @@ def stream(
 
 def _run(connection: sa.Connection, text: str, values: Any) -> Rows:
     driver: Any = connection.dialect.dbapi
-    cursor = connection.connection.cursor()
     try:
-        cursor.execute(text, values)
-        if cursor.description:
-            return Rows(cursor.fetchall())
-        rows = Rows()
-        rows.rowcount = cursor.rowcount
+        # A connection that was lost refuses this already.
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(text, values)
+            if cursor.description:
+                return Rows(cursor.fetchall())
+            rows = Rows()
+            rows.rowcount = cursor.rowcount
+        finally:
+            cursor.close()
     except driver.Error as error:
         raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
-    else:
-        return rows
-    finally:
-        cursor.close()
+    return rows
 
 
 def _compile(dialect: sa.Dialect, statement: Any) -> _CompiledStatement:

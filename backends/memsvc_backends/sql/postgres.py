@@ -25,16 +25,21 @@ import math
 import select
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.ports.faults import FaultLog
+from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
 
+_NAME = "sql"
 _LOCK = 1_835_363_699
 """The class of our advisory locks ("mems"); the second key is the name of the schema."""
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -85,10 +90,10 @@ class PostgresDriver:
 
     is_shared = True
 
-    def __init__(self, url: str, settings: SqlSettings) -> None:
-        """Connect to nothing yet; connections are made when they are first needed."""
+    def __init__(self, url: str, settings: SqlSettings, faults: FaultLog | None = None) -> None:
+        """Connect to nothing yet; connections are made when they are first needed. A server that hangs is reported."""
         try:
-            importlib.import_module("psycopg")
+            psycopg: Any = importlib.import_module("psycopg")
         except ModuleNotFoundError as error:
             message = (
                 "The metadata store on PostgreSQL needs a package that is not installed: pip install memsvc[postgres]"
@@ -96,22 +101,30 @@ class PostgresDriver:
             raise ModuleNotFoundError(message, name=error.name) from error
         target = sa.make_url(url).set(drivername="postgresql+psycopg")
         patience = max(1, math.ceil(settings.wait_seconds))
+        silence = {
+            "application_name": target.query.get("application_name", "memsvc"),
+            "tcp_user_timeout": _LONGEST_SILENCE_SECONDS * 1000,
+            "keepalives_idle": _LONGEST_SILENCE_SECONDS,
+        }
         self._engine = sa.create_engine(
             target,
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
             paramstyle="format",
             use_native_hstore=False,
-            connect_args={
-                "connect_timeout": patience,
-                "application_name": target.query.get("application_name", "memsvc"),
-                "tcp_user_timeout": _LONGEST_SILENCE_SECONDS * 1000,
-                "keepalives_idle": _LONGEST_SILENCE_SECONDS,
-            },
+            connect_args={"connect_timeout": patience, **silence},
+        )
+        _, options = self._engine.dialect.create_connect_args(target)
+
+        def connect(seconds: int) -> Any:
+            return psycopg.connect(**{**options, **silence, "connect_timeout": seconds, "autocommit": True})
+
+        self._watchdog = ConnectionWatchdog(
+            _NAME, faults or FaultLog(), connect, statement_seconds=settings.statement_seconds
         )
         lock_timeout = math.ceil(settings.wait_seconds * 1000)
-        silence = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
-        self._begin_write = f"{_BEGIN_NOTE}; {silence}"
+        idle_limit = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
+        self._begin_write = f"{_BEGIN_NOTE}; {idle_limit}"
         durable = _ALWAYS_DURABLE if settings.durability is Durability.FULL else "'off'"
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
@@ -120,10 +133,20 @@ class PostgresDriver:
 
     def connect(self) -> sa.Connection:
         """Connect to the server."""
-        connection = self._engine.connect()
-        execute(connection, _UNLIMITED)
-        execute(connection, self._prepare)
+        with self._watchdog.watch(None):
+            connection = self._engine.connect()
+        with self.watch(connection):
+            execute(connection, _UNLIMITED)
+            execute(connection, self._prepare)
         return connection
+
+    def check(self) -> None:
+        """Raise BackendUnavailableError while the server hangs."""
+        self._watchdog.check()
+
+    def watch(self, connection: sa.Connection, *, is_limited: bool = True) -> AbstractContextManager[None]:
+        """Have a statement fail if the server hangs, or does not take it up."""
+        return self._watchdog.watch(_driver(connection), is_limited=is_limited)
 
     def is_usable(self, connection: sa.Connection) -> bool:
         """Return whether nothing was said to it while it lay idle: a server that goes away says so."""
@@ -194,7 +217,8 @@ class PostgresDriver:
         return int(size)
 
     def close(self) -> None:
-        """Dispose of the engine."""
+        """Stop watching, and dispose of the engine."""
+        self._watchdog.close()
         self._engine.dispose()
 
 
@@ -210,12 +234,13 @@ def _driver(connection: sa.Connection) -> Any:
 def _say(connection: sa.Connection, text: str) -> str:
     """Run words without parameters, which may be several statements, and return what the server says of the first."""
     driver: Any = connection.dialect.dbapi
-    cursor = connection.connection.cursor()
+    if connection.invalidated:
+        # SQLAlchemy would connect again, and a COMMIT there would succeed without the transaction.
+        raise BackendUnavailableError(_NAME)
     try:
-        cursor.execute(text)
+        # A connection that was lost refuses this already.
+        with closing(connection.connection.cursor()) as cursor:
+            cursor.execute(text)
+            return str(cursor.statusmessage)
     except driver.Error as error:
         raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
-    else:
-        return str(cursor.statusmessage)
-    finally:
-        cursor.close()

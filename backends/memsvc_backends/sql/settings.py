@@ -46,6 +46,9 @@ class SqlSettings(BackendSettings):
     wait_seconds: float = Field(default=10.0, gt=0)
     """How long a call waits for a lock or a connection before it is refused as unavailable."""
 
+    statement_seconds: float = Field(default=120.0, ge=0)
+    """How long a statement on PostgreSQL may take before its connection is given up; 0: no limit."""
+
     readers: int = Field(default=8, ge=1, le=64)
     """How many reads may run side by side, each on a connection; one more writes."""
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,14 @@ class SqliteDriver:
     def connect(self) -> sa.Connection:
         """Open the file."""
         return self._engine.connect()
+
+    def check(self) -> None:
+        """Return: a file is no server."""
+
+    def watch(self, connection: sa.Connection, *, is_limited: bool = True) -> AbstractContextManager[None]:
+        """Watch nothing."""
+        del connection, is_limited
+        return nullcontext()
 
     def is_usable(self, _connection: sa.Connection) -> bool:
         """Return True: a file does not go away."""

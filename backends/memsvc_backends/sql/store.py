@@ -279,7 +279,7 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
 
 def _driver(settings: SqlSettings, context: BackendContext) -> Driver:
     if settings.url is not None:
-        return PostgresDriver(settings.url.get_secret_value(), settings)
+        return PostgresDriver(settings.url.get_secret_value(), settings, context.faults)
     path = settings.path or context.directory / DEFAULT_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
@@ -19,6 +20,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
+from memsvc.ports.faults import BoundedCalls, FaultLog
 from memsvc.ports.indexes import Generation, LexicalIndex, ListedEntry
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.tantivy.generation import TantivyGeneration
@@ -35,6 +37,8 @@ class TantivySettings(BackendSettings):
 
     writer_heap_bytes: int = Field(default=50_000_000, ge=15_000_000)
     """Memory that uncommitted entries may take before a segment is written, in bytes. Tantivy's floor is 15 MB."""
+    write_timeout_seconds: float = Field(default=10.0, gt=0)
+    """How long a write may take before the index counts as unavailable for writes, as while its disk hangs."""
 
 
 _log = logging.getLogger(__name__)
@@ -45,8 +49,11 @@ class TantivyLexicalIndex:
 
     is_shared = False
 
-    def __init__(self, directory: Path, settings: TantivySettings) -> None:
+    def __init__(self, directory: Path, settings: TantivySettings, faults: FaultLog | None = None) -> None:
         self._directory = directory
+        # One thread: what it writes late comes before what is written next.
+        self._writes = BoundedCalls(NAME, faults or FaultLog(), threads=1, seconds=settings.write_timeout_seconds)
+        self._write_seconds = self._usual_seconds = settings.write_timeout_seconds
         self._heap_bytes = settings.writer_heap_bytes
         self._is_closed = False
         self._making: TantivyGeneration | None = None
@@ -62,12 +69,18 @@ class TantivyLexicalIndex:
         return None if live is None else live.manifest
 
     def replace(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
-        """Make the entries of each memory exactly those given, with one commit."""
+        """Make the entries of each memory exactly those given, with one commit.
+
+        A write that takes too long is given up and may still take place; the same write repeated gets twice the time,
+        so that a slow disk does not have it repeated endlessly.
+        """
         live = self._require_open()
         if live is None:
             message = "The index has no generation yet."
             raise ValueError(message)
-        live.replace(changes)
+        seconds, self._write_seconds = self._write_seconds, min(self._write_seconds * 2, self._usual_seconds * 8)
+        self._writes.run(partial(live.replace, changes), seconds=seconds)
+        self._write_seconds = self._usual_seconds
 
     def search(
         self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
@@ -139,6 +152,7 @@ class TantivyLexicalIndex:
     def close(self) -> None:
         """Give files and threads back, and refuse every later use."""
         self._is_closed = True
+        self._writes.close()
         for generation in (self._live, self._making):
             if generation is not None:
                 generation.close()
@@ -179,7 +193,7 @@ class TantivyLexicalIndex:
 
 
 def _open(settings: TantivySettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
-    return closing(TantivyLexicalIndex(context.directory, settings))
+    return closing(TantivyLexicalIndex(context.directory, settings, context.faults))
 
 
 TANTIVY: BackendSpec[LexicalIndex] = BackendSpec(settings=TantivySettings, open=_open)

@@ -25,6 +25,7 @@ from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
 from memsvc.ports.change_feed import IndexFeed
+from memsvc.ports.faults import BreakerState, FaultLog
 from memsvc.ports.indexes import LexicalIndex, VectorIndex, state_reporter
 
 
@@ -244,12 +245,16 @@ class Pingable:
 class BackendPings:
     """Pings every backend in a thread of its own. Thread-safe.
 
-    A ping that hangs keeps one thread, and no second ping of that backend begins until it ends.
+    A ping that hangs keeps one thread, and no second ping of that backend begins until it ends. A backend whose circuit
+    breaker is not closed is unhealthy, even if it answers the ping.
     """
 
-    def __init__(self, backends: Sequence[Pingable], seconds: float = PING_SECONDS) -> None:
-        """Wait *seconds* for an answer."""
+    def __init__(
+        self, backends: Sequence[Pingable], seconds: float = PING_SECONDS, faults: FaultLog | None = None
+    ) -> None:
+        """Wait *seconds* for an answer; *faults* knows the circuit breakers."""
         self._backends = backends
+        self._faults = faults or FaultLog()
         self._seconds = seconds
         self._lock = threading.Lock()
         self._running: dict[str, _Probe] = {}
@@ -263,7 +268,16 @@ class BackendPings:
                     self._running[backend.port] = _Probe(backend)
             pings = [self._running[backend.port] for backend in self._backends]
         until = time.monotonic() + self._seconds
-        return tuple(ping.health(until) for ping in pings)
+        pinged = [ping.health(until) for ping in pings]
+        not_closed = self._faults.open_breakers()
+        return tuple(_with_breaker(one, *not_closed[one.port]) if one.port in not_closed else one for one in pinged)
+
+
+def _with_breaker(health: BackendHealth, backend: str, state: BreakerState) -> BackendHealth:
+    """Return the health of a backend whose circuit breaker is not closed."""
+    state_text = state.value.replace("_", "-")
+    note = f"The circuit breaker of {backend!r} is {state_text}: calls fail at once until a probe is answered."
+    return replace(health, healthy=False, message=f"{health.message} {note}".strip())
 
 
 class _Probe:

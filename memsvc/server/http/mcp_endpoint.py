@@ -27,7 +27,7 @@ from starlette.routing import BaseRoute, Route
 
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import MemsvcError
-from memsvc.mcp.connection import BridgeScope, Link, client_of
+from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import INSTRUCTIONS, Open, built
 from memsvc.server.http.connect import FORWARDED, Receive, Scope, Send
@@ -127,8 +127,9 @@ class _Links:
 
     def _open(self, place: BridgeScope, caller: Caller) -> Open:
         channel = cast("grpc.aio.Channel", InProcessChannel(self.methods, caller))
-        here, everywhere = (client_of(place, project, channel).open() for project in (place.project, ""))
-        link = Link(place, here, everywhere)
+        notices = CallNotices()
+        here, everywhere = (client_of(place, project, notices, channel).open() for project in (place.project, ""))
+        link = Link(place, here, everywhere, notices=notices)
         return Open(link, Updates(link))
 
 

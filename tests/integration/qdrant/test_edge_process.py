@@ -11,19 +11,23 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.index_entries import VectorManifest, View, row_of
 from memsvc.ports.indexes import VectorEntry
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
 from memsvc_backends.qdrant_edge.generation import EdgeGeneration
-from memsvc_backends.qdrant_edge.index import QdrantEdgeIndex
+from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
+from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.support.until import PATIENCE_SECONDS
 
 PROJECT_ROOT = Path(__file__).parents[3]
@@ -344,3 +348,42 @@ def test_importing_the_backend_loads_no_engine() -> None:
         command = [sys.executable, "-c", script.format(module=module, names=sorted(names) and set(names))]
         printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT_ROOT).stdout
         assert printed.split() == []
+
+
+def quick(directory: Path, stack: ExitStack) -> QdrantEdgeIndex:
+    """Open an index whose builders may hang for half a second."""
+    context = BackendContext(directory, lambda: datetime.now(UTC))
+    index = stack.enter_context(EDGE.open(QdrantEdgeSettings(hang_seconds=0.05), context))
+    assert isinstance(index, QdrantEdgeIndex)
+    return index
+
+
+def test_a_builder_that_hangs_is_killed(directory: Path, stack: ExitStack) -> None:
+    """The write that waits for it fails, and another generation can be built."""
+    index = quick(directory, stack)
+    made = index.begin(VectorManifest(generation=1, model="m", dimension=3, position=1))
+    assert isinstance(made, EdgeGeneration)
+    os.kill(made.builder_pid, signal.SIGSTOP)
+
+    with pytest.raises(BackendUnavailableError):
+        made.replace({1: [entry(1)]})
+
+    made.discard()
+    again = index.begin(VectorManifest(generation=1, model="m", dimension=3, position=1))
+    again.replace({1: [entry(1)]})
+    again.seal()
+    index.switch(again)
+    assert [1] == found(index)
+
+
+def test_a_builder_that_works_for_long_is_left_alone(directory: Path, stack: ExitStack) -> None:
+    """Though it answers nothing while it builds a graph."""
+    index = quick(directory, stack)
+    made = index.begin(VectorManifest(generation=1, model="m", dimension=64, position=1, hnsw=True))
+    random = np.random.default_rng(1)
+    made.replace({row: [entry(row, *random.normal(size=64))] for row in range(1, 12_001)})
+
+    made.seal()
+
+    index.switch(made)
+    assert index.count() == 12_000

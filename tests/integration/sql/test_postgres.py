@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from pydantic import SecretStr, ValidationError
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MemsvcError
 from memsvc.domain.filters import AnyOf, Field, Match, Range
 from memsvc.ports.change_feed import PassageTokens
+from memsvc.ports.faults import BreakerState
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -26,7 +30,7 @@ from memsvc_backends.sql.filters import condition, within
 from memsvc_backends.sql.reads import _select_candidates, _select_gathered, _select_next, _select_usage
 from memsvc_backends.sql.settings import Durability
 from memsvc_backends.sql.tables import memories
-from tests.support.postgres_server import down, emptied
+from tests.support.postgres_server import down, emptied, stopped
 from tests.support.until import until
 
 SECRET = "tell nobody"  # noqa: S105 - of a server that is not there
@@ -233,3 +237,55 @@ def test_an_address_that_cannot_be_used_is_refused(options: dict[str, str]) -> N
         SqlSettings.model_validate(options)
     assert "postgresql://" in str(caught.value) or "not both" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def _read(store: SqlMetadataStore) -> bool:
+    with suppress(BackendUnavailableError):
+        store.ping()
+        return True
+    return False
+
+
+def test_a_server_that_hangs_fails_calls_until_it_continues(shared: SqlMetadataStore, context: BackendContext) -> None:
+    """Those under way and those that come: the circuit breaker is open. What was stored before is there after it."""
+    memory = insert(shared, factories.memory("stored before"))[0]
+    with stopped():
+        with pytest.raises(BackendUnavailableError):
+            shared.ping()
+        assert context.faults.read().breakers["sql"] is BreakerState.OPEN
+        with pytest.raises(BackendUnavailableError, match="has not answered"):
+            insert(shared, factories.memory("too early"))
+
+    until(lambda: _read(shared))
+    assert context.faults.read().breakers["sql"] is BreakerState.CLOSED
+    assert {memory.row} == set(shared.memories.by_rows([memory.row], reach=ADA))
+
+
+def test_a_connection_that_is_stuck_is_given_up_alone(shared: SqlMetadataStore, url: str) -> None:
+    """Its process at the server takes up no statement: the call fails, the next one has another connection."""
+    shared.ping()
+    with psycopg.connect(url, autocommit=True) as other:
+        query = "SELECT pid FROM pg_stat_activity WHERE query = 'SELECT 1' AND application_name = 'memsvc'"
+        pids = [pid for (pid,) in other.execute(query).fetchall()]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(BackendUnavailableError):
+            shared.ping()
+        shared.ping()
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_connection_lost_before_the_commit_is_unavailable(shared: SqlMetadataStore, url: str) -> None:
+    """Also where the error of a statement before it was handled, as that of one of several writes is."""
+    with pytest.raises(BackendUnavailableError), shared.transaction() as transaction:
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction' "
+                "AND application_name = 'memsvc'"
+            )
+        with suppress(sa.exc.SQLAlchemyError):
+            transaction.get("0190163d-8694-739b-aea5-966c26f8ad91", reach=ADA)
+    insert(shared, factories.memory("The next one has another connection."))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
+from memsvc.engine.admin.diagnose import BackendPings, Pingable
 from memsvc.ports.faults import (
     FAILURES,
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
+    BoundedCalls,
     BreakerState,
     CircuitBreaker,
     FaultLog,
 )
+from tests.support.until import until
 
 
 class Clock:
@@ -80,3 +86,99 @@ def test_a_failed_probe_doubles_the_pause_and_a_success_closes() -> None:
 
     breaker.check()
     assert {"b": BreakerState.CLOSED} == faults.read().breakers
+
+
+def test_the_endpoint_says_how_long_to_pause_and_what_is_wrong() -> None:
+    """Its own pause replaces the usual one, and its problem ends the sentence of the error."""
+    clock = Clock()
+    breaker = CircuitBreaker("b", FaultLog(), now=clock, failures=1)
+
+    assert breaker.note_failure("takes no more requests", pause=30.0) == 30.0
+
+    with pytest.raises(BackendUnavailableError, match="'b' takes no more requests") as caught:
+        breaker.check()
+    assert caught.value.retry_seconds == 30.0
+    clock.seconds += 30.0
+    assert breaker.check()
+
+
+def test_no_call_is_a_probe_of_a_backend_with_a_watchdog() -> None:
+    """Until the watchdog reports an answer."""
+    clock = Clock()
+    breaker = CircuitBreaker("b", FaultLog(), now=clock, failures=1, is_watched=True)
+    breaker.note_failure()
+    clock.seconds += 10 * LONGEST_PAUSE_SECONDS
+    with pytest.raises(BackendUnavailableError):
+        breaker.check()
+
+    breaker.note_success()
+
+    assert not breaker.check()
+
+
+def test_a_record_of_a_port_counts_into_the_whole() -> None:
+    """Breakers that are not closed are known by their port."""
+    faults = FaultLog()
+    breaker = CircuitBreaker("b", faults.of_port("vectors"), failures=1)
+    CircuitBreaker("c", faults.of_port("lexical"))
+    assert {} == faults.open_breakers()
+
+    breaker.note_failure()
+
+    assert {"vectors": ("b", BreakerState.OPEN)} == faults.open_breakers()
+    assert {"b": BreakerState.OPEN, "c": BreakerState.CLOSED} == faults.read().breakers
+
+
+# Calls that may hang.
+
+
+def test_a_late_call_is_given_up_and_opens_the_breaker() -> None:
+    """It keeps its thread; once it has ended, calls pass again."""
+    faults, release = FaultLog(), threading.Event()
+    calls = BoundedCalls("b", faults, threads=1, seconds=0.05)
+    assert calls.run(lambda: 7) == 7
+
+    with pytest.raises(BackendUnavailableError, match=r"has not answered for 0\.05 s"):
+        calls.run(release.wait)
+
+    assert {"b": BreakerState.OPEN} == faults.read().breakers
+    release.set()
+
+    def answer() -> int:
+        with suppress(BackendUnavailableError):
+            return calls.run(lambda: 7)
+        return 0
+
+    assert until(answer) == 7
+    assert {"b": BreakerState.CLOSED} == faults.read().breakers
+    calls.close()
+
+
+def test_an_error_of_a_call_is_an_answer() -> None:
+    """It reaches the caller and leaves the breaker closed, however often it comes."""
+    faults = FaultLog()
+    calls = BoundedCalls("b", faults, threads=2, seconds=60)
+
+    def fail() -> None:
+        raise FileNotFoundError
+
+    for _ in range(2 * FAILURES):
+        with pytest.raises(FileNotFoundError):
+            calls.run(fail)
+
+    assert {"b": BreakerState.CLOSED} == faults.read().breakers
+    calls.close()
+
+
+def test_a_backend_with_an_open_breaker_is_unhealthy() -> None:
+    """Even if it answers the ping, as an endpoint that lists its models and hangs on every question."""
+    faults = FaultLog()
+    breaker = CircuitBreaker("openai-chat", faults.of_port("language_model"), failures=1)
+    pings = BackendPings([Pingable("language_model", "openai", lambda: None)], faults=faults)
+    assert pings.health()[0].healthy
+
+    breaker.note_failure()
+
+    [health] = pings.health()
+    assert not health.healthy
+    assert "The circuit breaker of 'openai-chat' is open" in health.message

@@ -1,0 +1,1 @@
+"""Fault campaign: a server under load, faults at random moments, and invariants after each."""
