@@ -115,7 +115,7 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
         memory_appender=MemoryAppender(memory_builder, record_builder, requests, reads, now),
         document_ingester=DocumentIngester(creator),
         memory_updater=updater,
-        selection_changer=SelectionChanger(updater, reads, committer, assembly.search_priority),
+        selection_changer=SelectionChanger(updater, store, committer, assembly.search_priority),
         bulk_importer=BulkImporter(committer, memory_builder, parts.upserter, accesses, assembly.search_priority),
         memory_superseder=MemorySuperseder(memory_builder, record_builder, requests, reads),
         memory_promoter=MemoryPromoter(memory_builder, record_builder, requests, reads),

@@ -61,7 +61,7 @@ from memsvc.engine.records.memory_patch import apply_values, change_action, reve
 from memsvc.engine.records.provenance import SourceLookup, restored_status, revalue
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.features import HistoryReads
-from memsvc.ports.metadata import MemoryReads, Record, SelectedMemory, Transaction
+from memsvc.ports.metadata import MetadataStore, Record, SelectedMemory, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.SUPERSEDED})
@@ -404,16 +404,22 @@ class SelectionProgress:
         """Return the number of memories that were processed."""
         return self.changed + self.unchanged + self.failed
 
+    def with_failure(self, memory_id: str, error: MemsvcError) -> SelectionProgress:
+        """Return the progress with one more memory that could not be changed."""
+        failures = (*self.failures, (memory_id, error))[:MAX_FAILURES]
+        return replace(self, failed=self.failed + 1, failures=failures)
+
 
 class SelectionChanger:
     """Deletes or updates the memories that a selection matches, in transactions of a few memories each."""
 
     def __init__(
-        self, updater: MemoryUpdater, reads: MemoryReads, committer: GroupCommitter, search_priority: SearchPriority
+        self, updater: MemoryUpdater, store: MetadataStore, committer: GroupCommitter, search_priority: SearchPriority
     ) -> None:
         """Change each memory as *updater* does; yield to searches between transactions."""
         self._updater = updater
-        self._reads = reads
+        self._reads = store.memories
+        self._changes = store.changes
         self._committer = committer
         self._search_priority = search_priority
 
@@ -460,6 +466,7 @@ class SelectionChanger:
         if (len(found), _selection_digest(found)) != expected:
             raise SelectionChangedError(expected[0], len(found))
         progress = SelectionProgress(len(found))
+        revisions = {one.id: one.revision for one in found}
         yield progress
         for start in range(0, len(found), SELECTION_BATCH):
             if deadline.has_passed():
@@ -469,10 +476,10 @@ class SelectionChanger:
                 raise DeadlineExceededError(message)
             self._search_priority.yield_to_searches()
             batch = [
-                MemoryTarget(scope, one.id, "", one.revision, selection.sessions)
+                MemoryTarget(scope, one.id, "", revisions[one.id], selection.sessions)
                 for one in found[start : start + SELECTION_BATCH]
             ]
-            progress = self._run_batch(scope, batch, change, progress)
+            progress = self._run_batch(scope, batch, change, progress, revisions)
             yield progress
         yield replace(progress, is_last=True)
 
@@ -485,15 +492,34 @@ class SelectionChanger:
         return found
 
     def _run_batch(
-        self, scope: Scope, batch: Sequence[MemoryTarget], change: SelectionChange, before: SelectionProgress
+        self,
+        scope: Scope,
+        batch: Sequence[MemoryTarget],
+        change: SelectionChange,
+        before: SelectionProgress,
+        revisions: dict[str, int],
     ) -> SelectionProgress:
+        """Change a batch, and note the *revisions* of memories that changed with it, such as sides of a conflict."""
+
         def work(transaction: Transaction) -> SelectionProgress:
-            own = before
+            own, unchanged = before, []
+            # All are compared first: the change of one may be a revision of another.
             for target in batch:
+                try:
+                    target.find(transaction)
+                    unchanged.append(replace(target, expected_revision=0))
+                except MemsvcError as error:
+                    own = own.with_failure(target.memory_id, error)
+            for target in unchanged:
                 own = self._change_one(transaction, target, change, own)
             return own
 
         committed = self._committer.submit(work, owner=scope.owner)
+        if committed.changes:
+            start = committed.position - committed.changes
+            made = self._changes.after(start, reach=Reach.from_scope(scope), limit=committed.changes)
+            own = [one.change for one in made.changes if one.change.position <= committed.position]
+            revisions.update((one.memory_id, one.revision) for one in own)
         return replace(committed.value, position=max(before.position, committed.position))
 
     def _change_one(
@@ -503,8 +529,7 @@ class SelectionChanger:
             with transaction.savepoint():
                 written = self._write(transaction, target, change)
         except MemsvcError as error:
-            failures = (*before.failures, (target.memory_id, error))[:MAX_FAILURES]
-            return replace(before, failed=before.failed + 1, failures=failures)
+            return before.with_failure(target.memory_id, error)
         if written.outcome is Outcome.DUPLICATE:
             return replace(before, unchanged=before.unchanged + 1)
         return replace(before, changed=before.changed + 1)

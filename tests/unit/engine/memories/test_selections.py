@@ -70,6 +70,22 @@ def test_what_another_call_changes_in_between_is_left_alone(application: Service
     assert (kept.status, kept.importance, kept.revision) == (Status.ACTIVE, 5, 2)
 
 
+@pytest.mark.parametrize("filler", [0, SELECTION_BATCH])
+def test_sides_of_a_conflict_are_changed_together(application: Services, filler: int) -> None:
+    """The deletion of one side is a revision of the other: in the same batch and in a later one that is no conflict."""
+    words = [f"The lamp {number} is on." for number in range(filler)]
+    for content in ("I live in Lisbon.", *words, "I live in Porto.", "我住在里斯本。", "我住在波尔图。"):
+        application.memory_creator.create(ADA, Draft(content=content, category="food"), WriteOptions())
+    preview = application.selection_changer.preview(ADA, FOOD)
+    assert preview.by_status["CONFLICTED"] >= 2
+    expected = preview.count, preview.digest
+
+    *_, last = application.selection_changer.run(ADA, FOOD, DELETION, expected=expected, deadline=NEVER)
+
+    assert (last.changed, last.failed) == (filler + 4, 0)
+    assert dict(application.selection_changer.preview(ADA, FOOD).by_status) == {"DELETED": filler + 4}
+
+
 def test_one_that_is_left_early_ends_between_batches(application: Services) -> None:
     """What was reported is changed, in whole batches; nothing else is."""
     memories = store(application)
