@@ -39,13 +39,11 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         api_key: str | None = None,
         tls: Tls | None = None,
         on_notice: Callable[[str], None] | None = None,
-        channel: grpc.aio.Channel | None = None,
     ) -> None:
         """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
 
         The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
-        *on_notice* gets the notice of a change that is stored and that searches do not find yet. A given *channel* is
-        used as it is, in place of one to the address.
+        *on_notice* gets the notice of a change that is stored and that searches do not find yet.
         """
         super().__init__(
             types_pb.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id)
@@ -54,18 +52,20 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         self._timeout = timeout
         self._api_key = api_key
         self._tls = tls
-        self._channel = channel
         self._on_notice = on_notice
 
-    def open(self) -> Self:
-        """Open the channel inside a running event loop; it connects with the first call. Opening twice is no error."""
+    def open(self, channel: grpc.aio.Channel | None = None) -> Self:
+        """Open the channel inside a running event loop; it connects with the first call. Opening twice is no error.
+
+        A given *channel* is used as it is, in place of one to the address.
+        """
         if self._opened is None:
             self._opened = Connection(
                 self._address,
                 timeout_seconds=self._timeout,
                 api_key=self._api_key,
                 tls=self._tls,
-                channel=self._channel,
+                channel=channel,
                 on_notice=self._on_notice,
             )
         return self

@@ -17,8 +17,6 @@ from memsvc.client import AsyncMemsvc, MemsvcCallError
 from memsvc.text.context_phrases import local
 
 if TYPE_CHECKING:
-    import grpc
-
     from memsvc.client import Tls
 
 
@@ -108,10 +106,8 @@ async def linked(place: BridgeScope) -> AsyncIterator[Link]:
         yield Link(place, here, everywhere, notices=notices)
 
 
-def client_of(
-    place: BridgeScope, project: str, notices: CallNotices, channel: grpc.aio.Channel | None = None
-) -> AsyncMemsvc:
-    """Return a client for a place that sees *project*, over a channel to its address or over the given one."""
+def client_of(place: BridgeScope, project: str, notices: CallNotices) -> AsyncMemsvc:
+    """Return a client for a place that sees *project*, not opened yet."""
     return AsyncMemsvc(
         place.address,
         user_id=place.user,
@@ -121,7 +117,6 @@ def client_of(
         timeout=TIMEOUT_SECONDS,
         api_key=place.api_key,
         tls=place.tls,
-        channel=channel,
         on_notice=notices.add,
     )
 

@@ -246,7 +246,7 @@ class StoreQuotasContract(StoreSeams):
         assert (second.quota_calls_per_second, second.tenant_calls_per_second) == (0.0, 0.0)
 
     def test_amounts_are_corrected_by_their_drift(self, store: MetadataStore) -> None:
-        """What is kept may be wrong; what is there counts. Writes in between are not lost."""
+        """Wrong stored amounts become those of a count. Writes in between are not lost."""
         insert(store, factories.memory("a", tenant_id="acme"), factories.memory("bb"))
         with store.transaction() as transaction:
             transaction.add_usage(*ACME, Usage(5, -7, 9))

@@ -118,7 +118,9 @@ IMMUTABLE = {
     "_Unreadable": "a marker for a request that is not a message",
 }
 """Classes that modules hold an instance of, which is no hidden input: why."""
-CONTEXT_VARIABLES = {"notices", "CALL_START", "audit_scope", "deadline", "principal", "request_id"}
+CONTEXT_VARIABLES = {
+    "notices", "CALL_START", "PAYER", "audit_scope", "current", "deadline", "principal", "request_id",
+}  # fmt: skip
 """State of one call, which threads that work for it inherit."""
 
 

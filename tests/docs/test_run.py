@@ -41,7 +41,12 @@ def metrics_address() -> str:
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[ServerProcess]:
     """A server as `memsvc serve` starts it, but for the ports and the place of the data."""
-    environment = {"MEMSVC_LOG__LEVEL": "WARNING", "MEMSVC_METRICS__ADDRESS": metrics_address, **HTTP}
+    environment = {
+        "MEMSVC_LOG__LEVEL": "WARNING",
+        "MEMSVC_METRICS__ADDRESS": metrics_address,
+        "MEMSVC_METRICS__TENANTS": "true",
+        **HTTP,
+    }
     with ServerProcess(tmp_path_factory.mktemp("docs") / "data", environment=environment) as running:
         yield running
 

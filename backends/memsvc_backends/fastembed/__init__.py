@@ -5,6 +5,7 @@ package downloads once from a hub, or that is installed by hand: without a netwo
 `download`.
 """
 
-from memsvc_backends.fastembed.entry_point import FASTEMBED, FastembedSettings
+from memsvc_backends.fastembed.entry_point import FASTEMBED
+from memsvc_backends.fastembed.settings import FastembedSettings
 
 __all__ = ["FASTEMBED", "FastembedSettings"]

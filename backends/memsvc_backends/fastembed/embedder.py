@@ -14,7 +14,7 @@ from loguru import logger
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.models import Vector, Vectors
-from memsvc_backends.fastembed.entry_point import FastembedSettings, Pooling
+from memsvc_backends.fastembed.settings import FastembedSettings, Pooling
 
 PROBE = "How long is a vector?"
 NAME = "fastembed"

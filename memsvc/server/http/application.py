@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memsvc.server.http.mcp_endpoint import McpEndpoint
 
 METHODS = ("GET", "POST", "OPTIONS")
+READS = frozenset({"GET", "HEAD"})
 REQUEST_HEADERS = (
     "authorization",
     "connect-protocol-version",
@@ -96,6 +97,7 @@ class HttpApplication:
         self._is_local = is_local(options.address)
         self._hosts = frozenset(host.lower() for host in options.allowed_hosts)
         probes = (Route("/healthz", self._healthz), Route("/readyz", self._readyz))
+        self._named = {one.path for one in (*probes, *(mcp.routes if mcp else ())) if isinstance(one, Route)}
         console = [Mount("/", StaticFiles(directory=CONSOLE, html=True))] if options.console else []
         self._others = Starlette(
             routes=[*probes, *(mcp.routes if mcp else ()), *console],
@@ -124,7 +126,8 @@ class HttpApplication:
             await _error(421)(scope, receive, send)
         elif scope["path"] in self._connect.paths:
             await self._connect(scope, in_time(receive, self._limits), _explained(send))
-        elif scope["path"].startswith(self._connect.path):
+        elif scope["method"] not in READS and scope["path"] not in self._named:
+            # The console would answer that this is another method than that of a page.
             await _error(404)(scope, receive, send)
         else:
             await self._others(scope, receive, _guarded(send))

@@ -128,7 +128,7 @@ class _Links:
     def _open(self, place: BridgeScope, caller: Caller) -> Open:
         channel = cast("grpc.aio.Channel", InProcessChannel(self.methods, caller))
         notices = CallNotices()
-        here, everywhere = (client_of(place, project, notices, channel).open() for project in (place.project, ""))
+        here, everywhere = (client_of(place, project, notices).open(channel) for project in (place.project, ""))
         link = Link(place, here, everywhere, notices=notices)
         return Open(link, Updates(link))
 

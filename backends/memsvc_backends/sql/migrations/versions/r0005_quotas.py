@@ -1,4 +1,4 @@
-"""Quotas, and the amounts that tenants have stored: what is there is counted once."""
+"""Quotas, and the amounts that tenants have stored, which are counted once."""
 
 from __future__ import annotations
 
