@@ -39,7 +39,7 @@ VAGUE = {"base", "common", "core", "helpers", "manager", "misc", "tools", "utils
 QUESTION_WORDS = {"What", "Which", "Who", "Whose", "Where", "Whether", "How", "When"}
 MOST_FILES = 475
 LEAST_MEDIAN_LINES = 150
-MOST_FILES_OF_A_CALL = {"CreateMemory": 80, "Search": 55}
+MOST_FILES_OF_A_CALL = {"CreateMemory": 83, "Search": 57}
 
 
 def test_modules_are_named_by_nouns_of_the_field() -> None:
