@@ -27,6 +27,7 @@ from tests.bench import (
     quality,
     relevance,
     replicas,
+    scale,
     sessions,
     start,
     transfer,
@@ -50,6 +51,7 @@ from tests.bench.postgres import measure_postgres
 from tests.bench.quality import measure_quality
 from tests.bench.replicas import measure_replicas
 from tests.bench.results import Report, Sample
+from tests.bench.scale import measure_scale
 from tests.bench.seed import fill, settled, vector_dimension
 from tests.bench.server import Server, running_server
 from tests.bench.sessions import measure_sessions
@@ -62,7 +64,7 @@ from tests.bench.vault import measure_editing, measure_vault
 ORDER = (
     latency.PART, call_costs.PART, http.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
-    postgres.PART, replicas.PART, cluster.PART, hostile.PART,
+    postgres.PART, replicas.PART, cluster.PART, scale.PART, hostile.PART,
 )  # fmt: skip
 """The parts as they are shown."""
 USERS = 50
@@ -108,6 +110,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             report.add(*await measure_postgres(plan, screen.stage))
         if "replicas" in plan.parts:
             report.add(*await measure_replicas(plan, screen.stage))
+        if "scale" in plan.parts:
+            report.add(*await measure_scale(plan, screen.stage))
         if "hostile" in plan.parts:
             report.add(*await measure_hostile(plan, screen.stage))
         if "cluster" in plan.parts:
