@@ -263,7 +263,12 @@ class Server:
         )
         # Its own reader of the files: each sees for itself that they have changed.
         certificates = None if options.tls is None else await asyncio.to_thread(Certificates, options.tls)
-        self._http = HttpServer(application, options.http, grace_seconds=options.grace_seconds)
+        self._http = HttpServer(
+            application,
+            options.http,
+            grace_seconds=options.grace_seconds,
+            header_seconds=options.slots.first_message_seconds,
+        )
         self._bound.append(await self._http.start(certificates))
 
     def _mcp(self, chain: CallChain, is_open: Callable[[], bool]) -> McpEndpoint | None:

@@ -7,6 +7,7 @@ import gzip
 import json
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -385,6 +386,15 @@ def test_a_slow_client_is_let_go(tmp_path: Path) -> None:
             answer = plain.recv(65_536)
         assert answer.startswith(b"HTTP/1.1 504")
         assert b"deadline_exceeded" in answer
+        whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for beginning in (b"POST / HTTP/1.1\r\nHost: loc", whole + b"GET /hea"):
+            with socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) as plain:
+                plain.sendall(beginning)
+                until(partial(_is_closed, plain))
+
+
+def _is_closed(plain: socket.socket) -> bool:
+    return not plain.recv(65_536)
 
 
 def test_a_unix_socket_and_a_clean_stop(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import structlog
 import uvicorn
@@ -17,22 +20,39 @@ from memsvc.server.options import HttpOptions
 from memsvc.server.tls import Certificates
 
 BACKLOG = 512
+TICKS = 5
+"""Looks for slow headers are so many tenths of a second apart."""
 KEEP_ALIVE_SECONDS = 75
 CERTIFICATE_SECONDS = 5.0
 """The interval of looks for changed files of the certificate."""
 
 
 class _Uvicorn(uvicorn.Server):
-    """The server without its handlers of signals: the gRPC server has them."""
+    """The server without its handlers of signals, which the gRPC server has, and with a limit for slow headers."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, *, header_seconds: float) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self._header_seconds = header_seconds
+        self._since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets)
         self.listening.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections whose next request is not whole after the limit; return whether to stop."""
+        if counter % TICKS == 0:
+            self._close_slow(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _close_slow(self, now: float) -> None:
+        for one in tuple(self.server_state.connections):
+            if not _is_between_requests(one):
+                self._since.pop(one, None)
+            elif now - self._since.setdefault(one, now) > self._header_seconds:
+                one.transport.close()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -40,11 +60,23 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+def _is_between_requests(connection: Any) -> bool:
+    """Return whether a connection has begun a request whose header is not whole; idle ones have a timer of their own."""
+    cycle = getattr(connection, "cycle", None)
+    has_timer = getattr(connection, "timeout_keep_alive_task", None) or getattr(connection, "timeout_task", None)
+    is_http_1 = hasattr(connection, "cycle")
+    return is_http_1 and not has_timer and (cycle is None or cycle.response_complete)
+
+
 class HttpServer:
     """A server of an ASGI application that is started once and stopped once."""
 
-    def __init__(self, application: Application, options: HttpOptions, *, grace_seconds: float) -> None:
+    def __init__(
+        self, application: Application, options: HttpOptions, *, grace_seconds: float, header_seconds: float
+    ) -> None:
+        """Serve *application*. A header may take *header_seconds*, the requests under way at a stop *grace_seconds*."""
         self._options = options
+        self._header_seconds = header_seconds
         self._grace_seconds = grace_seconds
         self._application = application
         self._server: _Uvicorn | None = None
@@ -65,7 +97,7 @@ class HttpServer:
                 "listening without encryption beyond this machine", address=address
             )
         listening = await asyncio.to_thread(_bound, address)
-        server = self._server = _Uvicorn(self._config(context))
+        server = self._server = _Uvicorn(self._config(context), header_seconds=self._header_seconds)
         self._tasks.append(asyncio.create_task(server.serve(sockets=[listening]), name="http"))
         await server.listening.wait()
         if certificates is not None and context is not None:
