@@ -32,7 +32,7 @@ async def measure_http(plan: Plan, told: Callable[[str, int], Callable[[], None]
     size = plan.sizes[0]
     step = told(f"{size}: HTTP", plan.searches + ROUNDS * 3)
     with TemporaryDirectory(prefix="memsvc-bench-") as folder:
-        address = f"127.0.0.1:{_free_port()}"
+        address = f"127.0.0.1:{free_port()}"
         async with running_server(Path(folder) / "data", {**plan.server, "http.address": address}) as server:
             corpus = Corpus(users=USERS, lines=size // USERS, dimension=await vector_dimension(server))
             await fill(server, [asking.import_messages(user, corpus.lines(user)) for user in corpus.users])
@@ -66,7 +66,8 @@ async def measure_http(plan: Plan, told: Callable[[str, int], Callable[[], None]
     return rows + _rate_rows(rates, size)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that is free."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

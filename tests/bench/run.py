@@ -14,6 +14,7 @@ from tests.bench import (
     call_costs,
     cluster,
     concurrency,
+    console,
     contexts,
     embedding,
     files,
@@ -38,6 +39,7 @@ from tests.bench.call_costs import measure_call_costs
 from tests.bench.cluster import measure_cluster
 from tests.bench.concurrency import measure_concurrency
 from tests.bench.conflicts import measure_conflicts
+from tests.bench.console import measure_console
 from tests.bench.contexts import measure_contexts
 from tests.bench.embedding import compare_engines, measure_queries, opened_embedder
 from tests.bench.files import measure_files
@@ -62,7 +64,7 @@ from tests.bench.transfer import measure_transfer
 from tests.bench.vault import measure_editing, measure_vault
 
 ORDER = (
-    latency.PART, call_costs.PART, http.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
+    latency.PART, call_costs.PART, http.PART, console.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
     postgres.PART, replicas.PART, cluster.PART, scale.PART, hostile.PART,
 )  # fmt: skip
@@ -94,6 +96,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             report.add(*await measure_call_costs(plan, screen.stage))
         if "http" in plan.parts:
             report.add(*await measure_http(plan, screen.stage))
+        if "console" in plan.parts:
+            report.add(*await measure_console(plan, screen.stage))
         if "concurrency" in plan.parts:
             report.add(*await measure_concurrency(plan, screen.stage))
         if "embedding" in plan.parts:

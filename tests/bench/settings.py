@@ -10,7 +10,7 @@ PARTS = (
     "latency", "concurrency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
-ASKED_FOR = ("calls", "http", "embedding", "postgres", "replicas", "cluster", "hostile", "scale")
+ASKED_FOR = ("calls", "http", "console", "embedding", "postgres", "replicas", "cluster", "hostile", "scale")
 """Parts that are measured only when they are named."""
 
 RANKING = "ranking"

@@ -61,7 +61,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _is_between_requests(connection: Any) -> bool:
-    """Return whether a connection has begun a request whose header is not whole; idle ones have a timer of their own."""
+    """Return whether the header of a request is awaited; idle connections have a timer of their own."""
     cycle = getattr(connection, "cycle", None)
     has_timer = getattr(connection, "timeout_keep_alive_task", None) or getattr(connection, "timeout_task", None)
     is_http_1 = hasattr(connection, "cycle")
