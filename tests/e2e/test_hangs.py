@@ -266,8 +266,15 @@ def repeat(call: Callable[..., Any], request: Any) -> None:
 
 @contextmanager
 def one_session_stopped() -> Iterator[None]:
-    """Stop the process of PostgreSQL that served the last statement; the others go on."""
-    statement = "SELECT pid FROM pg_stat_activity WHERE application_name = 'memsvc' ORDER BY state_change DESC NULLS LAST LIMIT 1"
+    """Stop the process of PostgreSQL that served the last statement and holds no lock; the others go on.
+
+    One that is stopped with the lock of a user would keep the writes of that user until it continues.
+    """
+    statement = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'memsvc' AND state = 'idle' "
+        "AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory') "
+        "ORDER BY state_change DESC NULLS LAST LIMIT 1"
+    )
     with psycopg.connect(postgres_server.server().get_uri(), autocommit=True) as connection:
         [(pid,)] = connection.execute(statement).fetchall()
     os.kill(pid, signal.SIGSTOP)

@@ -305,7 +305,7 @@ def _quota_subject(
                 decoder.add(f"{prefix}api_key_id", "must be the id of a key: 20 hexadecimal digits in lower case")
             return QuotaSubject.KEY, message.api_key_id
         case _:
-            decoder.add(f"{prefix}subject", "is required: tenant_id or api_key_id")
+            decoder.add(f"{prefix}tenant_id", "is required, unless api_key_id is given")
             return QuotaSubject.TENANT, ""
 
 

@@ -250,7 +250,7 @@ def test_maintenance_is_not_held_to_a_quota(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     ("quota", "field"),
     [
-        ({}, "quota.subject"),
+        ({}, "quota.tenant_id"),
         ({"tenant_id": "x" * 129}, "quota.tenant_id"),
         ({"api_key_id": "key"}, "quota.api_key_id"),
         ({"tenant_id": "t", "memory_count": -1}, "quota.memory_count"),

@@ -204,6 +204,24 @@ def RevokeApiKey(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]
 
 
 @case
+def SetQuota(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As CreateApiKey."""
+    yield [admin_pb.SetQuotaRequest(quota=admin_pb.Quota(api_key_id="f" * 20, memory_count=1))], NOT_FOUND
+
+
+@case
+def GetQuota(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As CreateApiKey: numbers of a tenant, of no user."""
+    yield [admin_pb.GetQuotaRequest(api_key_id="f" * 20)], NOT_FOUND
+
+
+@case
+def ListQuotas(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As GetQuota."""
+    yield [admin_pb.ListQuotasRequest()], OK
+
+
+@case
 def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose."""
     yield [admin_pb.GetPerformanceRequest()], OK
