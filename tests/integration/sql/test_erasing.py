@@ -17,7 +17,7 @@ from memsvc_backends.sql.tables import metadata
 OWNER = "\x1fbandicoot"
 BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("burrows", ""))
 
-NOBODYS = {"api_keys", "counters", "embeddings", "erasures", "leases", "vault_state"}
+NOBODYS = {"api_keys", "counters", "embeddings", "erasures", "leases", "vault_state", "webhook_cursors"}
 """Leases name processes, and the vault's state the vault; embeddings are found by the digests of the texts; erasures are
 what is noted of the erasure itself; keys are of whoever runs the service, who revokes them."""
 
