@@ -563,7 +563,7 @@ class WebhookQueue(Protocol):
         ...
 
     def settle(self, done: Sequence[WebhookDelivery], kept: Sequence[WebhookDelivery]) -> None:
-        """Remove the deliveries *done*, and note the attempts of those *kept*, unless they were removed meanwhile."""
+        """Remove the deliveries *done*, and note the attempts of those *kept*, unless they were removed since."""
         ...
 
     def set_gone(self, endpoint: str, moment: datetime | None) -> None:

@@ -85,7 +85,9 @@ def receiving() -> Iterator[Receiver]:
             user = json.loads(body)["data"]["userId"]
             answer = receiver.answer(self.path, user)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            receiver.requests.append(Request(self.path, headers, body, 0 if answer.hangs or answer.drips else answer.status))
+            receiver.requests.append(
+                Request(self.path, headers, body, 0 if answer.hangs or answer.drips else answer.status)
+            )
             if answer.hangs:
                 receiver.ended.wait()
                 return
