@@ -171,6 +171,7 @@ class WebhookChannel:
             trust_env=False,
             follow_redirects=False,
             timeout=options.timeout_seconds,
+            limits=httpx.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency),
         )
 
     async def close(self) -> None:
@@ -195,8 +196,12 @@ class WebhookChannel:
                 return delivery, await self._post(body, headers)
         except TimeoutError:
             return delivery, Attempt(0, f"no answer within {self._options.timeout_seconds:g} seconds")
-        except (AddressRefusedError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (AddressRefusedError, OSError, httpx.HTTPError) as error:
             return delivery, Attempt(0, str(error) or type(error).__name__)
+        except Exception as error:
+            # One event must not keep the others from being sent.
+            log.exception("sending an event to the webhook endpoint %r failed and is retried", self._endpoint.name)
+            return delivery, Attempt(0, type(error).__name__)
 
     async def _post(self, body: bytes, headers: dict[str, str]) -> Attempt:
         last: httpx.ConnectError | None = None

@@ -35,7 +35,7 @@ class StoreWebhooksContract(StoreSeams):
     """`webhooks`."""
 
     def test_a_new_endpoint_begins_after_the_newest_change(self, store: MetadataStore) -> None:
-        """What was written before is not queued; what is written afterwards is, once."""
+        """Earlier changes are not queued; later ones are, once."""
         insert(store, factories.memory("before"))
         assert store.webhooks.state("a") is None
         assert _collect(store) == 0

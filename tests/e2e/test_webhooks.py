@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import ASKING, keyed
 from tests.e2e.access.test_key_commands import memsvc
-from tests.support.rpc import TIMEOUT, create, refused
+from tests.support.postgres_server import schema
+from tests.support.rpc import TIMEOUT, create, create_all, refused
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 from tests.support.webhook_receiver import SECRET, Answer, Receiver, Request, receiving
@@ -341,3 +343,47 @@ def test_an_endpoint_gets_changes_of_its_tenant_only(tmp_path: Path) -> None:
     assert {one.event["data"]["tenantId"] for one in receiver.of("/corp")} == {"acme-corp"}
     assert theirs not in [one.change["memoryId"] for one in receiver.of("/acme")]
     assert denied.reason == "PERMISSION_DENIED"
+
+
+def test_one_of_two_servers_sends_and_the_other_takes_over(tmp_path: Path) -> None:
+    """Over one database every event arrives once and in order; when the sender is killed the other continues."""
+    scope = types_pb.Scope(user_id="ada")
+    with receiving() as receiver, schema() as url, ExitStack() as stack:
+        environment = FAST | settings(all={"url": f"{receiver.url}/"}) | {"MEMSVC_METADATA__OPTIONS__URL": url}
+        # The first one has the lease when the second one starts.
+        one = stack.enter_context(ServerProcess(tmp_path / "one", environment))
+        with one.stubs() as stubs:
+            until(lambda: create(stubs, types_pb.Scope(user_id="p"), f"{datetime.now(UTC)}") and receiver.of())
+            other = stack.enter_context(ServerProcess(tmp_path / "two", environment))
+            with other.stubs() as others:
+                both = [create((stubs, others)[number % 2], scope, f"两个 {number}").id for number in range(10)]
+                until(lambda: len(receiver.of(user="ada")) >= len(both))
+                before = [one.change["memoryId"] for one in receiver.of(user="ada")]
+                one.kill()
+                last = create(others, scope, "after the first was killed").id
+                until(lambda: last in [one.change["memoryId"] for one in receiver.of(user="ada")])
+    assert before == both
+    assert [one.change["memoryId"] for one in receiver.of(user="ada")][-1] == last
+
+
+def test_a_thousand_events_of_a_hundred_users_keep_their_order(
+    sending: Stubs, receiver: Receiver, scope: types_pb.Scope
+) -> None:
+    """While every seventh answer is a failure."""
+    numbers = iter(range(1_000_000))
+    receiver.answer = lambda _path, _user: Answer(500) if next(numbers) % 7 == 0 else Answer()
+    users = [f"{scope.user_id}-{number}" for number in range(100)]
+    written: dict[str, list[str]] = {}
+    for user in users:
+        memories = create_all(sending, types_pb.Scope(user_id=user), [f"{user} 第 {number}" for number in range(10)])
+        written[user] = [memory.id for memory in memories]
+
+    def accepted() -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for one in receiver.of(accepted=True):
+            if one.user in written:
+                found.setdefault(one.user, []).append(one.change["memoryId"])
+        return found
+
+    until(lambda: sum(map(len, accepted().values())) >= 1_000)
+    assert accepted() == written
