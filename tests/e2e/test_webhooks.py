@@ -132,6 +132,23 @@ def test_an_endpoint_gets_the_chosen_users_and_events_only(
     assert {one.event["type"] for one in receiver.of("/strict?a=1")} == {"memory.created"}
 
 
+def test_what_is_in_quarantine_is_not_sent(sending: Stubs, receiver: Receiver, scope: types_pb.Scope) -> None:
+    """Until a review accepts it."""
+    quarantined = types_pb.MEMORY_STATUS_QUARANTINED
+    doubtful = create(sending, scope, "来路不明 of doubtful origin", status=quarantined)
+    assert doubtful.status == quarantined
+    clear = create(sending, scope, "a clear one")
+    until(lambda: receiver.of(user=scope.user_id))
+    assert [one.change["memoryId"] for one in receiver.of(user=scope.user_id)] == [clear.id]
+
+    review = memory_pb.ReviewMemoryRequest(scope=scope, id=doubtful.id, verdict=memory_pb.REVIEW_VERDICT_APPROVE)
+    sending.memory.ReviewMemory(review, timeout=TIMEOUT)
+    arrived = until(lambda: found[1:] if len(found := receiver.of(user=scope.user_id)) > 1 else None)
+    change = ParseDict(arrived[0].change, memory_pb.MemoryChange())
+    assert (change.memory_id, change.effect) == (doubtful.id, memory_pb.WATCH_EFFECT_ENTERED)
+    assert change.memory.content == "来路不明 of doubtful origin"
+
+
 @pytest.mark.parametrize(
     "failure",
     [

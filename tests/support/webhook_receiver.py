@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
 from typing import Any
 
 SECRET = "whsec_" + b64encode(bytes(range(32))).decode()
@@ -74,8 +75,8 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    """Run a receiver at a free port of loopback."""
+def receiving(tls: SSLContext | None = None) -> Iterator[Receiver]:
+    """Run a receiver at a free port of loopback, with TLS where it is given."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -118,7 +119,9 @@ def receiving() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    receiver = Receiver(f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -12,7 +12,7 @@ from random import Random
 
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.watch import Effect, WatchEvent
 from memsvc.engine.runtime.leader_lease import LeaderElection
@@ -122,17 +122,22 @@ class WebhookService:
         return self._queue.due(endpoint, at=self.now(), limit=limit)
 
     def event(self, delivery: WebhookDelivery) -> WatchEvent | None:
-        """Return the event of a delivery, with the memory as of the change; None: the user was erased since."""
+        """Return the event of a delivery, with the memory as of the change.
+
+        None: the user was erased since, or the memory was in quarantine before and after the change.
+        """
         erased = self._erased.before(delivery.owner)
         change = delivery.change
         if erased is None or change.position <= erased:
             return None
         states = self._changes.states(((change.row, change.revision), (change.row, change.revision - 1)))
         after = states.get((change.row, change.revision))
-        if change.action is ChangeAction.PURGED or not _is_seen(after):
+        if change.action is ChangeAction.PURGED or after is None:
             return WatchEvent(change, Effect.LEFT, None)
         was_seen = change.action is not ChangeAction.CREATED and _is_seen(states.get((change.row, change.revision - 1)))
-        return WatchEvent(change, Effect.STAYED if was_seen else Effect.ENTERED, after)
+        if _is_seen(after):
+            return WatchEvent(change, Effect.STAYED if was_seen else Effect.ENTERED, after)
+        return WatchEvent(change, Effect.LEFT, None) if was_seen else None
 
     def discard(self, delivery: WebhookDelivery) -> None:
         """Remove a delivery without an event."""
@@ -222,4 +227,4 @@ def scope_of(delivery: WebhookDelivery) -> Scope:
 
 
 def _is_seen(memory: Memory | None) -> bool:
-    return memory is not None and memory.status is not Status.DELETED
+    return memory is not None and memory.status not in UNNAMED

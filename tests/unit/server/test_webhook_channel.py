@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+import trustme
 
 from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.watch import Effect, WatchEvent
@@ -84,6 +86,22 @@ def test_the_request_goes_to_the_address_that_was_checked(monkeypatch: pytest.Mo
     assert request.path == "/a?b=c"
     assert request.headers["host"] == _named(receiver).removeprefix("http://")
     assert request.is_signed()
+
+
+@pytest.mark.parametrize("name", ["hooks.example.com", "other.example.com"])
+def test_the_certificate_is_that_of_the_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    """Though the connection is made to an address; one of another name gets nothing."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    with receiving(context) as receiver:
+        attempt = send(monkeypatch, _named(receiver), ["127.0.0.1"], allow_private=True)
+    is_right = name == "hooks.example.com"
+    assert attempt.is_accepted is is_right
+    assert len(receiver.requests) == is_right
+    assert is_right or "certificate verify failed" in attempt.error
 
 
 @pytest.mark.parametrize(
