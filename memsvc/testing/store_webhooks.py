@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.ports.metadata import MetadataStore
@@ -49,6 +51,22 @@ class StoreWebhooksContract(StoreSeams):
         state = store.webhooks.state("a")
         assert state is not None
         assert (state.pending, state.dead, state.is_gone, state.oldest) == (1, 0, False, NOW)
+
+    def test_changes_that_are_no_longer_kept_are_passed_over(
+        self, store: MetadataStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """An endpoint that was off for too long gets the rest, and the log has a warning, once."""
+        _collect(store)
+        insert(store, factories.memory("1"))
+        store.feed.mark_applied(store.feed.pending_changes(limit=9))
+        store.feed.settle()
+        assert store.feed.trim(before=NOW + _SECOND) == 1
+        [kept] = insert(store, factories.memory("2"))
+
+        assert _collect(store) == 1
+        assert [one.change.memory_id for one in _due(store)] == [kept.id]
+        assert _collect(store) == 0
+        assert len([one for one in caplog.records if "were removed from the outbox" in one.message]) == 1
 
     def test_each_endpoint_gets_what_it_selects(self, store: MetadataStore) -> None:
         """Whole names of tenants and users, and actions; pages of any size give the same."""

@@ -5,6 +5,7 @@ Both are made by the database out of the rows that were written, and so cost an 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -72,6 +73,7 @@ _ACTIONS = {action.value: action for action in ChangeAction}
 _COLUMNS = tuple(
     outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time", "private_session")
 )
+log = logging.getLogger(__name__)
 
 
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
@@ -437,8 +439,12 @@ class SqlWebhookQueue:
             cursor = execute(connection, _select_cursor(), {"endpoint": selection.endpoint}).scalar()
             if cursor == settled:
                 return 0, 0
+            trimmed, _ = execute(connection, _select_bounds()).one()
             at = {"after": settled if cursor is None else cursor, "settled": settled, "most": limit}
             rows = list(execute(connection, _select_settled(), at))
+        if cursor is not None and cursor < trimmed:
+            message = "changes after position %d were removed from the outbox before webhook endpoint %r got them"
+            log.warning(message, cursor, selection.endpoint)
         reached = rows[-1][0] if len(rows) == limit else max(settled, at["after"])
         queued = [_queued(selection.endpoint, row) for row in rows if _is_selected(selection, row)]
         with self._database.note_transaction() as connection:
