@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,9 +12,12 @@ from zoneinfo import ZoneInfo
 
 from memsvc.bootstrap.backends import Assembly, Backends
 from memsvc.bootstrap.indexing import IndexParts
+from memsvc.domain.errors import MaintenanceRunningError
 from memsvc.domain.files import FileCategory, UrlTemplates, fold_text
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
+from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
@@ -39,10 +43,14 @@ from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater, SelectionChanger
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
+from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.services import FileService, MemoryServices
 from memsvc.engine.watch.watch import ChangeNotifier, CommitPoller, ErasureBarrier, WatchService
+from memsvc.engine.watch.webhooks import RetryPolicy, WebhookService
+from memsvc.ports.operations import WebhookSelection
 from memsvc.settings import Settings
+from memsvc.settings.groups import WebhookEvent
 
 TIDY_SECONDS = 600.0
 """Interval at which old requests and applied changes are removed."""
@@ -130,6 +138,7 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
         review=ReviewService(memory_builder, record_builder, requests),
         reminders=ReminderService(store, committer, now, parts.zone),
         watch=_watch_service(assembly, committer),
+        webhooks=_webhook_service(assembly),
     )
 
 
@@ -161,6 +170,29 @@ def _watch_service(assembly: Assembly, committer: GroupCommitter) -> WatchServic
     return WatchService(
         store.changes, ErasureBarrier(store.erasures), notifier, max_lag=settings.watch.max_lag, kept=kept
     )
+
+
+def _webhook_service(assembly: Assembly) -> WebhookService:
+    settings, store = assembly.settings.webhooks, assembly.backends.metadata
+    selections = [
+        WebhookSelection(
+            name,
+            one.tenant_id,
+            frozenset(Scope(user, tenant_id=one.tenant_id).owner for user in one.user_ids),
+            frozenset(ChangeAction[event.name] for event in one.events or WebhookEvent),
+        )
+        for name, one in settings.endpoints.items()
+    ]
+    policy = RetryPolicy(
+        timedelta(seconds=settings.retry_seconds),
+        timedelta(seconds=settings.max_retry_seconds),
+        settings.max_attempts,
+        timedelta(hours=settings.max_hours),
+    )
+    stores = (store.webhooks, store.changes, ErasureBarrier(store.erasures))
+    now = assembly.backends.now
+    election = LeaderElection(store.leases, now, lambda: uuid.uuid4().hex, ("webhooks", MaintenanceRunningError))
+    return WebhookService(stores, selections, policy, (now, Random()), election)  # noqa: S311 - no secret
 
 
 def file_rules(settings: Settings) -> FileRules:

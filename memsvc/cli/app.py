@@ -30,6 +30,7 @@ from memsvc.cli import (
     vault,
     vault_watch,
     watch,
+    webhooks,
 )
 from memsvc.cli.demo.run import demo
 from memsvc.cli.errors import PIPE_CLOSED, abandon_stdout
@@ -97,6 +98,7 @@ app.command()(maintenance.maintain)
 app.add_typer(keys.app, name="keys")
 app.add_typer(keys.app, name="key", hidden=True)
 app.add_typer(keys.quotas, name="quotas")
+app.add_typer(webhooks.app, name="webhooks")
 app.command()(settings.backends)
 app.command()(settings.settings)
 app.command()(settings.project)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from memsvc.engine.services import Services
     from memsvc.server.interceptors.chain import Interceptor
-    from memsvc.server.options import ContextDefaults, HttpOptions, ServerOptions
+    from memsvc.server.options import ContextDefaults, HttpOptions, ServerOptions, WebhookOptions
     from memsvc.server.server import Server
     from memsvc.server.slots import SlotOptions
     from memsvc.server.tls import TlsFiles
@@ -260,7 +260,16 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         slots=_slots(settings),
         http=_http(settings),
         waits=WaitBounds(*dict(server.wait).values()),
+        webhooks=_webhooks(settings),
     )
+
+
+def _webhooks(settings: Settings) -> WebhookOptions:
+    from memsvc.server.options import WebhookEndpoint, WebhookOptions  # noqa: PLC0415 - a quick start
+
+    given = settings.webhooks
+    endpoints = (WebhookEndpoint(name, one.url, one.secret.get_secret_value()) for name, one in given.endpoints.items())
+    return WebhookOptions(tuple(endpoints), given.allow_private, given.timeout_seconds, given.concurrency)
 
 
 def _http(settings: Settings) -> HttpOptions:

@@ -503,6 +503,31 @@ class AdminMethods(ScopedMethods):
         reply = await self._remote.unary(self._remote.admin.GetQuota, request, timeout)
         return reply.quota
 
+    async def dead_letters(
+        self, endpoint: str = "", *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[admin_pb.DeadLetter, None]:
+        """Yield the events that webhooks gave up, of one endpoint or of all."""
+        request = admin_pb.ListDeadLettersRequest(endpoint=endpoint, page_size=page_size)
+        async for page in self._remote.pages(self._remote.admin.ListDeadLetters, request, timeout):
+            for letter in page.dead_letters:
+                yield letter
+
+    async def retry_dead_letters(
+        self, endpoint: str, event_ids: Sequence[str] = (), *, timeout: float | None = None
+    ) -> int:
+        """Deliver events again that were given up, all without *event_ids*; return how many."""
+        request = admin_pb.RetryDeadLettersRequest(endpoint=endpoint, event_ids=event_ids)
+        reply = await self._remote.unary(self._remote.admin.RetryDeadLetters, request, timeout)
+        return reply.count
+
+    async def drop_dead_letters(
+        self, endpoint: str, event_ids: Sequence[str] = (), *, timeout: float | None = None
+    ) -> int:
+        """Remove events that were given up, all without *event_ids*; return how many."""
+        request = admin_pb.DropDeadLettersRequest(endpoint=endpoint, event_ids=event_ids)
+        reply = await self._remote.unary(self._remote.admin.DropDeadLetters, request, timeout)
+        return reply.count
+
     async def quotas(self, *, page_size: int = 0, timeout: float | None = None) -> AsyncGenerator[admin_pb.Quota, None]:
         """Yield the quotas of keys, then those of tenants."""
         request = admin_pb.ListQuotasRequest(page_size=page_size)

@@ -97,6 +97,8 @@ KEY_BOUNDS = 100
 KEY_RATE = 1_000_000
 QUOTA = 1_000_000_000_000_000
 """The largest limit of a quota."""
+WEBHOOK_NAME = 64
+"""The length of the name of an endpoint of webhooks."""
 TTL_DAYS = 36_500
 """The longest time to live."""
 PERFORMANCE_DAYS = 7

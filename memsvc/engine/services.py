@@ -57,6 +57,7 @@ from memsvc.engine.user_data.export import UserExporter
 from memsvc.engine.user_data.import_user import UserImporter
 from memsvc.engine.vault.vault import Vault
 from memsvc.engine.watch.watch import WatchService
+from memsvc.engine.watch.webhooks import WebhookService
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class MemoryServices:
     review: ReviewService
     reminders: ReminderService
     watch: WatchService
+    webhooks: WebhookService
 
 
 @dataclass(frozen=True)

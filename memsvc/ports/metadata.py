@@ -52,6 +52,7 @@ from memsvc.ports.operations import (
     StoreCopies,
     StoreMoves,
     UpkeepReads,
+    WebhookQueue,
 )
 
 # Export and import of a user's data.
@@ -515,6 +516,11 @@ class MetadataStore(Protocol):
     @property
     def leases(self) -> Leases:
         """Take and release leases."""
+        ...
+
+    @property
+    def webhooks(self) -> WebhookQueue:
+        """Queue changes for webhooks."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.diagnostics import CheckPart
-from memsvc.domain.index_entries import Chunk
+from memsvc.domain.index_entries import Change, ChangeAction, Chunk
 from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
@@ -485,4 +485,103 @@ class ErasureWrites(Protocol):
 
     def set_began(self, moment: int) -> None:
         """Say when the work that follows was begun, in microseconds; 0: now."""
+        ...
+
+
+# The queue of webhooks: changes that wait to be sent to an endpoint, and those that were given up.
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSelection:
+    """Changes that an endpoint gets: those of one tenant, of some owners (empty: of all) and of some actions."""
+
+    endpoint: str
+    tenant_id: str
+    owners: frozenset[str]
+    actions: frozenset[ChangeAction]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDelivery:
+    """A change for an endpoint. It holds no content.
+
+    Attributes:
+        attempts: How often it was sent.
+        first_time: The time of the first attempt; None: there was none.
+        next_time: The time before which it is not sent; None: at once.
+        is_dead: True for a dead letter, which is not sent.
+        status: The HTTP status of the last attempt; 0: there was no answer.
+        error: The reason why the last attempt failed.
+    """
+
+    endpoint: str
+    owner: str
+    project_id: str
+    change: Change
+    attempts: int = 0
+    first_time: datetime | None = None
+    next_time: datetime | None = None
+    is_dead: bool = False
+    status: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookState:
+    """State of an endpoint.
+
+    Attributes:
+        position: Changes up to it were queued, or are not for the endpoint.
+        is_gone: True if the endpoint was turned off.
+        pending: The number of deliveries that wait.
+        dead: The number of dead letters.
+        oldest: The time of the oldest change that waits; None: none waits.
+    """
+
+    position: int
+    is_gone: bool
+    pending: int = 0
+    dead: int = 0
+    oldest: datetime | None = None
+
+
+class WebhookQueue(Protocol):
+    """Deliveries by endpoint. Of each owner the oldest one is sent first, and none before it is done with.
+
+    Every method may raise `BackendUnavailableError`.
+    """
+
+    def collect(self, selection: WebhookSelection, *, limit: int) -> tuple[int, int]:
+        """Queue the changes that follow the cursor, of which *limit* are read; return how many were read and queued.
+
+        A new endpoint begins after the newest change. What the outbox no longer holds is passed over.
+        """
+        ...
+
+    def due(self, endpoint: str, *, at: datetime, limit: int) -> list[WebhookDelivery]:
+        """Return the oldest pending delivery of each owner, of at most *limit* owners, of which the time has come."""
+        ...
+
+    def settle(self, done: Sequence[WebhookDelivery], kept: Sequence[WebhookDelivery]) -> None:
+        """Remove the deliveries *done*, and note the attempts of those *kept*, unless they were removed since."""
+        ...
+
+    def set_gone(self, endpoint: str, moment: datetime | None) -> None:
+        """Turn an endpoint off, or on again."""
+        ...
+
+    def state(self, endpoint: str) -> WebhookState | None:
+        """Return the state of an endpoint; None: it was never used."""
+        ...
+
+    def dead_letters(self, endpoint: str, *, after: tuple[str, int], limit: int) -> list[WebhookDelivery]:
+        """Return the next dead letters after an endpoint and a position, in this order; *endpoint* empty: of all."""
+        ...
+
+    def retry(self, endpoint: str, positions: Sequence[int]) -> int:
+        """Make dead letters pending, all without *positions*; return how many. They are sent at once."""
+        ...
+
+    def drop(self, endpoint: str, positions: Sequence[int]) -> int:
+        """Remove dead letters, all without *positions*; return how many."""
         ...

@@ -82,6 +82,31 @@ class HttpOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookEndpoint:
+    """An endpoint of webhooks: its name, its URL and the secret of its signatures."""
+
+    name: str
+    url: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """Options of the sender of webhooks.
+
+    Attributes:
+        allow_private: True allows addresses that are not of the Internet.
+        timeout_seconds: The longest duration of a request.
+        concurrency: The number of requests under way for each endpoint.
+    """
+
+    endpoints: tuple[WebhookEndpoint, ...] = ()
+    allow_private: bool = False
+    timeout_seconds: float = 10.0
+    concurrency: int = 16
+
+
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """Options of the server.
 
@@ -113,6 +138,7 @@ class ServerOptions:
         slots: The shares of tenants and keys in threads and streams, and idle limits.
         waits: The longest waits of calls for a thread.
         http: The same API over HTTP.
+        webhooks: The endpoints that changes are sent to.
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
@@ -143,3 +169,4 @@ class ServerOptions:
     slots: SlotOptions = field(default_factory=SlotOptions)
     http: HttpOptions = field(default_factory=HttpOptions)
     waits: WaitBounds = field(default_factory=WaitBounds)
+    webhooks: WebhookOptions = WebhookOptions()

@@ -52,6 +52,7 @@ from memsvc.v1 import (
 if TYPE_CHECKING:
     from memsvc.server.http.mcp_endpoint import McpEndpoint
     from memsvc.server.http.server import HttpServer
+    from memsvc.server.webhooks import WebhookSender
 
 KEEPALIVE_TIMEOUT_MS = 20_000
 MIN_PING_INTERVAL_MS = 10_000
@@ -115,6 +116,7 @@ class Server:
         self._health_port: HealthPort | None = None
         self._grpc: grpc.aio.Server | None = None
         self._http: HttpServer | None = None
+        self._webhooks: WebhookSender | None = None
         self._health: Health | None = None
         self._health_task: asyncio.Task[None] | None = None
         self._bound: list[str] = []
@@ -174,6 +176,7 @@ class Server:
             self._bound.append(await self._health_port.start(self._context.options.health_address))
         await server.start()
         await self._start_http(chain, health)
+        self._start_webhooks()
         self._health_task = asyncio.create_task(health.follow(), name="health")
         log.info("server started", addresses=list(self._bound))
 
@@ -195,6 +198,8 @@ class Server:
             self._rules.flush()
         if self._health_port is not None:
             await self._health_port.stop()
+        if self._webhooks is not None:
+            await asyncio.to_thread(self._webhooks.stop)
         await asyncio.to_thread(self._release)
         log.info("server stopped")
 
@@ -270,6 +275,16 @@ class Server:
             header_seconds=options.slots.first_message_seconds,
         )
         self._bound.append(await self._http.start(certificates))
+
+    def _start_webhooks(self) -> None:
+        """Send changes to the endpoints of the settings, if there are any."""
+        options, service = self._context.options.webhooks, self._context.application.webhooks
+        if options.endpoints:
+            # Imported when it is needed: a server without webhooks starts without an HTTP client.
+            from memsvc.server.webhooks import WebhookSender  # noqa: PLC0415
+
+            self._webhooks = WebhookSender(service, options)
+            self._webhooks.start()
 
     def _mcp(self, chain: CallChain, is_open: Callable[[], bool]) -> McpEndpoint | None:
         """Return the endpoint of MCP, None if it is turned off or its package is not installed."""

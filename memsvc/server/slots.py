@@ -148,6 +148,7 @@ _CLASSES: Mapping[str, CallClass] = {
     **dict.fromkeys(("GetStats", "Diagnose", "GetPerformance"), CallClass.ADMIN),
     **dict.fromkeys(("CreateApiKey", "ListApiKeys", "RevokeApiKey"), CallClass.ADMIN),
     **dict.fromkeys(("SetQuota", "GetQuota", "ListQuotas"), CallClass.ADMIN),
+    **dict.fromkeys(("ListDeadLetters", "RetryDeadLetters", "DropDeadLetters"), CallClass.ADMIN),
 }
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The upper bounds of the buckets of waits, in seconds."""

@@ -42,6 +42,7 @@ from memsvc.settings.groups import (
     SessionSettings,
     VaultSettings,
     WatchSettings,
+    WebhookSettings,
 )
 from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
 from memsvc.settings.validation_errors import format_validation_error, is_misspelt
@@ -137,6 +138,8 @@ class Settings(BaseSettings):
     """Memories as files."""
     watch: WatchSettings = WatchSettings()
     """Telling changes."""
+    webhooks: WebhookSettings = WebhookSettings()
+    """Sending changes."""
     metrics: MetricsSettings = MetricsSettings()
     """Metrics."""
     maintenance: MaintenanceSettings = MaintenanceSettings()

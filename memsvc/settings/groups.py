@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from memsvc.domain.api_keys import KeyDemand
 from memsvc.domain.context import Locale
@@ -15,6 +16,7 @@ from memsvc.domain.files import fault_of_template
 from memsvc.domain.limits import TOPIC
 from memsvc.domain.maintenance import ROUTINE_STEPS, UpkeepStep
 from memsvc.domain.search import TimeWeighting
+from memsvc.domain.webhooks import fault_of_webhook_url, is_private_literal, is_webhook_secret
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.search.scoring import RecipeVersion
 from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
@@ -536,6 +538,92 @@ class WatchSettings(SettingsGroup):
     poll_seconds: float = Field(default=0.0, ge=0)
     """Polling interval for changes of other processes on the same store. 0: as the store needs it, never where
     no other process can write to it, and five times a second where others can."""
+
+
+class WebhookEvent(StrEnum):
+    """Kinds of changes that a webhook sends."""
+
+    CREATED = "memory.created"
+    UPDATED = "memory.updated"
+    DELETED = "memory.deleted"
+    RESTORED = "memory.restored"
+    PURGED = "memory.purged"
+
+
+class WebhookEndpointSettings(SettingsGroup):
+    """An endpoint that changes of memories are sent to."""
+
+    url: str
+    """The URL, https://HOST/PATH; with `webhooks.allow_private` also http://. It holds no user name and no password."""
+    secret: SecretStr
+    """The key of the signatures (Standard Webhooks): "whsec_" and 24 to 64 random bytes in Base64."""
+    tenant_id: str = ""
+    """The tenant whose changes are sent. Empty: the one without a name."""
+    user_ids: tuple[str, ...] = ()
+    """The users whose changes are sent. Empty: all users of the tenant."""
+    events: tuple[WebhookEvent, ...] = tuple(WebhookEvent)
+    """The kinds of changes that are sent: memory.created, memory.updated, memory.deleted, memory.restored,
+    memory.purged. Empty: all."""
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        if fault := fault_of_webhook_url(url):
+            raise ValueError(fault)
+        return url
+
+    @field_validator("secret")
+    @classmethod
+    def _check_secret(cls, secret: SecretStr) -> SecretStr:
+        if not is_webhook_secret(secret.get_secret_value()):
+            message = 'must be "whsec_" and 24 to 64 bytes in Base64'
+            raise ValueError(message)
+        return secret
+
+
+class WebhookSettings(SettingsGroup):
+    """Webhooks: every committed change of memories, sent to endpoints by signed HTTP requests, at least once."""
+
+    endpoints: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")], WebhookEndpointSettings] = Field(
+        default_factory=dict
+    )
+    """The endpoints by name: lower-case letters, digits and hyphens. A table `[webhooks.endpoints.NAME]` each; the
+    secret may also come from the variable or the file of secrets MEMSVC_WEBHOOKS__ENDPOINTS__NAME__SECRET. A new
+    endpoint gets the changes that are made from then on."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names that endpoints may have, compared exactly. Empty: all."""
+    allow_private: bool = False
+    """Whether requests to private, loopback and link-local addresses, such as the metadata services of clouds, and
+    unencrypted requests are allowed. All addresses of a host are checked at each request; no redirects are followed."""
+    timeout_seconds: float = Field(default=10.0, gt=0, le=120)
+    """Maximum duration of a request."""
+    concurrency: int = Field(default=16, ge=1, le=1_000)
+    """Maximum number of requests under way for each endpoint. Those of one user follow one another."""
+    retry_seconds: float = Field(default=1.0, gt=0, le=3_600)
+    """Pause after the first failed attempt. It doubles with each further one; a random part of up to a half is taken
+    off."""
+    max_retry_seconds: float = Field(default=3_600.0, gt=0, le=86_400)
+    """Longest pause between two attempts, and the longest Retry-After that is heeded."""
+    max_attempts: int = Field(default=20, ge=1, le=1_000)
+    """Attempts after which a delivery becomes a dead letter."""
+    max_hours: float = Field(default=24.0, gt=0, le=8_760)
+    """Time since the first attempt after which it does."""
+
+    @model_validator(mode="after")
+    def _check_endpoints(self) -> Self:
+        for name, endpoint in self.endpoints.items():
+            where = f"webhooks.endpoints.{name}.url"
+            host = (urlsplit(endpoint.url).hostname or "").lower()
+            if self.allowed_hosts and host not in {one.lower() for one in self.allowed_hosts}:
+                message = f"{where}: the host {host!r} is not one of webhooks.allowed_hosts"
+                raise ValueError(message)
+            if not self.allow_private and not endpoint.url.startswith("https://"):
+                message = f"{where} must begin with https:// unless webhooks.allow_private is true"
+                raise ValueError(message)
+            if not self.allow_private and is_private_literal(host):
+                message = f"{where}: {host} is not a public address; webhooks.allow_private allows it"
+                raise ValueError(message)
+        return self
 
 
 class MetricsSettings(SettingsGroup):

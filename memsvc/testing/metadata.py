@@ -36,6 +36,7 @@ from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_uniqueness import StoreNamesContract
 from memsvc.testing.store_user_data import StoreTransferContract
 from memsvc.testing.store_vault import StoreVaultContract
+from memsvc.testing.store_webhooks import StoreWebhooksContract
 from memsvc.testing.store_writes import StoreWritesContract
 
 DIGEST = b"\x00\xff" * 8
@@ -72,6 +73,7 @@ class MetadataStoreContract(
     StoreFilesContract,
     StoreVaultContract,
     StoreFileFindingContract,
+    StoreWebhooksContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 
@@ -239,6 +241,7 @@ class MetadataStoreContract(
             lambda: store.feed.pending_changes(limit=1),
             lambda: store.feed.trim(before=NOW),
             lambda: store.leases.last_end("n"),
+            lambda: store.webhooks.state("n"),
             lambda: store.embeddings.get("m", [b"a"]),
             lambda: store.embeddings.put("m", {b"a": b"1"}),
             lambda: store.tokens.tokens("m", [1]),

@@ -3159,3 +3159,247 @@ class ListQuotasResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListQuotasResponse: _TypeAlias = ListQuotasResponse  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersRequest(_message.Message):
+    """ListDeadLettersRequest selects a page.
+
+    Errors: none of its own. An unknown endpoint has no dead letters.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    endpoint: _builtins.str
+    """endpoint is the name of an endpoint of the settings. At most 64 characters. Empty: all."""
+    page_size: _builtins.int
+    """page_size is the maximum number of dead letters on a page: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        endpoint: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoint", b"endpoint", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersRequest: _TypeAlias = ListDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class DeadLetter(_message.Message):
+    """DeadLetter is an event that a webhook gave up to deliver. It holds no content."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    TENANT_ID_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    FIRST_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
+    ATTEMPT_COUNT_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    endpoint: _builtins.str
+    """endpoint is the name of the endpoint."""
+    event_id: _builtins.str
+    """event_id is the header webhook-id of the requests."""
+    tenant_id: _builtins.str
+    """tenant_id is the tenant of the memory."""
+    user_id: _builtins.str
+    """user_id is the user of the memory."""
+    project_id: _builtins.str
+    """project_id is the project of the memory. Empty: global."""
+    memory_id: _builtins.str
+    """memory_id is the id of the memory."""
+    revision: _builtins.int
+    """revision is the revision that the change made."""
+    type: _builtins.str
+    """type is the type of the event, such as "memory.created"."""
+    attempt_count: _builtins.int
+    """attempt_count is the number of attempts: at least 1."""
+    status: _builtins.int
+    """status is the HTTP status of the last attempt. 0: there was no answer."""
+    error: _builtins.str
+    """error is the reason why the last attempt failed, in English."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """time is the time of the change. Always set."""
+
+    @_builtins.property
+    def first_attempt_time(self) -> _timestamp_pb2.Timestamp:
+        """first_attempt_time is the time of the first attempt. Always set."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: _builtins.str = ...,
+        event_id: _builtins.str = ...,
+        tenant_id: _builtins.str = ...,
+        user_id: _builtins.str = ...,
+        project_id: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        type: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        first_attempt_time: _timestamp_pb2.Timestamp | None = ...,
+        attempt_count: _builtins.int = ...,
+        status: _builtins.int = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first_attempt_time", b"first_attempt_time", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_count", b"attempt_count", "endpoint", b"endpoint", "error", b"error", "event_id", b"event_id", "first_attempt_time", b"first_attempt_time", "memory_id", b"memory_id", "project_id", b"project_id", "revision", b"revision", "status", b"status", "tenant_id", b"tenant_id", "time", b"time", "type", b"type", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeadLetter: _TypeAlias = DeadLetter  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersResponse(_message.Message):
+    """ListDeadLettersResponse is one page of dead letters."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def dead_letters(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeadLetter]:
+        """dead_letters are ordered by endpoint, then in the order of the changes."""
+
+    def __init__(
+        self,
+        *,
+        dead_letters: _abc.Iterable[Global___DeadLetter] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dead_letters", b"dead_letters", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersResponse: _TypeAlias = ListDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class RetryDeadLettersRequest(_message.Message):
+    """RetryDeadLettersRequest selects dead letters of an endpoint.
+
+    An event that is delivered again comes after later events of the same user that were delivered in the meantime.
+    Repeating the request is safe.
+
+    Errors: none of its own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    EVENT_IDS_FIELD_NUMBER: _builtins.int
+    endpoint: _builtins.str
+    """endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters."""
+    @_builtins.property
+    def event_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: _builtins.str = ...,
+        event_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoint", b"endpoint", "event_ids", b"event_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryDeadLettersRequest: _TypeAlias = RetryDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class RetryDeadLettersResponse(_message.Message):
+    """RetryDeadLettersResponse holds the number of events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """count is the number of events that are delivered again."""
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryDeadLettersResponse: _TypeAlias = RetryDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class DropDeadLettersRequest(_message.Message):
+    """DropDeadLettersRequest selects dead letters of an endpoint. Repeating the request is safe.
+
+    Errors: none of its own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    EVENT_IDS_FIELD_NUMBER: _builtins.int
+    endpoint: _builtins.str
+    """endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters."""
+    @_builtins.property
+    def event_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: _builtins.str = ...,
+        event_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoint", b"endpoint", "event_ids", b"event_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropDeadLettersRequest: _TypeAlias = DropDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class DropDeadLettersResponse(_message.Message):
+    """DropDeadLettersResponse holds the number of events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """count is the number of events that were removed."""
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropDeadLettersResponse: _TypeAlias = DropDeadLettersResponse  # noqa: Y015

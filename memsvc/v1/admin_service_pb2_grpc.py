@@ -123,6 +123,21 @@ class AdminServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasResponse.FromString,
                 _registered_method=True)
+        self.ListDeadLetters = channel.unary_unary(
+                '/memsvc.v1.AdminService/ListDeadLetters',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListDeadLettersRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListDeadLettersResponse.FromString,
+                _registered_method=True)
+        self.RetryDeadLetters = channel.unary_unary(
+                '/memsvc.v1.AdminService/RetryDeadLetters',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.RetryDeadLettersRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.RetryDeadLettersResponse.FromString,
+                _registered_method=True)
+        self.DropDeadLetters = channel.unary_unary(
+                '/memsvc.v1.AdminService/DropDeadLetters',
+                request_serializer=memsvc_dot_v1_dot_admin__service__pb2.DropDeadLettersRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_admin__service__pb2.DropDeadLettersResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -261,6 +276,27 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDeadLetters(self, request, context):
+        """ListDeadLetters returns the events that webhooks gave up to deliver, page by page.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryDeadLetters(self, request, context):
+        """RetryDeadLetters delivers events again that were given up, and turns an endpoint on again that answered 410.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropDeadLetters(self, request, context):
+        """DropDeadLetters removes events that were given up.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -348,6 +384,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListQuotas,
                     request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListQuotasResponse.SerializeToString,
+            ),
+            'ListDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeadLetters,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.ListDeadLettersRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.ListDeadLettersResponse.SerializeToString,
+            ),
+            'RetryDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryDeadLetters,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.RetryDeadLettersRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.RetryDeadLettersResponse.SerializeToString,
+            ),
+            'DropDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropDeadLetters,
+                    request_deserializer=memsvc_dot_v1_dot_admin__service__pb2.DropDeadLettersRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_admin__service__pb2.DropDeadLettersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -813,6 +864,87 @@ class AdminService(object):
             '/memsvc.v1.AdminService/ListQuotas',
             memsvc_dot_v1_dot_admin__service__pb2.ListQuotasRequest.SerializeToString,
             memsvc_dot_v1_dot_admin__service__pb2.ListQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/ListDeadLetters',
+            memsvc_dot_v1_dot_admin__service__pb2.ListDeadLettersRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.ListDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/RetryDeadLetters',
+            memsvc_dot_v1_dot_admin__service__pb2.RetryDeadLettersRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.RetryDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.AdminService/DropDeadLetters',
+            memsvc_dot_v1_dot_admin__service__pb2.DropDeadLettersRequest.SerializeToString,
+            memsvc_dot_v1_dot_admin__service__pb2.DropDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

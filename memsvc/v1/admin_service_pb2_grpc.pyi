@@ -89,6 +89,12 @@ class AdminServiceStub:
     """GetQuota returns the quota of a tenant or an API key, and what it has stored."""
     ListQuotas: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListQuotasRequest, _admin_service_pb2.ListQuotasResponse]
     """ListQuotas returns the quotas of the service, page by page."""
+    ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListDeadLettersRequest, _admin_service_pb2.ListDeadLettersResponse]
+    """ListDeadLetters returns the events that webhooks gave up to deliver, page by page."""
+    RetryDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RetryDeadLettersRequest, _admin_service_pb2.RetryDeadLettersResponse]
+    """RetryDeadLetters delivers events again that were given up, and turns an endpoint on again that answered 410."""
+    DropDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.DropDeadLettersRequest, _admin_service_pb2.DropDeadLettersResponse]
+    """DropDeadLetters removes events that were given up."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
@@ -151,6 +157,12 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """GetQuota returns the quota of a tenant or an API key, and what it has stored."""
     ListQuotas: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListQuotasRequest, _admin_service_pb2.ListQuotasResponse]  # type: ignore[assignment]
     """ListQuotas returns the quotas of the service, page by page."""
+    ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListDeadLettersRequest, _admin_service_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
+    """ListDeadLetters returns the events that webhooks gave up to deliver, page by page."""
+    RetryDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RetryDeadLettersRequest, _admin_service_pb2.RetryDeadLettersResponse]  # type: ignore[assignment]
+    """RetryDeadLetters delivers events again that were given up, and turns an endpoint on again that answered 410."""
+    DropDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.DropDeadLettersRequest, _admin_service_pb2.DropDeadLettersResponse]  # type: ignore[assignment]
+    """DropDeadLetters removes events that were given up."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
@@ -312,5 +324,29 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListQuotasResponse, _abc.Awaitable[_admin_service_pb2.ListQuotasResponse]]:
         """ListQuotas returns the quotas of the service, page by page."""
+
+    @_abc_1.abstractmethod
+    def ListDeadLetters(
+        self,
+        request: _admin_service_pb2.ListDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListDeadLettersResponse, _abc.Awaitable[_admin_service_pb2.ListDeadLettersResponse]]:
+        """ListDeadLetters returns the events that webhooks gave up to deliver, page by page."""
+
+    @_abc_1.abstractmethod
+    def RetryDeadLetters(
+        self,
+        request: _admin_service_pb2.RetryDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.RetryDeadLettersResponse, _abc.Awaitable[_admin_service_pb2.RetryDeadLettersResponse]]:
+        """RetryDeadLetters delivers events again that were given up, and turns an endpoint on again that answered 410."""
+
+    @_abc_1.abstractmethod
+    def DropDeadLetters(
+        self,
+        request: _admin_service_pb2.DropDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.DropDeadLettersResponse, _abc.Awaitable[_admin_service_pb2.DropDeadLettersResponse]]:
+        """DropDeadLetters removes events that were given up."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -45,6 +45,7 @@ BROAD_CATCHES = {
     "memsvc/engine/vault/watcher.py",
     "memsvc/engine/commit/group_committer.py",
     "memsvc/ports/faults.py",
+    "memsvc/server/webhooks.py",
     "backends/memsvc_backends/postgres_common/watchdog.py",
     "backends/memsvc_backends/qdrant_edge/worker.py",
 }

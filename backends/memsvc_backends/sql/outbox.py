@@ -5,34 +5,53 @@ Both are made by the database out of the rows that were written, and so cost an 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import starmap
 from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory
-from memsvc.domain.scope import Reach
+from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.ports.change_feed import ChangePage, LoggedChange
+from memsvc.ports.operations import WebhookDelivery, WebhookSelection, WebhookState
 from memsvc_backends.sql.database import BACKEND, Database, translate
 from memsvc_backends.sql.dialect import (
     cached_statement,
     execute,
     in_json_list,
+    insert_new,
     list_parameter,
     rows_as_json,
     rows_of_text,
 )
-from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
+from memsvc_backends.sql.memory_codec import (
+    MEMORY_COLUMNS,
+    memory_from_row,
+    memory_from_snapshot,
+    micros_or_none,
+    moment_or_none,
+)
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import EMPTY, IS_PENDING, counters, memories, outbox, revisions
+from memsvc_backends.sql.tables import (
+    EMPTY,
+    IS_PENDING,
+    counters,
+    memories,
+    outbox,
+    revisions,
+    webhook_cursors,
+    webhook_deliveries,
+)
 
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 CLAIMED = 128
@@ -54,6 +73,7 @@ _ACTIONS = {action.value: action for action in ChangeAction}
 _COLUMNS = tuple(
     outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time", "private_session")
 )
+log = logging.getLogger(__name__)
 
 
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
@@ -399,3 +419,203 @@ def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
         revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")
     )
+
+
+# The queue of webhooks.
+
+
+class SqlWebhookQueue:
+    """`memsvc.ports.operations.WebhookQueue`."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep it in *database*."""
+        self._database = database
+
+    def collect(self, selection: WebhookSelection, *, limit: int) -> tuple[int, int]:
+        """Queue the next changes, and move the cursor in the same transaction."""
+        # Read before the changes, of which none up to it is committed later.
+        settled = self._database.settled_position()
+        with self._database.read_connection() as connection:
+            cursor = execute(connection, _select_cursor(), {"endpoint": selection.endpoint}).scalar()
+            if cursor == settled:
+                return 0, 0
+            trimmed, _ = execute(connection, _select_bounds()).one()
+            at = {"after": settled if cursor is None else cursor, "settled": settled, "most": limit}
+            rows = list(execute(connection, _select_settled(), at))
+        if cursor is not None and cursor < trimmed:
+            message = "changes after position %d were removed from the outbox before webhook endpoint %r got them"
+            log.warning(message, cursor, selection.endpoint)
+        reached = rows[-1][0] if len(rows) == limit else max(settled, at["after"])
+        queued = [_queued(selection.endpoint, row) for row in rows if _is_selected(selection, row)]
+        with self._database.note_transaction() as connection:
+            if queued:
+                execute(connection, _insert_deliveries(), queued)
+            execute(connection, _insert_cursor(), {"endpoint": selection.endpoint, "position": reached})
+            execute(connection, _move_cursor(), {"of": selection.endpoint, "reached": reached})
+        return len(rows), len(queued)
+
+    def due(self, endpoint: str, *, at: datetime, limit: int) -> list[WebhookDelivery]:
+        """Return the oldest deliveries of owners."""
+        asked = {"endpoint": endpoint, "at": to_micros(at), "most": limit}
+        with self._database.read_connection() as connection:
+            return [_delivery(row) for row in execute(connection, _select_due(), asked)]
+
+    def settle(self, done: Sequence[WebhookDelivery], kept: Sequence[WebhookDelivery]) -> None:
+        """Remove some and change others."""
+        removed = [{"at_endpoint": one.endpoint, "at_position": one.change.position} for one in done]
+        changed = [_attempt(one) for one in kept]
+        with self._database.note_transaction() as connection:
+            if removed:
+                execute(connection, _delete_delivery(), removed)
+            if changed:
+                execute(connection, _note_attempt(), changed)
+
+    def set_gone(self, endpoint: str, moment: datetime | None) -> None:
+        """Turn an endpoint off or on."""
+        gone = sa.update(webhook_cursors).where(_CURSOR.endpoint == endpoint).values(gone_time=micros_or_none(moment))
+        with self._database.note_transaction() as connection:
+            execute(connection, gone)
+
+    def state(self, endpoint: str) -> WebhookState | None:
+        """Count what waits, and what was given up."""
+        cursor = sa.select(_CURSOR.position, _CURSOR.gone_time).where(_CURSOR.endpoint == endpoint)
+        counts = (
+            sa.select(_DELIVERY.is_dead, sa.func.count(), sa.func.min(_DELIVERY.time))
+            .where(_DELIVERY.endpoint == endpoint)
+            .group_by(_DELIVERY.is_dead)
+        )
+        with self._database.read_connection() as connection:
+            found = execute(connection, cursor).one_or_none()
+            numbers = {is_dead: (int(count), oldest) for is_dead, count, oldest in execute(connection, counts)}
+        if found is None:
+            return None
+        pending, oldest = numbers.get(0, (0, None))
+        return WebhookState(
+            found[0], found[1] is not None, pending, numbers.get(1, (0, None))[0], moment_or_none(oldest)
+        )
+
+    def dead_letters(self, endpoint: str, *, after: tuple[str, int], limit: int) -> list[WebhookDelivery]:
+        """Return dead letters."""
+        order = (_DELIVERY.endpoint, _DELIVERY.position)
+        statement = sa.select(*_DELIVERY).where(_DELIVERY.is_dead == 1, sa.tuple_(*order) > sa.tuple_(*after))
+        if endpoint:
+            statement = statement.where(_DELIVERY.endpoint == endpoint)
+        with self._database.read_connection() as connection:
+            return [_delivery(row) for row in execute(connection, statement.order_by(*order).limit(limit))]
+
+    def retry(self, endpoint: str, positions: Sequence[int]) -> int:
+        """Make dead letters pending, as if they had not been sent."""
+        pending = sa.update(webhook_deliveries).values(is_dead=0, attempts=0, first_time=0, next_time=0)
+        with self._database.note_transaction() as connection:
+            return execute(connection, pending.where(*_dead(endpoint, positions))).rowcount
+
+    def drop(self, endpoint: str, positions: Sequence[int]) -> int:
+        """Remove dead letters."""
+        with self._database.note_transaction() as connection:
+            return execute(connection, sa.delete(webhook_deliveries).where(*_dead(endpoint, positions))).rowcount
+
+
+_CURSOR, _DELIVERY = webhook_cursors.c, webhook_deliveries.c
+_QUEUED = tuple(
+    outbox.c[name] for name in ("position", "owner", "project_id", "row", "memory_id", "action", "revision", "time")
+)
+_NEW = {"attempts": 0, "first_time": 0, "next_time": 0, "is_dead": 0, "status": 0, "error": ""}
+
+
+def _is_selected(selection: WebhookSelection, row: Sequence[Any]) -> bool:
+    _, owner, _, _, _, action, _, _ = row
+    # An erasure removes the owner: such a change is for no endpoint.
+    tenant, separator, _ = owner.partition(OWNER_SEPARATOR)
+    is_ours = bool(separator) and tenant == selection.tenant_id
+    return is_ours and _ACTIONS[action] in selection.actions and (not selection.owners or owner in selection.owners)
+
+
+def _queued(endpoint: str, row: Sequence[Any]) -> dict[str, Any]:
+    named = {column.name: value for column, value in zip(_QUEUED, row, strict=True)}
+    return {"endpoint": endpoint, **named, **_NEW}
+
+
+def _delivery(row: Sequence[Any]) -> WebhookDelivery:
+    endpoint, position, owner, project_id, memory_row, memory_id, action, revision, time, *attempt = row
+    attempts, first_time, next_time, is_dead, status, error = attempt
+    change = Change(position, memory_row, memory_id, _ACTIONS[action], revision, time)
+    first, following = (from_micros(moment) if moment else None for moment in (first_time, next_time))
+    return WebhookDelivery(
+        endpoint, owner, project_id, change, attempts, first, following, bool(is_dead), status, error
+    )
+
+
+def _attempt(one: WebhookDelivery) -> dict[str, Any]:
+    return {
+        "at_endpoint": one.endpoint,
+        "at_position": one.change.position,
+        "new_attempts": one.attempts,
+        "new_first_time": micros_or_none(one.first_time) or 0,
+        "new_next_time": micros_or_none(one.next_time) or 0,
+        "new_is_dead": int(one.is_dead),
+        "new_status": one.status,
+        "new_error": one.error,
+    }
+
+
+def _dead(endpoint: str, positions: Sequence[int]) -> Iterator[sa.ColumnElement[bool]]:
+    yield _DELIVERY.endpoint == endpoint
+    yield _DELIVERY.is_dead == 1
+    if positions:
+        yield _DELIVERY.position.in_(positions)
+
+
+@cached_statement
+def _select_cursor() -> sa.Select[Any]:
+    return sa.select(_CURSOR.position).where(_CURSOR.endpoint == sa.bindparam("endpoint", type_=sa.Text))
+
+
+@cached_statement
+def _select_settled() -> sa.Select[Any]:
+    position = outbox.c.position
+    between = (position > sa.bindparam("after"), position <= sa.bindparam("settled"))
+    return sa.select(*_QUEUED).where(*between).order_by(position).limit(sa.bindparam("most", type_=sa.Integer))
+
+
+@cached_statement
+def _insert_deliveries() -> sa.Insert:
+    return insert_new(webhook_deliveries)
+
+
+@cached_statement
+def _insert_cursor() -> sa.Insert:
+    return insert_new(webhook_cursors).values(
+        endpoint=sa.bindparam("endpoint"), position=sa.bindparam("position"), gone_time=None
+    )
+
+
+@cached_statement
+def _move_cursor() -> sa.Update:
+    reached = sa.bindparam("reached", type_=sa.BigInteger)
+    behind = (_CURSOR.endpoint == sa.bindparam("of", type_=sa.Text), _CURSOR.position < reached)
+    return sa.update(webhook_cursors).where(*behind).values(position=reached)
+
+
+@cached_statement
+def _select_due() -> sa.Select[Any]:
+    mine = (_DELIVERY.endpoint == sa.bindparam("endpoint", type_=sa.Text), _DELIVERY.is_dead == sa.literal_column("0"))
+    oldest = sa.select(sa.func.min(_DELIVERY.position)).where(*mine).group_by(_DELIVERY.owner)
+    due = (*mine, _DELIVERY.position.in_(oldest), _DELIVERY.next_time <= sa.bindparam("at", type_=sa.BigInteger))
+    statement = sa.select(*_DELIVERY).where(*due).order_by(_DELIVERY.next_time, _DELIVERY.position)
+    return statement.limit(sa.bindparam("most", type_=sa.Integer))
+
+
+def _is_at() -> tuple[sa.ColumnElement[bool], ...]:
+    return (_DELIVERY.endpoint == sa.bindparam("at_endpoint"), _DELIVERY.position == sa.bindparam("at_position"))
+
+
+@cached_statement
+def _delete_delivery() -> sa.Delete:
+    return sa.delete(webhook_deliveries).where(*_is_at())
+
+
+@cached_statement
+def _note_attempt() -> sa.Update:
+    names = ("attempts", "first_time", "next_time", "is_dead", "status", "error")
+    values: dict[str, Any] = {name: sa.bindparam(f"new_{name}", type_=_DELIVERY[name].type) for name in names}
+    return sa.update(webhook_deliveries).where(*_is_at()).values(**values)

@@ -24,7 +24,16 @@ from memsvc.ports.features import (
     VaultManifest,
 )
 from memsvc.ports.metadata import MetadataStore, Record, Transaction, UserReads
-from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogReads, StoreCopies, StoreMoves, UpkeepReads
+from memsvc.ports.operations import (
+    ErasureReads,
+    IntegrityReads,
+    Leases,
+    LogReads,
+    StoreCopies,
+    StoreMoves,
+    UpkeepReads,
+    WebhookQueue,
+)
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.sql.api_keys import SqlKeyReads, SqlQuotaReads
 from memsvc_backends.sql.backup import SqlStoreCopies
@@ -38,7 +47,7 @@ from memsvc_backends.sql.index_feed import CAPACITY, NewRecordBuffer, SqlEmbeddi
 from memsvc_backends.sql.integrity import SqlIntegrityReads
 from memsvc_backends.sql.maintenance import SqlLeases, SqlLogs, SqlUpkeepReads
 from memsvc_backends.sql.migrate import bring_up_to_date
-from memsvc_backends.sql.outbox import SqlChangeFeed
+from memsvc_backends.sql.outbox import SqlChangeFeed, SqlWebhookQueue
 from memsvc_backends.sql.postgres import PostgresDriver
 from memsvc_backends.sql.ranking_columns import RankingPreloader
 from memsvc_backends.sql.reads import SqlMemoryReads
@@ -79,6 +88,7 @@ class SqlMetadataStore:
         self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database)
+        self._webhooks = SqlWebhookQueue(database)
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
         self._keys = SqlKeyReads(database)
@@ -167,6 +177,11 @@ class SqlMetadataStore:
     def leases(self) -> Leases:
         """Take and release leases."""
         return self._leases
+
+    @property
+    def webhooks(self) -> WebhookQueue:
+        """Queue changes for webhooks."""
+        return self._webhooks
 
     @property
     def users(self) -> UserReads:

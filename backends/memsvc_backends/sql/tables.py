@@ -517,6 +517,43 @@ stored_amounts = sa.Table(
     sa.Column("file_bytes", Number, nullable=False),
 )
 
+webhook_cursors = sa.Table(
+    "webhook_cursors",
+    metadata,
+    sa.Column("endpoint", sa.Text, primary_key=True),
+    # Changes up to it are in the queue, or were not meant for the endpoint.
+    sa.Column("position", Number, nullable=False),
+    # Since then nothing is sent, because the endpoint answered 410 Gone.
+    sa.Column("gone_time", Number),
+)
+
+webhook_deliveries = sa.Table(
+    "webhook_deliveries",
+    metadata,
+    # Changes to send, and those that were given up. They hold no content: it is read when it is sent.
+    sa.Column("endpoint", sa.Text, primary_key=True),
+    sa.Column("position", Number, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("row", Number, nullable=False),
+    sa.Column("memory_id", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("time", Number, nullable=False),
+    # Attempts, the time of the first one, and the time of the next one; 0: at once.
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("first_time", Number, nullable=False),
+    sa.Column("next_time", Number, nullable=False),
+    # 1: a dead letter. The status and the error are those of the last attempt.
+    sa.Column("is_dead", sa.SmallInteger, nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+)
+sa.Index(
+    "webhook_deliveries_owner",
+    *(webhook_deliveries.c[name] for name in ("endpoint", "is_dead", "owner", "position")),
+)
+
 
 # The tables of the vault; they belong to those of `memsvc_backends.sql.tables`.
 

@@ -247,7 +247,9 @@ PREVIEWS: Mapping[str, Mapping[str, bool]] = {
 }
 """Those of `WRITES` that only preview their changes when the request has these values."""
 KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey", "SetQuota", "GetQuota", "ListQuotas"})
-ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend", "ListUsers"}
+ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend", "ListUsers"} | {
+    "ListDeadLetters", "RetryDeadLetters", "DropDeadLetters",
+}  # fmt: skip
 """Methods that operate the service as a whole."""
 OWN_USERS = frozenset({"ListUsers"})
 """Those of `ADMINS` that a key which is restricted to users may call in any role: they are about those users then."""
@@ -271,7 +273,9 @@ def body_limit(method: str) -> int | None:
     return limits.BODY if method in READS or method in ADMINS else None
 
 
-UNAUDITED = frozenset({"ListApiKeys", "ListUsers", "GetQuota", "ListQuotas", "Diagnose", "GetPerformance"})
+UNAUDITED = frozenset(
+    {"ListApiKeys", "ListUsers", "GetQuota", "ListQuotas", "Diagnose", "GetPerformance", "ListDeadLetters"}
+)
 """Reads that have no scope."""
 
 

@@ -22,6 +22,7 @@ from memsvc.engine.admin.api_keys import QuotaService
 from memsvc.engine.admin.metrics import MetricsSnapshot
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
+from memsvc.engine.watch.webhooks import WebhookService
 from memsvc.ports.faults import BreakerState, FaultCounts
 from memsvc.server.addresses import AddressError
 from memsvc.server.call_context import Call, CallNext
@@ -101,6 +102,7 @@ class ServiceCollector(Collector):
         yield from _followers(reading)
         yield from _faults(reading.faults, [backend.name for backend in reading.backends])
         yield from _maintenance(reading.steps)
+        yield from _webhooks(self._application.webhooks)
         yield from _performance(self._application.performance.report())
 
 
@@ -215,6 +217,30 @@ def _maintenance(steps: Iterable[StepCount]) -> Iterator[Metric]:
         changed.add_metric((step.step,), step.changed)
         seconds.add_metric((step.step,), step.seconds)
     yield from (runs, failures, changed, seconds)
+
+
+def _webhooks(service: WebhookService) -> Iterator[Metric]:
+    attempts = CounterMetricFamily(
+        "memsvc_webhook_attempts", "Requests of webhooks by this process.", labels=("endpoint", "outcome")
+    )
+    counts = service.counts()
+    for name in service.endpoints:
+        for outcome in ("delivered", "failed", "dead"):
+            attempts.add_metric((name, outcome), counts.get((name, outcome), 0))
+    states, now = service.states(), service.now()
+    lags = {name: (now - state.oldest).total_seconds() for name, state in states.items() if state.oldest is not None}
+    yield attempts
+    for name, text, values in (
+        ("pending", "Events that wait to be delivered.", {key: state.pending for key, state in states.items()}),
+        ("dead_letters", "Events that were given up.", {key: state.dead for key, state in states.items()}),
+        ("lag_seconds", "Age of the oldest event that waits.", dict.fromkeys(states, 0.0) | lags),
+        (
+            "gone",
+            "1 if the endpoint answered 410 and was turned off.",
+            {k: float(s.is_gone) for k, s in states.items()},
+        ),
+    ):
+        yield _gauge(f"memsvc_webhook_{name}", text, values, "endpoint")
 
 
 def _performance(operations: Iterable[OperationPerformance]) -> Iterator[Metric]:

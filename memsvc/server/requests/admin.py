@@ -33,6 +33,7 @@ PlaceList: TypeAlias = (
 )
 _MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
 _NANOS = 1_000_000_000
+_POSITION_DIGITS = 18
 _URL_SCHEMES = ("postgresql://", "postgres://")
 _SCOPE_PARTS = ("project_id", "agent_id", "session_id")
 
@@ -292,6 +293,32 @@ def list_quotas_request(message: admin_pb.ListQuotasRequest) -> tuple[tuple[Quot
         after = decoder.token(tokens.quotas_after, message.page_token, digest, default=(QuotaSubject.KEY, ""))
     decoder.finish()
     return after, limit
+
+
+def list_dead_letters_request(message: admin_pb.ListDeadLettersRequest) -> tuple[tuple[str, int], int]:
+    """Return the endpoint and the position of the last dead letter of the page before, and the size of the page."""
+    decoder = RequestDecoder()
+    decoder.name("endpoint", message.endpoint, most=limits.WEBHOOK_NAME)
+    limit = decoder.page_size(message.page_size)
+    first: tuple[str, ...] = ()
+    place = decoder.token(tokens.place_after, message.page_token, tokens.digest(message), parts=2, default=first)
+    position = place[1] if place else "-1"
+    if place and not (position.isascii() and position.isdigit() and len(position) <= _POSITION_DIGITS):
+        decoder.add("page_token", "must be the next_page_token of the same list")
+    decoder.finish()
+    return (place[0] if place else "", int(position)), limit
+
+
+def check_dead_letters(message: admin_pb.RetryDeadLettersRequest | admin_pb.DropDeadLettersRequest) -> None:
+    """Return when the request names an endpoint, and not too many events.
+
+    Raises:
+        InvalidRequestError: It does not.
+    """
+    decoder = RequestDecoder()
+    decoder.name("endpoint", message.endpoint, most=limits.WEBHOOK_NAME, least=1)
+    decoder.count("event_ids", message.event_ids, most=limits.PAGE_SIZE)
+    decoder.finish()
 
 
 def _quota_subject(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from memsvc.domain.api_keys import ApiKey, QuotaSubject, QuotaUse
+from memsvc.domain.clock import from_micros
 from memsvc.domain.diagnostics import (
     REMEDIES,
     BackendHealth,
@@ -29,7 +30,8 @@ from memsvc.engine.admin.backup import BackupProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
 from memsvc.engine.admin.integrity import user_of
 from memsvc.engine.vault.sync import SyncEvent as VaultEvent
-from memsvc.ports.operations import MovePhase, MoveProgress
+from memsvc.engine.watch.webhooks import scope_of
+from memsvc.ports.operations import MovePhase, MoveProgress, WebhookDelivery
 from memsvc.server.enums import (
     API_KEY_ROLE,
     API_KEY_STATE,
@@ -390,3 +392,25 @@ def sync_vault_response(event: VaultEvent) -> admin_pb.SyncVaultResponse:
             pending_count=event.behind,
         )
     )
+
+
+def dead_letter_to_proto(found: WebhookDelivery, event_id: str) -> admin_pb.DeadLetter:
+    """Return a dead letter."""
+    scope, change = scope_of(found), found.change
+    message = admin_pb.DeadLetter(
+        endpoint=found.endpoint,
+        event_id=event_id,
+        tenant_id=scope.tenant_id,
+        user_id=scope.user_id,
+        project_id=scope.project_id,
+        memory_id=change.memory_id,
+        revision=change.revision,
+        type=f"memory.{change.action.value.lower()}",
+        attempt_count=found.attempts,
+        status=found.status,
+        error=found.error,
+    )
+    fill_time(message.time, from_micros(change.time))
+    if found.first_time is not None:
+        fill_time(message.first_attempt_time, found.first_time)
+    return message

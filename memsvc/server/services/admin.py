@@ -177,6 +177,38 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         quotas = [responses.quota_to_proto(one) for one in found[:limit]]
         return admin_pb.ListQuotasResponse(quotas=quotas, next_page_token=token)
 
+    @runs_in("meta")
+    def ListDeadLetters(
+        self, request: admin_pb.ListDeadLettersRequest, context: Context
+    ) -> admin_pb.ListDeadLettersResponse:
+        """Return a page of what webhooks gave up."""
+        after, limit = requests.list_dead_letters_request(request)
+        service, token = self._app.webhooks, ""
+        found = service.dead_letters(request.endpoint, after=after, limit=limit + 1)
+        if len(found) > limit:
+            last = found[limit - 1]
+            token = tokens.place_token([last.endpoint, str(last.change.position)], tokens.digest(request))
+        letters = [responses.dead_letter_to_proto(one, service.event_id(one)) for one in found[:limit]]
+        return admin_pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=token)
+
+    @runs_in("write")
+    def RetryDeadLetters(
+        self, request: admin_pb.RetryDeadLettersRequest, context: Context
+    ) -> admin_pb.RetryDeadLettersResponse:
+        """Deliver again what webhooks gave up."""
+        requests.check_dead_letters(request)
+        count = self._app.webhooks.retry(request.endpoint, request.event_ids)
+        return admin_pb.RetryDeadLettersResponse(count=count)
+
+    @runs_in("write")
+    def DropDeadLetters(
+        self, request: admin_pb.DropDeadLettersRequest, context: Context
+    ) -> admin_pb.DropDeadLettersResponse:
+        """Remove what webhooks gave up."""
+        requests.check_dead_letters(request)
+        count = self._app.webhooks.drop(request.endpoint, request.event_ids)
+        return admin_pb.DropDeadLettersResponse(count=count)
+
     async def SyncVault(
         self, request: admin_pb.SyncVaultRequest, context: Context
     ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:

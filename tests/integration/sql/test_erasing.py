@@ -17,9 +17,20 @@ from memsvc_backends.sql.tables import metadata
 OWNER = "\x1fbandicoot"
 BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("burrows", ""))
 
-NOBODYS = {"api_keys", "counters", "embeddings", "erasures", "leases", "quotas", "stored_amounts", "vault_state"}
+NOBODYS = {
+    "api_keys",
+    "counters",
+    "embeddings",
+    "erasures",
+    "leases",
+    "quotas",
+    "stored_amounts",
+    "vault_state",
+    "webhook_cursors",
+}
 """Leases name processes, and the vault's state the vault; embeddings are found by the digests of the texts; erasures are
-what is noted of the erasure itself; keys and quotas are of whoever runs the service, who revokes them, and the amounts are sums of tenants."""
+what is noted of the erasure itself; keys and quotas are of whoever runs the service, who revokes them;
+amounts are sums over a tenant; cursors of webhooks are positions."""
 
 
 def test_every_table_is_known() -> None:

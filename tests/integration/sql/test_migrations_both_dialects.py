@@ -96,6 +96,8 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
     with _connected(place) as connection:
         for undo in (
             "DROP TABLE passage_tokens",
+            "DROP TABLE webhook_cursors",
+            "DROP TABLE webhook_deliveries",
             "DROP INDEX memories_scope",
             "DELETE FROM memory_metadata WHERE term NOT LIKE '%%=%%'",
             "DROP TABLE quotas",

@@ -25,7 +25,12 @@ NOT_MOVED: frozenset[str] = frozenset()
 """Tables of the store that stay where they are: none."""
 MOVED: tuple[sa.Table, ...] = tuple(table for table in metadata.sorted_tables if table.name not in NOT_MOVED)
 """What is moved: every table that there is, so that none can be forgotten."""
-INCIDENTAL = frozenset({"embeddings", "leases", "outbox", "passage_tokens", "requests", "counters", "vault_state"})
+INCIDENTAL = frozenset(
+    {
+        "embeddings", "leases", "outbox", "passage_tokens", "requests", "counters", "vault_state", "webhook_cursors",
+        "webhook_deliveries",
+    }
+)  # fmt: skip
 """Tables that a service changes by itself when it does no more than start, or that hold nothing that others do not."""
 FIRST_PAGE, LARGEST_PAGE, KEYS = 64, 1024, 120
 PAGE_BYTES = 2_000_000

@@ -1,0 +1,195 @@
+"""Addresses that webhooks may go to, secrets, settings and the backoff of retries."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import trustme
+
+from memsvc.domain.index_entries import Change, ChangeAction
+from memsvc.domain.watch import Effect, WatchEvent
+from memsvc.domain.webhooks import is_public, is_webhook_secret, signature
+from memsvc.engine.watch.webhooks import Attempt, RetryPolicy, WebhookService
+from memsvc.ports.operations import WebhookDelivery
+from memsvc.server.options import WebhookEndpoint, WebhookOptions
+from memsvc.server.webhooks import WebhookChannel
+from memsvc.settings import SettingsError, load_settings
+from tests.support.webhook_receiver import SECRET, Receiver, receiving
+
+CHANGE = Change(7, 1, "m", ChangeAction.PURGED, 2, 1_700_000_000_000_000)
+DELIVERY = WebhookDelivery("e", "\x1fada", "", CHANGE)
+
+
+class _Ids(WebhookService):
+    """A service of which only the ids of events are asked for."""
+
+    def __init__(self) -> None:
+        """Have no stores."""
+
+    def event_id(self, delivery: WebhookDelivery) -> str:
+        """Return an id."""
+        return f"msg_{delivery.change.position}"
+
+
+def send(monkeypatch: pytest.MonkeyPatch, url: str, addresses: list[str], *, allow_private: bool) -> Attempt:
+    """Send to an endpoint whose host has these addresses."""
+
+    async def run() -> Attempt:
+        async def resolve(host: str, port: int, **_: Any) -> list[Any]:
+            assert host == "hooks.example.com"
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+        loop = asyncio.get_running_loop()
+        original = loop.getaddrinfo
+        monkeypatch.setattr(
+            loop, "getaddrinfo", lambda host, *a, **k: (resolve if host[0] == "h" else original)(host, *a, **k)
+        )
+        options = WebhookOptions(allow_private=allow_private, timeout_seconds=5)
+        channel = WebhookChannel(_Ids(), WebhookEndpoint("e", url, SECRET), options)
+        try:
+            return (await channel.send(DELIVERY, WatchEvent(CHANGE, Effect.LEFT, None)))[1]
+        finally:
+            await channel.close()
+
+    return asyncio.run(run())
+
+
+def _named(receiver: Receiver) -> str:
+    return receiver.url.replace("127.0.0.1", "hooks.example.com")
+
+
+def test_a_name_with_a_private_address_among_others_gets_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One address that is not public is enough; the request never leaves."""
+    with receiving() as receiver:
+        for addresses in (["127.0.0.1"], ["93.184.215.14", "127.0.0.1"], ["::ffff:127.0.0.1"]):
+            attempt = send(monkeypatch, _named(receiver), addresses, allow_private=False)
+            assert attempt.status == 0
+            assert "not public" in attempt.error
+            assert not attempt.is_accepted
+            assert attempt.is_retried
+    assert receiver.requests == []
+
+
+def test_the_request_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the name of the host, though the name resolves to nothing else; a dead address is passed over."""
+    with receiving() as receiver:
+        attempt = send(monkeypatch, f"{_named(receiver)}/a?b=c", ["127.0.0.2", "127.0.0.1"], allow_private=True)
+    assert attempt.is_accepted
+    [request] = receiver.requests
+    assert request.path == "/a?b=c"
+    assert request.headers["host"] == _named(receiver).removeprefix("http://")
+    assert request.is_signed()
+
+
+@pytest.mark.parametrize("name", ["hooks.example.com", "other.example.com"])
+def test_the_certificate_is_that_of_the_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    """Though the connection is made to an address; one of another name gets nothing."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    with receiving(context) as receiver:
+        attempt = send(monkeypatch, _named(receiver), ["127.0.0.1"], allow_private=True)
+    is_right = name == "hooks.example.com"
+    assert attempt.is_accepted is is_right
+    assert len(receiver.requests) == is_right
+    assert is_right or "certificate verify failed" in attempt.error
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",  # noqa: S104 - refused
+        "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fd00:ec2::254", "ff02::1", "::ffff:10.0.0.1",
+        "64:ff9b::7f00:1", "2002:7f00:1::", "names",
+    ],
+)  # fmt: skip
+def test_addresses_that_are_not_public(address: str) -> None:
+    """Loopback, private, link-local, metadata, shared, multicast, and IPv6 that leads to such."""
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
+def test_public_addresses(address: str) -> None:
+    """Those of the Internet."""
+    assert is_public(address)
+
+
+def test_signature_of_the_published_example() -> None:
+    """The example of Standard Webhooks."""
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - published
+    body = b'{"test": 2432232314}'
+    expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == expected
+
+
+@pytest.mark.parametrize("text", ["", "whsec_", "whsec_AAAA", "A" * 44, "whsec_" + "A" * 100, "whsec_ä" + "A" * 43])
+def test_wrong_secrets(text: str) -> None:
+    """Without prefix, too short, too long, not Base64."""
+    assert not is_webhook_secret(text)
+
+
+GOOD = {"url": "https://hooks.example.com/m", "secret": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"endpoints": {"a": {"url": "https://hooks.example.com/m"}}}, "webhooks.endpoints.a.secret"),
+        ({"endpoints": {"a": {**GOOD, "secret": "short"}}}, "webhooks.endpoints.a.secret"),
+        ({"endpoints": {"a": {**GOOD, "url": "ftp://x"}}}, "webhooks.endpoints.a.url"),
+        ({"endpoints": {"a": {**GOOD, "url": "https://u:p@example.com"}}}, "webhooks.endpoints.a.url"),
+        ({"endpoints": {"a": {**GOOD, "url": "http://hooks.example.com"}}}, "webhooks.endpoints.a.url"),
+        ({"endpoints": {"a": {**GOOD, "url": "https://169.254.169.254/latest"}}}, "webhooks.endpoints.a.url"),
+        ({"endpoints": {"a": {**GOOD, "url": "https://[::1]/"}}}, "webhooks.endpoints.a.url"),
+        ({"endpoints": {"a": {**GOOD, "url": "https://localhost/"}}}, "webhooks.endpoints.a.url"),
+        ({"endpoints": {"a": {**GOOD, "events": ["memory.read"]}}}, "webhooks.endpoints.a.events"),
+        ({"endpoints": {"a": {**GOOD, "evnts": []}}}, "evnts"),
+        ({"endpoints": {"Not A Name": GOOD}}, "webhooks.endpoints"),
+        ({"endpoints": {"a": GOOD}, "allowed_hosts": ["example.com"]}, "webhooks.allowed_hosts"),
+        ({"timeout_seconds": 0}, "webhooks.timeout_seconds"),
+        ({"max_attempts": 0}, "webhooks.max_attempts"),
+    ],
+)
+def test_wrong_settings_are_named(tmp_path: Path, values: dict[str, Any], named: str) -> None:
+    """The message names the setting, and never shows a secret."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(data_dir=tmp_path, webhooks=values)
+    assert named in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_secrets_come_from_a_folder_and_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The URL from the file, the secret from the folder of secrets."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "MEMSVC_WEBHOOKS__ENDPOINTS__CRM__SECRET").write_text(f"{SECRET}\n")
+    config = tmp_path / "memsvc.toml"
+    config.write_text('[webhooks.endpoints.crm]\nurl = "https://hooks.example.com/m"\nuser_ids = ["小明"]\n')
+    monkeypatch.setenv("MEMSVC_SECRETS_DIR", str(secrets))
+
+    endpoint = load_settings(config, data_dir=tmp_path).webhooks.endpoints["crm"]
+
+    assert endpoint.secret.get_secret_value() == SECRET
+    assert endpoint.user_ids == ("小明",)
+    assert SECRET not in repr(endpoint)
+
+
+def test_pauses_grow_and_stay_within_the_longest() -> None:
+    """They double, less up to a half; Retry-After lengthens them within the longest."""
+    second = timedelta(seconds=1)
+    policy = RetryPolicy(second, 60 * second, 1_000, timedelta(days=1))
+    random = Random(1)
+    for attempt in range(1, 200):
+        full = min(60, 2 ** (attempt - 1)) * second
+        assert full / 2 <= policy.delay(attempt, random, None) <= full
+    assert policy.delay(1, random, 30 * second) == 30 * second
+    assert policy.delay(1, random, timedelta(days=1)) == 60 * second
