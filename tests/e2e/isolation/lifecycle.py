@@ -222,6 +222,24 @@ def ListQuotas(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
 
 
 @case
+def ListDeadLetters(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """For administrators: ids of events, of an endpoint that this service has none of."""
+    yield [admin_pb.ListDeadLettersRequest(endpoint="nothing")], OK
+
+
+@case
+def RetryDeadLetters(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As ListDeadLetters."""
+    yield [admin_pb.RetryDeadLettersRequest(endpoint="nothing")], INVALID
+
+
+@case
+def DropDeadLetters(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """As ListDeadLetters."""
+    yield [admin_pb.DropDeadLettersRequest(endpoint="nothing")], INVALID
+
+
+@case
 def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose."""
     yield [admin_pb.GetPerformanceRequest()], OK
