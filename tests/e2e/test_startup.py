@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from memsvc.cli.demo.run import demo_server
+from memsvc.client import Memsvc
+from memsvc.settings.groups import HttpSettings
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.forked_process import ROOT, run_memsvc
@@ -194,3 +198,14 @@ def test_a_damaged_database_is_named(tmp_path: Path, first: int, last: int) -> N
 
     assert "'sql' is damaged" in line
     assert "restore a backup" in line
+
+
+def test_the_demo_runs_beside_a_service(tmp_path: Path) -> None:
+    """It takes free ports alone: that of HTTP by default may be in use."""
+    host, _, port = HttpSettings().address.rpartition(":")
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, int(port)))
+        taken.listen()
+        with demo_server(tmp_path, embedder="wordllama") as address, Memsvc(address, user_id="ada") as client:
+            assert client.create("A.").memory.id

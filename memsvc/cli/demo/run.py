@@ -211,6 +211,8 @@ def _environment(embedder: str) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
     here = str(Path(memsvc.__file__).parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, environment.get("PYTHONPATH", "")]))
+    # Without HTTP, whose default port a service on this machine may have.
+    environment["MEMSVC_HTTP__ADDRESS"] = ""
     if embedder:
         environment["MEMSVC_EMBEDDER__BACKEND"] = embedder
     return environment
