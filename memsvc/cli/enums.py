@@ -65,6 +65,19 @@ class Recurrence(_Hyphenated):
     WEEK = auto()
 
 
+class OtherSystem(_Hyphenated):
+    """System whose export is imported."""
+
+    CHATGPT = auto()
+    CLAUDE = auto()
+    MEM0 = auto()
+    ZEP = auto()
+    LETTA = auto()
+    LANGGRAPH = auto()
+    BASIC_MEMORY = auto()
+    OKF = auto()
+
+
 class OnDuplicate(_Hyphenated):
     """Action when equal content is stored."""
 

@@ -40,11 +40,15 @@ class Entry:
         place: Where it is, such as "Line 3 of notes.jsonl".
         memory: The memory; None when the line is none.
         fault: What is wrong with the line then, after the name of the field if it is one of a field.
+        is_left_out: True for a part of another system's export that nothing is made of, such as an image.
+        user: The user in the other system; empty where the export does not say.
     """
 
     place: str
     memory: types_pb.Memory | None
     fault: str = ""
+    is_left_out: bool = False
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ LONG_FUNCTIONS: dict[str, str] = {
     "backends/memsvc_backends/sql/memory_codec.py:record_row": "one line for each column",
     "backends/memsvc_backends/sql/migrations/versions/r0001_initial.py:_memory_indexes": "one call for each index",
     "memsvc/cli/context.py:context": "one line for each option",
+    "memsvc/cli/import_memories.py:import_memories": "one line for each option",
     "memsvc/cli/memories.py:add": "one line for each option",
     "memsvc/cli/search.py:search": "one line for each option",
     "memsvc/server/requests/search.py:_context_query": "one line for each field",

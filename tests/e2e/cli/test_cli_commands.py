@@ -208,6 +208,45 @@ def test_edited_document_updates_its_sections(run: Any, tmp_path: Path) -> None:
     assert contents == {"black", "six"}
 
 
+def test_an_export_of_another_system_is_imported_once(run: Any, address: str, tmp_path: Path) -> None:
+    """A dry run shows what would come and changes nothing; a second import adds what is new alone."""
+    said = [
+        {
+            "uuid": "m1",
+            "sender": "human",
+            "text": "I play the oboe. 我吹双簧管。",
+            "created_at": "2026-01-02T03:04:05Z",
+        },
+        {"uuid": "m2", "sender": "assistant", "text": "How lovely!", "created_at": "2026-01-02T03:05:05Z"},
+        {"uuid": "m3", "sender": "human", "text": ""},
+    ]
+    export = [{"uuid": "c1", "name": "Music", "chat_messages": said}]
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps(export))
+    command = ["import", "--from", "claude", str(file)]
+
+    planned = run(*command, "--dry-run").splitlines()
+    assert planned[:3] == ["Would be imported", "kind\tmemories\tfrom", "message\t2\t2026-01-02 to 2026-01-02"]
+    assert "2026-01-02\tuser\tclaude/c1/m1\tI play the oboe. 我吹双簧管。" in planned
+    assert planned[-1] == "1 parts without text, such as images, would be left out."
+    assert run("list", "--json") == ""
+    lines = [json.loads(line) for line in run(*command, "--dry-run", "--json").splitlines()]
+    assert [line["key"] for line in lines] == ["claude/c1/m1", "claude/c1/m2"]
+
+    first = run(*command, "--wait").splitlines()
+    assert first[0].startswith("2 read: 2 created, 0 updated, 0 already there, 0 failed")
+    assert first[1] == "1 parts without text, such as images, were left out."
+    said.append({"uuid": "m4", "sender": "human", "text": "And the harp."})
+    file.write_text(json.dumps(export))
+    assert run(*command).startswith("3 read: 1 created, 0 updated, 2 already there, 0 failed")
+    assert len(run("list", "--json").splitlines()) == 3
+    [hit] = [json.loads(line) for line in run("search", "双簧管", "--limit", "1", "--json").splitlines()]
+    assert "oboe" in json.dumps(hit)
+
+    told = invoke("import", "--source-user", "x", str(file), "--address", address)
+    assert (told.exit_code, told.stderr) == (1, "memsvc: --source-user goes with --from.\n")
+
+
 def test_unknown_memory_is_told_with_advice(address: str) -> None:
     """Who asks for what is not there learns where to look."""
     unknown = "0190163d-8694-739b-aea5-966c26f8ad91"
