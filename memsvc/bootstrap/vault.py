@@ -48,6 +48,7 @@ def build_vault(
         memories.memory_updater,
         assembly.search_priority,
         threading.RLock(),
+        settings.format,
     )
     vault = create_vault(context, store.feed, ThreeWayMerge(), monitor.note_taken)
     parts.committer.on_commit(vault.nudge)

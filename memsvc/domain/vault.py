@@ -11,6 +11,13 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.write_requests import PatchValue
 
 
+class NoteFormat(StrEnum):
+    """Names of the front matter. MEMSVC: those of the API. OKF: those of the Open Knowledge Format 0.2."""
+
+    MEMSVC = "memsvc"
+    OKF = "okf"
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Note of a memory, as read from its file.

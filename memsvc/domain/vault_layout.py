@@ -53,6 +53,8 @@ _PLAIN = frozenset("-_.@+=, ")
 _SHORT_MARK = "~"
 _DIGEST = 16
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?", re.IGNORECASE)
+_LISTINGS = frozenset({"index", "log"})
+"""Names that the Open Knowledge Format keeps for lists and histories of folders."""
 _FORBIDDEN = re.compile(r'[\x00-\x20\x7f-\xa0<>:"/\\|?*~%!#^`$&;\'{}\[\]()]+')
 _HOLES = re.compile(r"[-\s]*-[-\s]*")
 _UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -186,6 +188,11 @@ def is_text(path: str) -> bool:
 def is_note(path: str) -> bool:
     """Return whether the vault imports a file: `is_memory_path`, and in the folder of a user."""
     return is_text(path) and _may_be_note(path)
+
+
+def is_listing(path: str) -> bool:
+    """Return whether a file has a name that the Open Knowledge Format keeps for lists and histories of folders."""
+    return PurePosixPath(path).stem.lower() in _LISTINGS
 
 
 def readable_misnamed_path(path: str) -> str | None:
@@ -368,7 +375,7 @@ def slug(text: str, most_bytes: int) -> str:
 
 def file_name(stem: str) -> str:
     """Return the name of the Markdown file of a *stem* that `slug` made, or is made of such parts."""
-    safe = f"_{stem}" if _RESERVED.fullmatch(stem) else stem
+    safe = f"_{stem}" if _RESERVED.fullmatch(stem) or stem.lower() in _LISTINGS else stem
     return f"{safe or 'untitled'}.md"
 
 

@@ -16,6 +16,7 @@ from memsvc.domain.files import fault_of_template
 from memsvc.domain.limits import TOPIC
 from memsvc.domain.maintenance import ROUTINE_STEPS, UpkeepStep
 from memsvc.domain.search import TimeWeighting
+from memsvc.domain.vault import NoteFormat
 from memsvc.domain.webhooks import fault_of_webhook_url, is_private_literal, is_webhook_secret
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.search.scoring import RecipeVersion
@@ -648,6 +649,9 @@ class VaultSettings(VaultWatchingSettings):
     directory: Path | None = None
     """The folder of the vault, which is made when it is not there. One service at a time keeps it. Without one there is
     no vault."""
+    format: NoteFormat = NoteFormat.MEMSVC
+    """Names of the front matter. memsvc: those of the API. okf: those of the Open Knowledge Format 0.2, so that each
+    file is a concept of a bundle. After a change run `memsvc vault sync --rewrite-all`."""
 
 
 class LogFormat(StrEnum):

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+import yaml
 
 from memsvc.client import Memsvc
 from memsvc.v1 import admin_service_pb2 as admin_pb
@@ -244,3 +245,75 @@ def test_a_wrong_request_is_refused(stubs: Stubs, request_: dict[str, Any], fiel
 
     assert grpc.StatusCode.INVALID_ARGUMENT is refusal.code
     assert fields == set(refusal.fields)
+
+
+def test_a_vault_of_concepts_is_written_and_read(tmp_path: Path) -> None:
+    """In the Open Knowledge Format: every file conforms, edits count, and a bundle of somebody else becomes memories."""
+    vault = tmp_path / "notes"
+    environment = {**FAST, "MEMSVC_VAULT__DIRECTORY": str(vault), "MEMSVC_VAULT__WATCH": "off"}
+    with ServerProcess(tmp_path / "data", {**environment, "MEMSVC_VAULT__FORMAT": "okf"}) as server:
+        with server.stubs() as stubs:
+            scope = types_pb.Scope(user_id="ada")
+            kept = create(
+                stubs,
+                scope,
+                "绿茶 green tea",
+                kind=types_pb.MEMORY_KIND_PREFERENCE,
+                title="Tea 茶",
+                summary="Likes green tea.",
+                source="chat",
+                metadata={"verified": {"by": "human:ada", "at": "2026-01-02T00:00:00Z"}},
+            )
+            indexed = create(stubs, scope, "an index", key="context/index")
+            session = stubs.session.CreateSession(
+                session_pb.CreateSessionRequest(scope=types_pb.Scope(user_id="ada", session_id="s")), timeout=TIMEOUT
+            )
+            said = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content="hello")]
+            stubs.session.AppendMessages(
+                session_pb.AppendMessagesRequest(scope=session.session.scope, messages=said), timeout=TIMEOUT
+            )
+            written = settled_notes(stubs, vault, "ada", 3)
+            fronts = {path: yaml.safe_load(text.split("---\n")[1]) for path, text in written.items()}
+            assert {front["type"] for front in fronts.values()} == {"Preference", "Document", "Transcript"}
+            assert {Path(path).name.lower() for path in fronts}.isdisjoint({"index.md", "log.md"})
+            [path] = [path for path, front in fronts.items() if front["type"] == "Preference"]
+            front = fronts[path]
+            assert (front["title"], front["description"]) == ("Tea 茶", "Likes green tea.")
+            assert front["sources"] == [{"resource": "chat"}]
+            assert front["verified"]["by"] == "human:ada"
+            assert front["generated"]["by"] == "memsvc/agent"
+            assert "metadata" not in front
+
+            folder = vault / "users" / "ada"
+            text = written[path].replace("Likes green tea.", "Likes jasmine tea.").replace("绿茶", "茉莉花茶")
+            (folder / path).write_text(text, encoding="utf-8")
+            (folder / "long_term" / "index.md").write_text("# Notes\n\n* [Tea](tea.md) - a list\n")
+            (folder / "long_term" / "metric.md").write_text(
+                "---\ntype: Metric\ntitle: 收入 Revenue\nstale_after: 2999-01-01\nruntime: sql\n---\n\nSum of orders.\n",
+                encoding="utf-8",
+            )
+            actions, _ = sync(stubs, "ada")
+            assert actions == {f"users/ada/{path}": "UPDATED", "users/ada/long_term/metric.md": "CREATED"}
+            edited = get(stubs, scope, kept.id)
+            assert (edited.summary, edited.content) == ("Likes jasmine tea.", "茉莉花茶 green tea")
+            [metric] = [one for one in list_all(stubs, scope) if one.title == "收入 Revenue"]
+            assert metric.kind == types_pb.MEMORY_KIND_DOCUMENT
+            assert metric.expire_time.ToDatetime().year == 2999
+            assert dict(metric.metadata) == {"type": "Metric", "runtime": "sql"}
+            until(lambda: sync(stubs, "ada") == ({}, {}))
+            rewritten = yaml.safe_load((folder / "long_term" / "metric.md").read_text().split("---\n")[1])
+            assert (rewritten["type"], rewritten["runtime"], str(rewritten["stale_after"])) == (
+                "Metric",
+                "sql",
+                "2999-01-01",
+            )
+            memory = types_pb.Memory(id=indexed.id, status=types_pb.MEMORY_STATUS_ARCHIVED)
+            stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=memory), timeout=TIMEOUT)
+            archived = until(lambda: list((folder / "archive").rglob("*.md")))
+            assert "status: deprecated\nstate: archived\n" in archived[0].read_text()
+
+    copy = tmp_path / "copy"
+    with ServerProcess(copy, FAST) as other:
+        where = ["--address", other.bound, "--user", "eve"]
+        told = invoke("import", "--from", "okf", str(vault / "users" / "ada" / "long_term"), "--wait", *where)
+        assert told.stdout.startswith("2 read: 2 created"), told

@@ -13,11 +13,12 @@ from typing import NamedTuple, TypeAlias
 
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
-from memsvc.domain.vault import Note, NoteError, VaultAction, VaultEntry, differences
+from memsvc.domain.vault import Note, NoteError, NoteFormat, VaultAction, VaultEntry, differences
 from memsvc.domain.vault_layout import (
     ABSENT,
     PUT_AWAY,
     NotePath,
+    is_listing,
     is_memory_path,
     is_note,
     is_watched_folder,
@@ -75,11 +76,12 @@ class FileStatus:
 class FileInspector:
     """An inspector of single files."""
 
-    def __init__(self, folder: VaultFilesystem, manifest: VaultManifest, reads: MemoryReads) -> None:
-        """Inspect *folder*; *manifest* holds the entries of written files, *reads* reads memories."""
+    def __init__(self, folder: VaultFilesystem, manifest: VaultManifest, reads: MemoryReads, form: NoteFormat) -> None:
+        """Inspect *folder* of files of a format; *manifest* holds entries of written files, *reads* reads memories."""
         self._folder = folder
         self._manifest = manifest
         self._reads = reads
+        self._form = form
 
     def look(self, path: str, claimed: AbstractSet[str] = frozenset()) -> FileStatus:
         """Return the status of *path*. The memories in *claimed* have another file now."""
@@ -87,6 +89,8 @@ class FileInspector:
         if not is_note(path) or place is None:
             return FileStatus(path, VaultAction.IGNORED)
         entry = self._manifest.at([path]).get(path_key(path))
+        if entry is None and self._form is NoteFormat.OKF and is_listing(path):
+            return FileStatus(path, VaultAction.IGNORED)
         try:
             data = self._folder.read(path)
         except NoteError as error:
@@ -104,7 +108,7 @@ class FileInspector:
                 seen, action=VaultAction.READ_ONLY, detail="Transcripts are read-only; edits are not imported."
             )
         try:
-            note = read_note(seen.data or b"")
+            note = read_note(seen.data or b"", self._form)
             return self._inspect_known(replace(seen, note=note, scope=self._scope(seen)))
         except NoteError as error:
             return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
@@ -169,7 +173,7 @@ class FileInspector:
             data = self._folder.read(entry.path)
             if data is None or digest_of(data) == entry.digest:
                 return data is not None
-            return read_note(data).memory_id in {"", entry.memory_id}
+            return read_note(data, self._form).memory_id in {"", entry.memory_id}
         except NoteError:
             return True
 

@@ -99,7 +99,7 @@ class NoteExporter:
 
     def _rewrite(self, operations: _FileOperations, memory: Memory, entry: VaultEntry) -> None:
         """Rewrite a file in place, unless a person changed it."""
-        rendered = render_note(memory)
+        rendered = render_note(memory, self._context.form)
         digest = digest_of(rendered)
         after = replace(entry, digest=digest, revision=memory.revision)
         present = self._present(entry)
@@ -127,7 +127,7 @@ class NoteExporter:
         if entry is not None and self._present(entry) not in {None, entry.digest}:
             operations.done.append(FileResult(entry.path, VaultAction.CONFLICT, memory.id))
             return
-        rendered = render_note(memory)
+        rendered = render_note(memory, self._context.form)
         path = self._free_path(operations, memory, place, known, rendered)
         operations.taken.add(path_key(path))
         operations.write(path, rendered)

@@ -19,7 +19,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
-from memsvc.domain.vault import FileResult, MergedNote, Note, VaultAction, VaultEntry, differences
+from memsvc.domain.vault import FileResult, MergedNote, Note, NoteFormat, VaultAction, VaultEntry, differences
 from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
@@ -54,6 +54,7 @@ class VaultContext:
 
     Attributes:
         lock: Serialises inspections of files and the actions that follow from them.
+        form: The format of the files.
     """
 
     folder: VaultFilesystem
@@ -63,6 +64,7 @@ class VaultContext:
     memory_updater: MemoryUpdater
     search_priority: SearchPriority
     lock: threading.RLock
+    form: NoteFormat = NoteFormat.MEMSVC
 
 
 def _ignore_result(taken: FileResult) -> None:
@@ -79,7 +81,7 @@ class NoteImporter:
         self._context = context
         self._merge = merge
         self._on_result = on_result
-        self._inspector = FileInspector(context.folder, context.manifest, context.reads)
+        self._inspector = FileInspector(context.folder, context.manifest, context.reads, context.form)
 
     def take(self, path: str) -> FileResult:
         """Apply the current state of one file to its memory, and return the action.
@@ -245,7 +247,7 @@ class NoteImporter:
         if merged.other_version is None:
             return differences(merged.note, memory, note_of(memory)), ""
         conflict_file = conflict_path(seen.path, f"r{merged.other_version.revision}")
-        self._context.folder.write_all([(conflict_file, render_note(merged.other_version))])
+        self._context.folder.write_all([(conflict_file, render_note(merged.other_version, self._context.form))])
         return differences(merged.note, memory, note_of(memory)), f"The other version is kept in {conflict_file}"
 
     def _create(self, seen: FileStatus) -> FileResult:
@@ -310,7 +312,7 @@ class NoteImporter:
         for seen, memory in changed:
             note = _require_note(seen.note)
             if note.memory_id != memory.id or differences(note, memory, note_of(memory)):
-                rendered = render_note(memory)
+                rendered = render_note(memory, self._context.form)
                 if rendered != seen.data:
                     files.append((seen.path, rendered))
         # Files saved since are skipped; their change is imported later.

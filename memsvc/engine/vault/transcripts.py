@@ -9,7 +9,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
+from memsvc.domain.vault import FileResult, NoteError, NoteFormat, VaultAction, VaultEntry
 from memsvc.domain.vault_layout import ABSENT, conflict_path, path_key, transcript_path
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
@@ -42,7 +42,7 @@ class Transcripts:
         messages = [message for message in self._messages(said.scope) if message.status not in ABSENT]
         if not messages:
             return None if entry is None else self._remove(entry, dry_run=dry_run)
-        data = _render_transcript(said, messages)
+        data = _render_transcript(said, messages, self._context.form)
         path = self._path(said, entry)
         present = self._present(path)
         after = VaultEntry(
@@ -115,8 +115,9 @@ class Transcripts:
         return sorted(found, key=lambda memory: memory.row)
 
 
-def _render_transcript(said: Transcript, messages: list[Memory]) -> bytes:
+def _render_transcript(said: Transcript, messages: list[Memory], form: NoteFormat) -> bytes:
     front: dict[str, Any] = {
+        **({"type": "Transcript"} if form is NoteFormat.OKF else {}),
         "session": said.scope.session_id,
         "read_only": True,
         "first_time": said.first_time,

@@ -10,9 +10,10 @@ from typing import Any
 import yaml
 
 from memsvc.domain import limits
-from memsvc.domain.vault import Note, NoteError
+from memsvc.domain.vault import Note, NoteError, NoteFormat
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.vault_notes.fields import FieldError, read_field, read_metadata
+from memsvc.text.vault_notes.okf import plain_front
 from memsvc.text.vault_notes.renderer import DEFAULTS, refs_to_list
 
 FILE_BYTES = 8_000_000
@@ -27,8 +28,8 @@ _SHOWN = frozenset({"id", "agent", "session", "create_time", "supersedes", "supe
 """Names of the front matter that are not fields that an edit changes, or are read otherwise."""
 
 
-def read_note(data: bytes) -> Note:
-    """Return what a file says; a file without front matter says no more than its content.
+def read_note(data: bytes, form: NoteFormat = NoteFormat.MEMSVC) -> Note:
+    """Return what a file of a format says; a file without front matter says no more than its content.
 
     Raises:
         NoteError: It is no UTF-8, its front matter is no YAML or says what no memory can, or it has no content.
@@ -36,6 +37,8 @@ def read_note(data: bytes) -> Note:
     text = _text(data)
     front, body, is_windows = _split_front_matter(text)
     values = _front_values(front)
+    if form is NoteFormat.OKF:
+        values = plain_front(values)
     content = body.replace("\r\n", "\n") if is_windows else body
     note = _note(front, values, content)
     _check_content(str(note.values["content"]), _line_of_body(front))

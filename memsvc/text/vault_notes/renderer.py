@@ -9,10 +9,11 @@ import yaml
 
 from memsvc.domain.files import union, without_block
 from memsvc.domain.memory import FileRef, Memory, Recurrence, Reminder, Status, Tier
-from memsvc.domain.vault import Note
+from memsvc.domain.vault import Note, NoteFormat
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.file_refs import content_with_block, refs_in
 from memsvc.text.passages import extract_keywords
+from memsvc.text.vault_notes.okf import okf_front
 
 FENCE = "---"
 _WIDTH = 1 << 20
@@ -37,8 +38,8 @@ def note_of(memory: Memory) -> Note:
     return Note(values, memory.id, memory.scope.agent_id, memory.scope.session_id)
 
 
-def render_note(memory: Memory) -> bytes:
-    """Return the file of *memory*: the same bytes for the same memory, whatever became of its access counts."""
+def render_note(memory: Memory, form: NoteFormat = NoteFormat.MEMSVC) -> bytes:
+    """Return the file of *memory* in a format: the same bytes whatever became of its access counts."""
     body = content_with_block(memory.content, memory.file_refs)
     if body != memory.content and body.endswith("`\n"):
         body = body[:-1]
@@ -47,7 +48,7 @@ def render_note(memory: Memory) -> bytes:
         # Fields that the content and the block do not show are in the front matter; there is no block then.
         front["file_refs"] = [f"{ref.category}:{ref.id}" for ref in memory.file_refs]
         body = memory.content
-    return file_bytes(front, body)
+    return file_bytes(okf_front(front, memory) if form is NoteFormat.OKF else front, body)
 
 
 def refs_to_list(body: str) -> tuple[str, tuple[FileRef, ...]]:

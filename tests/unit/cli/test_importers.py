@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 
 from memsvc.cli.enums import OtherSystem
 from memsvc.cli.errors import CommandError
@@ -178,19 +179,20 @@ def test_mem0_gives_memories_with_categories_and_expiry(tmp_path: Path) -> None:
 
 def test_zep_gives_facts_with_their_time_nodes_and_messages(tmp_path: Path) -> None:
     """A fact that ended is valid until then; an end before the beginning is dropped."""
+    edges = [
+        {
+            "uuid": "e1",
+            "fact": "Ada works at Acme",
+            "name": "WORKS_AT",
+            "valid_at": "2024-01-01T00:00:00Z",
+            "invalid_at": "2026-01-01T00:00:00Z",
+            "created_at": "2024-02-01T00:00:00Z",
+            "episodes": ["x1"],
+        },
+        {"uuid": "e2", "fact": "阿达住在京都", "valid_at": "2026-01-01", "expired_at": "2025-01-01"},
+    ]
     export = {
-        "edges": [
-            {
-                "uuid": "e1",
-                "fact": "Ada works at Acme",
-                "name": "WORKS_AT",
-                "valid_at": "2024-01-01T00:00:00Z",
-                "invalid_at": "2026-01-01T00:00:00Z",
-                "created_at": "2024-02-01T00:00:00Z",
-                "episodes": ["x1"],
-            },
-            {"uuid": "e2", "fact": "阿达住在京都", "valid_at": "2026-01-01", "expired_at": "2025-01-01"},
-        ],
+        "edges": edges,
         "nodes": [
             {"uuid": "n1", "name": "Acme", "summary": "A maker of anvils.", "labels": ["Entity"]},
             {"uuid": "n2", "name": "Bare"},
@@ -207,7 +209,7 @@ def test_zep_gives_facts_with_their_time_nodes_and_messages(tmp_path: Path) -> N
     assert (episode.speaker, episode.kind) == ("Ada", types_pb.MEMORY_KIND_MESSAGE)
     assert sum(one.is_left_out for one in found) == 1
     lines = tmp_path / "edges.jsonl"
-    lines.write_text("\n".join(json.dumps(one) for one in export["edges"]))
+    lines.write_text("\n".join(map(json.dumps, edges)))
     assert [one.key for one in memories(OtherSystem.ZEP, lines)] == ["zep/edge/e1", "zep/edge/e2"]
 
 
@@ -254,7 +256,7 @@ def test_langgraph_gives_items_of_a_store(tmp_path: Path) -> None:
     found = read(OtherSystem.LANGGRAPH, written(tmp_path / "store.json", items))
     first, second = (one.memory for one in found if one.memory is not None)
     assert (first.content, first.key) == ("Likes tea", "langgraph/memories/ada/k1")
-    assert first.metadata["value"]["mood"] == "calm"
+    assert MessageToDict(first.metadata)["value"]["mood"] == "calm"
     assert day(first) == "2026-01-02 00:00"
     assert json.loads(second.content) == {"颜色": "蓝"}
     assert found[2].fault
@@ -279,7 +281,8 @@ def test_basic_memory_gives_notes_with_relations(tmp_path: Path) -> None:
         "Coffee Brewing 咖啡",
         ["coffee", "brewing"],
     )
-    assert [(one["type"], one["target"]) for one in memory.metadata["relations"]] == [
+    relations: Any = MessageToDict(memory.metadata)["relations"]
+    assert [(one["type"], one["target"]) for one in relations] == [
         ("relates_to", "Tea"),
         ("relates_to", "Beans"),
     ]
@@ -311,8 +314,9 @@ def test_okf_gives_concepts_with_their_lifecycle(tmp_path: Path) -> None:
     assert orders.source == "agent/1"
     assert day(orders) == "2026-05-28 14:30"
     assert f"{orders.expire_time.ToDatetime():%Y-%m-%d}" == "2027-09-23"
-    assert orders.metadata["verified"]["by"] == "human:ada"
-    assert orders.metadata["sources"][0]["last_modified"] == "2026-05-30"
+    metadata = MessageToDict(orders.metadata)
+    assert metadata["verified"]["by"] == "human:ada"
+    assert metadata["sources"][0]["last_modified"] == "2026-05-30"
     assert (old.kind, old.category) == (types_pb.MEMORY_KIND_PREFERENCE, "")
     assert old.valid_to.ToDatetime().year == 2026
     assert [(one.place, one.fault) for one in found if one.fault] == [("The concept untyped.md", 'it has no "type"')]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Recurrence, Reminder, Slot, Status, Tier
-from memsvc.domain.vault import NoteError, differences
+from memsvc.domain.vault import NoteError, NoteFormat, differences
 from memsvc.testing.factories import memory
 from memsvc.text.vault_notes import note_of, read_note, render_note
 
@@ -71,15 +74,55 @@ def memories(draw: st.DrawFn) -> Memory:
     )
 
 
+OKF_METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": TEXT | st.sampled_from(["Metric", "fact", "Fact", " x"]),
+        "status": st.sampled_from(["draft", "stable", "deprecated", "x", 1]),
+        "state": st.sampled_from(["archived", "x"]),
+        "sources": st.sampled_from(
+            [[], ["a"], [{"resource": "a"}], [{"resource": "a", "id": "b"}], [{"resource": "memory:x"}], "a", [1, 2]]
+        ),
+        "stale_after": st.sampled_from(["2027-01-01", 1]),
+        "description": TEXT,
+        "verified": st.sampled_from([{"by": "human:ada", "at": "2026-01-02T03:04:05+00:00"}]),
+    },
+)
+"""Metadata with names that the Open Knowledge Format uses."""
+
+
 @settings(max_examples=150)
-@given(memories())
-def test_every_memory_comes_back_as_it_was(written: Memory) -> None:
-    """The file of a memory says all of it, whatever its content and fields look like."""
-    note = read_note(render_note(written))
+@given(memories(), st.sampled_from(NoteFormat), OKF_METADATA, st.sampled_from(["", "import", "memory:x"]))
+def test_every_memory_comes_back_as_it_was(
+    written: Memory, form: NoteFormat, metadata: dict[str, Any], source: str
+) -> None:
+    """The file of a memory says all of it, whatever its content and fields look like, in both formats."""
+    written = replace(written, metadata={**written.metadata, **metadata}, source=source)
+    note = read_note(render_note(written, form), form)
 
     assert note.content == written.content
     assert differences(note, written, note_of(written)) == {}
     assert note.memory_id == written.id
+
+
+def front_of(data: bytes) -> Any:
+    """Return the front matter of a file."""
+    return yaml.safe_load(data.decode().removeprefix("---\n").partition("\n---\n")[0])
+
+
+@settings(max_examples=60)
+@given(memories())
+def test_a_file_in_okf_is_a_concept(written: Memory) -> None:
+    """Its front matter is YAML with a type that is no empty text, and its status one of the three."""
+    front = front_of(render_note(written, NoteFormat.OKF))
+
+    assert isinstance(front["type"], str)
+    assert front["type"].strip()
+    assert front.get("status", "stable") in {"draft", "stable", "deprecated"}
+    assert front["generated"]["by"]
+    assert front["generated"]["at"] == written.update_time
+    if written.expire_time is not None:
+        assert front["stale_after"] >= written.expire_time.date()
 
 
 @settings(max_examples=60)
@@ -237,3 +280,89 @@ def test_numbers_that_are_no_doubles_are_refused(number: str) -> None:
         read_note(f"---\nmetadata: {{count: {number}}}\n---\nText.\n".encode())
 
     assert caught.value.line == 2
+
+
+OKF_NOTE = b"""---
+type: Metric
+title: Revenue \xe6\x94\xb6\xe5\x85\xa5
+description: Recognized revenue.
+tags: [finance]
+resource: https://example.com/revenue
+sources:
+  - id: policy
+    resource: https://example.com/policy
+    author: team:finance
+generated: { by: human:ada, at: 2026-06-20T22:53:05Z }
+verified:
+  - { by: human:ada, at: 2026-06-25T09:00:00Z }
+status: draft
+stale_after: 2027-09-23
+runtime: bigquery
+---
+
+# Definition
+"""
+
+
+def test_a_concept_of_somebody_else_is_a_memory() -> None:
+    """Type, summary, time, source and expiry; everything else is kept as metadata and written at its place again."""
+    note = read_note(OKF_NOTE, NoteFormat.OKF)
+    values = dict(note.values)
+    metadata = values["metadata"]
+
+    assert (values["kind"], values["title"], values["summary"]) == (
+        Kind.DOCUMENT,
+        "Revenue 收入",
+        "Recognized revenue.",
+    )
+    assert values["event_time"] == datetime(2026, 6, 20, 22, 53, 5, tzinfo=UTC)
+    assert values["expire_time"] == datetime(2027, 9, 23, tzinfo=UTC)
+    assert values["source"] == "human:ada"
+    assert isinstance(metadata, dict)
+    assert metadata["type"] == "Metric"
+    assert metadata["sources"][0]["author"] == "team:finance"
+
+    # As a store gives them back: plain times.
+    plain = {
+        name: datetime.fromtimestamp(value.timestamp(), UTC) if isinstance(value, datetime) else value
+        for name, value in values.items()
+        if name != "content"
+    }
+    stored = memory("# Definition", **plain)
+    again = front_of(render_note(stored, NoteFormat.OKF))
+    wanted = front_of(OKF_NOTE)
+    for name in ("type", "title", "description", "tags", "resource", "status", "stale_after", "runtime"):
+        assert again[name] == wanted[name], name
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("status: deprecated", "status", Status.ARCHIVED),
+        ("status: deprecated\nstate: expired", "status", Status.EXPIRED),
+        ("status: stable\nstate: archived", "status", Status.ACTIVE),
+        ("stale_after: 2027-01-01", "expire_time", datetime(2027, 1, 1, tzinfo=UTC)),
+        (
+            "stale_after: 2027-01-01\nexpire_time: 2026-12-31 12:00:00",
+            "expire_time",
+            datetime(2026, 12, 31, 12, tzinfo=UTC),
+        ),
+        ("stale_after: 2028-01-01\nexpire_time: 2026-12-31 12:00:00", "expire_time", datetime(2028, 1, 1, tzinfo=UTC)),
+        ("sources: [{resource: notes.txt}]", "source", "notes.txt"),
+        ("type: decision", "kind", Kind.DECISION),
+        ("description: short", "summary", "short"),
+    ],
+)
+def test_edits_of_terms_of_okf_are_edits_of_the_memory(line: str, name: str, value: object) -> None:
+    """What a person writes in OKF's terms counts."""
+    note = read_note(f"---\nid: 019c31c4-5a4c-7a69-a08f-0d35c0a0d5f1\n{line}\n---\nText.\n".encode(), NoteFormat.OKF)
+
+    assert note.values[name] == value
+
+
+def test_terms_of_okf_are_metadata_in_the_other_format() -> None:
+    """As any unknown name."""
+    note = read_note(b"---\ntype: Metric\ndescription: x\n---\nText.\n")
+
+    assert note.values["metadata"] == {"type": "Metric", "description": "x"}
+    assert "kind" not in note.values
