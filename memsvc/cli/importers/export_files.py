@@ -1,4 +1,4 @@
-"""What the readers of exports share: JSON of files, directories and archives, and memories made of its values."""
+"""JSON of exported files, directories and archives, and memories made of its values."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _read_lifecycle(given: Mapping[str, Any], found: dict[str, Any], metadata: d
         metadata["status"] = given["status"]
     made = given.get("generated")
     if "id" not in given and isinstance(made, Mapping):
-        # A note of somebody else's: who made it and when is the best that is known.
+        # A note of another producer: who made it and when is the best that is known.
         found.setdefault("event_time", made.get("at"))
         if "source" not in found and made.get("by"):
             found["source"] = str(made["by"])
