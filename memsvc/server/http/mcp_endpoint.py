@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,9 +29,10 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import INSTRUCTIONS, Open, built
-from memsvc.server.http.connect import FORWARDED, Receive, Scope, Send
+from memsvc.server.http.connect import Receive, Scope, Send, peer_of
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
+from memsvc.server.interceptors.authentication import Authentication
 from memsvc.server.interceptors.chain import Method
 from memsvc.server.options import HttpOptions, OAuthOptions
 
@@ -59,8 +59,8 @@ class VerifiedToken(AccessToken):
 class _Verifier:
     """Verifier of bearer tokens."""
 
-    def __init__(self, find_key: Callable[[str], Awaitable[ApiKey]], tokens: TokenVerifier | None) -> None:
-        self._find_key = find_key
+    def __init__(self, authentication: Authentication, tokens: TokenVerifier | None) -> None:
+        self._authentication = authentication
         self._tokens = tokens
         self._log = structlog.get_logger("memsvc.mcp")
 
@@ -68,14 +68,15 @@ class _Verifier:
         """Return what is known of a token, None unless it is valid."""
         if token.startswith(KEY_PREFIX) or self._tokens is None:
             try:
-                key = await self._find_key(token)
+                key = await self._authentication.find_key(token)
             except MemsvcError:
                 return None
             return _verified(token, key, is_api_key=True, issuer=ISSUER)
         try:
-            key, scopes = await asyncio.to_thread(self._tokens.verify, token)
+            key, scopes = await self._tokens.verify(token)
         except ValueError as error:
             self._log.info("token refused", reason=str(error))
+            await self._authentication.slow_down()
             return None
         return _verified(token, key, is_api_key=False, issuer=self._tokens.issuer, scopes=scopes)
 
@@ -134,10 +135,7 @@ class _Links:
 
 
 def _caller(request: Request, token: AccessToken | None) -> Caller:
-    host = "" if request.client is None else f"{request.client.host}:{request.client.port}"
-    forwarded = FORWARDED & {*request.headers.keys()}
-    peer = f"proxy:{host}" if forwarded else f"ipv4:{host}" if host.count(":") == 1 else f"ipv6:{host}"
-    peer = peer if host else "unix:"
+    peer = peer_of(request.client, request.headers.keys())
     if isinstance(token, VerifiedToken) and not token.is_api_key:
         return Caller(peer, verified_key=token.key)
     return Caller(peer, authorization=request.headers.get("authorization", ""))
@@ -171,7 +169,7 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
         message = f"There is no time zone {asked['time_zone']!r}; name one such as Asia/Shanghai."
         raise MCPError(mcp.INVALID_PARAMS, message) from None
     return BridgeScope(
-        address="127.0.0.1:50051",
+        address=_own_address(request),
         user=asked["user"],
         project=asked["project"],
         agent=asked["agent"],
@@ -180,6 +178,12 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
         locale=asked["locale"],
         read_only=key is not None and not key.role.covers(ApiKeyRole.READ_WRITE),
     )
+
+
+def _own_address(request: Request) -> str:
+    """Return the address that a request has reached, "HOST:PORT" or the path of a socket."""
+    host, port = request.scope.get("server") or ("", None)
+    return host if port is None else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _metadata(oauth: OAuthOptions) -> Callable[[Request], Awaitable[Response]]:
@@ -208,11 +212,11 @@ class McpEndpoint:
         self,
         methods: Mapping[str, Method],
         options: HttpOptions,
+        authentication: Authentication,
         *,
-        find_key: Callable[[str], Awaitable[ApiKey]],
         is_open: Callable[[], bool],
     ) -> None:
-        """Call *methods*; *find_key* authenticates an API key, *is_open* says whether none is needed."""
+        """Call *methods*; *authentication* finds API keys, *is_open* says whether none is needed."""
         oauth = options.oauth
         tokens = TokenVerifier(oauth) if oauth.issuer else None
         self._is_open = is_open
@@ -227,7 +231,7 @@ class McpEndpoint:
         guarded = RequireAuthMiddleware(self._open, [], where)
         self._guarded = AuthContextMiddleware(guarded)
         self._whole = AuthenticationMiddleware(
-            self._route, backend=BearerAuthBackend(cast("Any", _Verifier(find_key, tokens)))
+            self._route, backend=BearerAuthBackend(cast("Any", _Verifier(authentication, tokens)))
         )
         self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
         if where is not None:
