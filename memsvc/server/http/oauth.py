@@ -80,7 +80,7 @@ class TokenVerifier:
                 message = f"the scope {', '.join(sorted(missing))} is missing"
                 raise ValueError(message)
             return self._rights(claims, scopes), scopes
-        # A key that is not of the algorithm in the header is a TypeError; times beyond the calendar are an OverflowError.
+        # A key of another algorithm than the header's is a TypeError, a time beyond the calendar an OverflowError.
         except (jwt.PyJWTError, TypeError, OSError, OverflowError, RecursionError) as error:
             message = f"{type(error).__name__}: {error}"
             raise ValueError(message) from error
