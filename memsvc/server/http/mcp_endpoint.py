@@ -25,11 +25,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError, MemsvcError
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import INSTRUCTIONS, Open, built
-from memsvc.server.http.connect import Receive, Scope, Send, peer_of
+from memsvc.server.http.connect import Receive, Scope, Send, peer_of, send_error
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
 from memsvc.server.interceptors.authentication import Authentication
@@ -65,11 +65,15 @@ class _Verifier:
         self._log = structlog.get_logger("memsvc.mcp")
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what is known of a token, None unless it is valid."""
+        """Return what is known of a token, None unless it is valid.
+
+        Raises:
+            MemsvcError: The store of API keys cannot be asked.
+        """
         if token.startswith(KEY_PREFIX) or self._tokens is None:
             try:
                 key = await self._authentication.find_key(token)
-            except MemsvcError:
+            except (ApiKeyInvalidError, ApiKeyExpiredError, ApiKeyRequiredError):
                 return None
             return _verified(token, key, is_api_key=True, issuer=ISSUER)
         try:
@@ -98,7 +102,7 @@ class _Links:
     """Open links of the callers of HTTP, by caller and scope. Calls go to the chain, with the rights of the caller."""
 
     methods: Mapping[str, Method]
-    opened: OrderedDict[tuple[Any, ...], Open] = field(default_factory=OrderedDict)
+    opened: OrderedDict[tuple[Any, ...], tuple[Open, InProcessChannel]] = field(default_factory=OrderedDict)
 
     async def find(self, request: Any) -> Open:
         """Return what is open for the caller of a request.
@@ -115,23 +119,26 @@ class _Links:
         if found is None:
             found = self.opened[name] = self._open(place, caller)
             if len(self.opened) > MOST_LINKS:
-                _, oldest = self.opened.popitem(last=False)
+                _, (oldest, _) = self.opened.popitem(last=False)
                 await oldest.updates.close()
         self.opened.move_to_end(name)
-        return found
+        opened, channel = found
+        # A token of the same rights may have been renewed: with the old one, watches would end at its expiry.
+        channel.caller = caller
+        return opened
 
     async def close(self) -> None:
         """End all watches."""
-        for each in self.opened.values():
+        for each, _ in self.opened.values():
             await each.updates.close()
         self.opened.clear()
 
-    def _open(self, place: BridgeScope, caller: Caller) -> Open:
-        channel = cast("grpc.aio.Channel", InProcessChannel(self.methods, caller))
-        notices = CallNotices()
-        here, everywhere = (client_of(place, project, notices).open(channel) for project in (place.project, ""))
+    def _open(self, place: BridgeScope, caller: Caller) -> tuple[Open, InProcessChannel]:
+        channel = InProcessChannel(self.methods, caller)
+        notices, opened = CallNotices(), cast("grpc.aio.Channel", channel)
+        here, everywhere = (client_of(place, project, notices).open(opened) for project in (place.project, ""))
         link = Link(place, here, everywhere, notices=notices)
-        return Open(link, Updates(link))
+        return Open(link, Updates(link)), channel
 
 
 def _caller(request: Request, token: AccessToken | None) -> Caller:
@@ -248,7 +255,11 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._whole(scope, receive, send)
+        try:
+            await self._whole(scope, receive, send)
+        except MemsvcError as error:
+            # That is no refusal: after one, clients would forget their key and ask people to log in.
+            await send_error(send, 503, "unavailable", error.message, [(b"retry-after", b"1")])
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_token = any(name == b"authorization" for name, _ in scope["headers"])
