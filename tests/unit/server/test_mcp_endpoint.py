@@ -48,7 +48,7 @@ def request_of(expires: datetime) -> Request:
         id="oauth:ada", name="ada", role=ApiKeyRole.READ_WRITE, digest=b"", create_time=NOW, user_ids=("ada",),
         expire_time=expires,
     )  # fmt: skip
-    token = VerifiedToken(token="t", client_id=key.id, scopes=[], subject=key.id, key=key, is_api_key=False)
+    token = VerifiedToken(token=key.id, client_id=key.id, scopes=[], subject=key.id, key=key, is_api_key=False)
     scope = {"type": "http", "headers": [], "query_string": b"", "client": ("127.0.0.1", 1), "server": ("h", 1)}
     return Request(scope | {"user": AuthenticatedUser(token), "path": "/mcp", "method": "POST"})
 
