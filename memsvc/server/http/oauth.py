@@ -35,6 +35,10 @@ TOKEN_CHECKS = 2
 """Tokens verified at a time: forged ones must not take the threads of other calls."""
 LEEWAY_SECONDS = 30
 ID_PREFIX = "oauth:"
+_UNREADABLE = (
+    jwt.PyJWTError, httpx2.HTTPError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError,
+)  # fmt: skip
+"""Errors of a read of keys, whatever the issuer answers; the keys of the cache stay then."""
 
 
 class TokenVerifier:
@@ -154,7 +158,7 @@ class _IssuerKeys(jwt.PyJWKClient):
                 self._is_located = True
             self.fetch_data()
             self._fresh_until = time.monotonic() + CACHE_SECONDS
-        except Exception as error:  # noqa: BLE001 - whatever the issuer answers, the keys of the cache stay
+        except _UNREADABLE as error:
             # The issuer may have moved its keys.
             self._is_located = bool(self._options.jwks_url)
             self._log.warning("keys of the issuer were not read", reason=f"{type(error).__name__}: {error}")
