@@ -4,6 +4,7 @@ import { html, render, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { createApi } from "./api.js";
 import { Field, useLoaded } from "./parts.js";
 import { words } from "./words.js";
+import { AdminView } from "./views/admin.js";
 import { CheckpointsView } from "./views/checkpoints.js";
 import { ContextView } from "./views/context.js";
 import { FilesView } from "./views/files.js";
@@ -26,7 +27,12 @@ const VIEWS = {
   files: FilesView,
   maintenance: MaintenanceView,
   live: LiveView,
+  admin: AdminView,
 };
+/** Views that are not about a user. */
+const WITHOUT_USER = new Set(["overview", "admin"]);
+/** Methods whose success shows the rights of an administrator; without API keys the first is for this machine alone. */
+const RIGHTS = { keys: "ListApiKeys", webhooks: "ListDeadLetters" };
 const KEY = "memsvc-key";
 
 function kept(name, otherwise) {
@@ -54,6 +60,12 @@ function App() {
   const t = useMemo(() => words(language), [language]);
   const api = useMemo(() => createApi(() => key), [key]);
   const scope = useMemo(() => ({ userId: user, ...(project ? { projectId: project } : {}) }), [user, project]);
+
+  const [rights] = useLoaded(async (signal) => {
+    const may = (method) => api.call("Admin", method, { pageSize: 1 }, signal).then(() => true, () => false);
+    return { keys: await may(RIGHTS.keys), webhooks: await may(RIGHTS.webhooks) };
+  }, [api]);
+  const isShown = (name) => name !== "admin" || Boolean(rights?.keys || rights?.webhooks);
 
   useEffect(() => {
     const moved = () => {
@@ -117,7 +129,7 @@ function App() {
     </header>
     <div class="frame">
       <nav aria-label="memsvc">
-        ${Object.keys(VIEWS).map(
+        ${Object.keys(VIEWS).filter(isShown).map(
           (name) => html`<a href=${`#/${name}`} aria-current=${at.view === name || (name === "memories" && at.view === "memory") ? "page" : null}>
             ${t(name)}
           </a>`,
@@ -125,8 +137,10 @@ function App() {
       </nav>
       <main id="main" tabindex="-1">
         <h1>${title}</h1>
-        ${user || at.view === "overview"
-          ? html`<${View} key=${`${user}/${project}/${key}/${at.view}/${at.id}`} t=${t} api=${api} scope=${scope} id=${at.id} language=${language} />`
+        ${at.view === "admin" && !isShown("admin")
+          ? html`<p class="muted" role="status">${t(rights ? "no_admin" : "loading")}</p>`
+          : user || WITHOUT_USER.has(at.view)
+          ? html`<${View} key=${`${user}/${project}/${key}/${at.view}/${at.id}`} t=${t} api=${api} scope=${scope} id=${at.id} language=${language} rights=${rights} />`
           : html`<p>${t("choose_user")}</p>`}
       </main>
     </div>

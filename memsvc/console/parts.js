@@ -211,6 +211,19 @@ export function differences(before, after) {
   return found;
 }
 
+/** Saves `parts` (bytes) as a file. Nothing of it is shown, whatever its type is. */
+export function save(parts, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(parts, { type: "application/octet-stream" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+export function fromBase64(text) {
+  return Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+}
+
 /** A button that asks once more before it does something. */
 export function Sure({ label, question, onSure, isBusy }) {
   const [isAsking, setAsking] = useState(false);

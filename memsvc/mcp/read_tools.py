@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memsvc.mcp.formatting import (
     DATA,
@@ -22,11 +23,14 @@ from memsvc.mcp.tool_inputs import PART_CHARS, Conflicts, Context, GetMemory, Re
 from memsvc.text.recalled_text import citation
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from memsvc.client import ContextOptions, Filters, SearchOptions
     from memsvc.v1 import types_pb2 as types_pb
 
 SNIPPET_CHARS = 500
 MOST_HANDLES = 9_000
+T = TypeVar("T")
 
 
 async def recall(asked: ToolCall, given: Recall) -> Reply:
@@ -102,18 +106,7 @@ async def get_memory(asked: ToolCall, given: GetMemory) -> Reply:
 
 async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
     """List open conflicts, the newest first, each with the question that settles it."""
-
-    async def listed() -> list[types_pb.Conflict]:
-        found = []
-        pages = asked.link.here.conflicts(page_size=given.limit)
-        async for conflict in pages:
-            found.append(conflict)
-            if len(found) == given.limit:
-                break
-        await pages.aclose()
-        return found
-
-    found = await asked.link.call(listed)
+    found = await asked.link.call(lambda: _first(given.limit, asked.link.here.conflicts(page_size=given.limit)))
     opened = [
         OpenConflict(id=each.id, question=each.question, newer_id=each.newer_memory.id, older_id=each.older_memory.id)
         for each in found
@@ -132,21 +125,22 @@ def _cited(memory: types_pb.Memory) -> str:
     return f"{citation(memory.id)} {cut(memory.content)}"
 
 
+async def _first(most: int, listed: AsyncGenerator[T, None]) -> list[T]:
+    """Return the first items of a list that is read page by page."""
+    async with aclosing(listed):
+        found: list[T] = []
+        async for item in listed:
+            found.append(item)
+            if len(found) == most:
+                break
+        return found
+
+
 async def recent(asked: ToolCall, given: Recent) -> Reply:
     """List the newest memories."""
     filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "last_days": given.last_days or 0}
-
-    async def newest() -> list[types_pb.Memory]:
-        found = []
-        listed = asked.link.here.list(filters, page_size=given.limit)
-        async for memory in listed:
-            found.append(memory)
-            if len(found) == given.limit:
-                break
-        await listed.aclose()
-        return found
-
-    memories = [shown(memory, asked.link.place) for memory in await asked.link.call(newest)]
+    newest = await asked.link.call(lambda: _first(given.limit, asked.link.here.list(filters, page_size=given.limit)))
+    memories = [shown(memory, asked.link.place) for memory in newest]
     if not memories:
         return Reply("Nothing is remembered.", Shows(memories=[]))
     return Reply(f"{len(memories)} memories, newest first ({DATA}):\n{lines(memories)}", Shows(memories=memories))

@@ -59,20 +59,24 @@ class Caller:
 
 
 class InProcessChannel:
-    """A channel to the methods of a call chain, as the stubs for asyncio use one."""
+    """A channel to the methods of a call chain, as the stubs for asyncio use one.
+
+    Attributes:
+        caller: The caller of the next calls; a caller renews its token, and comes from another port each time.
+    """
 
     def __init__(self, methods: Mapping[str, Method], caller: Caller) -> None:
         """Call *methods*, by their paths, for *caller*."""
         self._methods = methods
-        self._caller = caller
+        self.caller = caller
 
     def unary_unary(self, path: str, _: Any = None, response_deserializer: Any = None, *__: Any, **___: Any) -> Any:
         """Return a method with one request and one response."""
-        return partial(_Response, self._methods[path], self._caller, response_deserializer)
+        return partial(_Response, self._methods[path], self, response_deserializer)
 
     def unary_stream(self, path: str, *_: Any, **__: Any) -> Any:
         """Return a method with a stream of responses."""
-        return partial(_Responses, self._methods[path], self._caller)
+        return partial(_Responses, self._methods[path], self)
 
     def stream_unary(self, path: str, *_: Any, **__: Any) -> Any:
         """Return a method with a stream of requests."""
@@ -155,13 +159,13 @@ class _Response:
     def __init__(
         self,
         method: Method,
-        caller: Caller,
+        channel: InProcessChannel,
         deserialize: Callable[[bytes], Message],
         request: Message,
         timeout: float | None = None,
         **_: Any,
     ) -> None:
-        self._context = _Context(caller, timeout)
+        self._context = _Context(channel.caller, timeout)
         self._deserialize = deserialize
         # Each call has context variables of its own, as those of gRPC have.
         self._call = asyncio.create_task(_run(method, request, self._context), name=method.name, context=Variables())
@@ -181,9 +185,9 @@ class _Responses:
     """A stream of responses that is under way."""
 
     def __init__(
-        self, method: Method, caller: Caller, request: Message, timeout: float | None = None, **_: Any
+        self, method: Method, channel: InProcessChannel, request: Message, timeout: float | None = None, **_: Any
     ) -> None:
-        self._context = _Context(caller, timeout)
+        self._context = _Context(channel.caller, timeout)
         self._call = asyncio.create_task(_run(method, request, self._context), name=method.name, context=Variables())
 
     def __aiter__(self) -> AsyncIterator[Message]:

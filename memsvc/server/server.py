@@ -292,8 +292,7 @@ class Server:
             return None
         from memsvc.server.http.mcp_endpoint import McpEndpoint  # noqa: PLC0415 - an optional package
 
-        find_key = self._authentication.find_key
-        return McpEndpoint(chain.methods, self._context.options.http, find_key=find_key, is_open=is_open)
+        return McpEndpoint(chain.methods, self._context.options.http, self._authentication, is_open=is_open)
 
     def _chain(self) -> CallChain:
         context = self._context

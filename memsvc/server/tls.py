@@ -45,8 +45,10 @@ class Certificates:
         """
         self._files = files
         self._log = structlog.get_logger("memsvc.tls")
+        self._protocols: Sequence[str] = ()
+        self._failure = ""
         self._stamps = self._file_stamps()
-        self._configuration = self._read()
+        self._configuration, self._current = self._read()
 
     def credentials(self) -> grpc.ServerCredentials:
         """Return the credentials of a server."""
@@ -60,38 +62,39 @@ class Certificates:
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the new configuration when the files have changed, else None. gRPC calls it before each handshake.
 
-        While files are half written, or wrong, the last good ones stay in use, with one line in the log.
+        While files are half written, wrong, or changed again as they are read, the last good ones stay in use, with
+        one line in the log.
         """
         try:
             stamps = self._file_stamps()
             if stamps == self._stamps:
                 return None
+            # The next look sees every later change; files that are wrong are not read again until they change.
             self._stamps = stamps
-            self._configuration = self._read()
+            self._configuration, self._current = self._read()
         except CertificateError as error:
-            self._log.warning("certificate was not reloaded", reason=str(error))
+            if str(error) != self._failure:
+                self._failure = str(error)
+                self._log.warning("certificate was not reloaded", reason=self._failure)
             return None
+        self._failure = ""
         self._log.info("certificate reloaded")
         return self._configuration
 
     def context(self, protocols: Sequence[str]) -> ssl.SSLContext:
-        """Return the context of a server that speaks *protocols* (ALPN), the preferred one first."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_alpn_protocols(list(protocols))
-        if self._files.client_ca is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-        self._load(context)
+        """Return the context of a server that speaks *protocols* (ALPN), the preferred one first.
+
+        Each handshake uses the files that were good when `fetch` was called last.
+        """
+        self._protocols = protocols
+        _, self._current = self._read()
+        context = self._current
+        # A context in use is never loaded anew: between its certificate and its key, a handshake would see both halves.
+        context.sni_callback = self._use_current
         return context
 
-    def refresh(self, context: ssl.SSLContext) -> None:
-        """Load changed files into a context for further connections. Authorities that are gone stay until a restart."""
-        if self.fetch() is not None:
-            self._load(context)
-
-    def _load(self, context: ssl.SSLContext) -> None:
-        context.load_cert_chain(self._files.certificate, self._files.key, password="")
-        if self._files.client_ca is not None:
-            context.load_verify_locations(self._files.client_ca)
+    def _use_current(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        connection.context = self._current
 
     def _file_stamps(self) -> list[tuple[int, int, int]]:
         try:
@@ -100,13 +103,16 @@ class Certificates:
             raise _unreadable(error) from error
         return [(one.st_mtime_ns, one.st_size, one.st_ino) for one in found]
 
-    def _read(self) -> grpc.ServerCertificateConfiguration:
+    def _read(self) -> tuple[grpc.ServerCertificateConfiguration, ssl.SSLContext]:
+        """Return the configurations of both servers, which are of one generation of the files."""
         files = self._files
+        stamps = self._file_stamps()
         try:
             # Checks that they belong together: gRPC itself would accept any, and fail in every handshake.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(files.certificate, files.key, password="")
             if files.client_ca is not None:
+                context.verify_mode = ssl.CERT_REQUIRED
                 context.load_verify_locations(files.client_ca)
             certificate, key, *rest = (path.read_bytes() for path in files.paths())
         except ssl.SSLError as error:
@@ -115,7 +121,12 @@ class Certificates:
             raise CertificateError(message) from error
         except OSError as error:
             raise _unreadable(error) from error
-        return grpc.ssl_server_certificate_configuration([(key, certificate)], rest[0] if rest else None)
+        if self._file_stamps() != stamps:
+            message = "The files of server.tls changed while they were read."
+            raise CertificateError(message)
+        if self._protocols:
+            context.set_alpn_protocols(list(self._protocols))
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], rest[0] if rest else None), context
 
 
 def _unreadable(error: OSError) -> CertificateError:

@@ -1,7 +1,7 @@
 // The files of the user.
 
 import { html } from "../vendor/preact.js";
-import { ErrorBox, Loading, Sure, Table, bytes, useAction, useLoaded, when } from "../parts.js";
+import { ErrorBox, Loading, Sure, Table, bytes, fromBase64, save, useAction, useLoaded, when } from "../parts.js";
 import { short } from "../words.js";
 
 export function FilesView({ t, api, scope }) {
@@ -10,20 +10,28 @@ export function FilesView({ t, api, scope }) {
     await api.call("File", "DeleteFile", { scope, id });
     reload();
   });
+  const [download, problem, isLoading] = useAction(async (file) => {
+    const parts = [];
+    await api.stream("File", "DownloadFile", { scope, id: file.id }, (message) => {
+      if (message.data) parts.push(fromBase64(message.data));
+    });
+    save(parts, file.name);
+  });
   if (error) return html`<${ErrorBox} error=${error} t=${t} />`;
   if (!found) return html`<${Loading} t=${t} />`;
-  return html`<${ErrorBox} error=${failure} t=${t} />
+  return html`<${ErrorBox} error=${failure || problem} t=${t} />
     <${Table}
       caption=${t("files")}
       empty=${t("none")}
-      columns=${[t("name"), t("category"), t("media_type"), t("size"), t("created"), ""]}
+      columns=${[t("name"), t("category"), t("media_type"), t("size"), t("created"), t("action")]}
       rows=${(found.files || []).map((one) => [
         html`${one.name} ${one.contentMissing ? html`<span class="badge conflicted">${t("missing")}</span>` : null}`,
         short(one.category, "FILE_CATEGORY_"),
         one.mediaType,
         bytes(one.sizeBytes),
         when(one.createTime),
-        html`<${Sure} label=${t("remove")} question=${t("remove")} isBusy=${isBusy} onSure=${() => remove(one.id)} />`,
+        html`<button type="button" disabled=${isLoading || one.contentMissing} aria-label=${`${t("download")} ${one.name}`} onClick=${() => download(one)}>${t("download")}</button>${" "}
+          <${Sure} label=${t("remove")} question=${t("remove")} isBusy=${isBusy} onSure=${() => remove(one.id)} />`,
       ])}
     />`;
 }

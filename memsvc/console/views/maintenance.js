@@ -1,10 +1,11 @@
 // Maintenance, export, import and erasure of the user.
 
 import { html, useState } from "../vendor/preact.js";
-import { ErrorBox, Field, Table, milliseconds, useAction } from "../parts.js";
+import { ErrorBox, Field, Table, fromBase64, milliseconds, save, useAction } from "../parts.js";
 import { short } from "../words.js";
 
 const BATCH = 200;
+const MOST_REFUSED = 100;
 
 export function MaintenanceView(given) {
   return html`<${Steps} ...${given} /><${Export} ...${given} /><${Import} ...${given} /><${Erase} ...${given} />`;
@@ -52,15 +53,11 @@ function Export({ t, api, scope }) {
     const parts = [];
     let records = 0;
     await api.stream("Lifecycle", "ExportUser", { scope: { userId: scope.userId } }, (message) => {
-      if (message.data) parts.push(Uint8Array.from(atob(message.data), (one) => one.charCodeAt(0)));
+      if (message.data) parts.push(fromBase64(message.data));
       records = message.recordCount || records;
       setCount(records);
     });
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob(parts));
-    link.download = `memsvc-${scope.userId}.jsonl`;
-    link.click();
-    URL.revokeObjectURL(link.href);
+    save(parts, `memsvc-${scope.userId}.jsonl`);
   });
   return html`<section>
     <h2>${t("export")}</h2>
@@ -70,20 +67,49 @@ function Export({ t, api, scope }) {
   </section>`;
 }
 
+/** Stores memories. A whole batch is refused for a field that does not exist: it is sent again without that line. */
+async function store(api, scope, batch, found, refuse) {
+  let rest = batch;
+  while (rest.length) {
+    try {
+      const answer = await api.call("Memory", "BatchCreateMemories", { scope, memories: rest.map(({ memory }) => ({ memory })) });
+      for (const [place, one] of (answer.results || []).entries()) {
+        if (one.status?.code) refuse(rest[place].line, one.status.message);
+        else found.stored += 1;
+      }
+      return;
+    } catch (error) {
+      const named = (error.violations || []).map((one) => [Number(/^memories\[(\d+)\]/.exec(one.field)?.[1] ?? -1), one]);
+      const wrong = new Map(named.filter(([place]) => place >= 0 && place < rest.length));
+      if (!wrong.size) throw error;
+      for (const [place, one] of wrong) refuse(rest[place].line, `${one.field.replace(/^memories\[\d+\]\.memory\./, "")}: ${one.description}`);
+      rest = rest.filter((_, place) => !wrong.has(place));
+    }
+  }
+}
+
 function Import({ t, api, scope }) {
   const [told, setTold] = useState(null);
   const [run, error, isBusy] = useAction(async (file) => {
-    const lines = (await file.text()).split(/\r?\n/).filter((one) => one.trim());
     const found = { stored: 0, refused: [] };
-    for (let start = 0; start < lines.length; start += BATCH) {
-      const memories = lines.slice(start, start + BATCH).map((line) => ({ memory: JSON.parse(line) }));
-      const answer = await api.call("Memory", "BatchCreateMemories", { scope, memories });
-      for (const [place, one] of (answer.results || []).entries()) {
-        if (one.status?.code) found.refused.push(`${start + place + 1}: ${one.status.message}`);
-        else found.stored += 1;
+    const refuse = (line, reason) => found.refused.push([line, reason]);
+    const lines = [];
+    for (const [place, text] of (await file.text()).split(/\r?\n/).entries()) {
+      if (!text.trim()) continue;
+      try {
+        const memory = JSON.parse(text);
+        if (memory === null || typeof memory !== "object" || Array.isArray(memory)) refuse(place + 1, t("no_object"));
+        else lines.push({ line: place + 1, memory });
+      } catch (problem) {
+        refuse(place + 1, problem.message);
       }
+    }
+    for (let start = 0; start < lines.length; start += BATCH) {
+      await store(api, scope, lines.slice(start, start + BATCH), found, refuse);
       setTold({ ...found });
     }
+    found.refused.sort((a, b) => a[0] - b[0]);
+    setTold({ ...found });
   });
   return html`<section>
     <h2>${t("import")}</h2>
@@ -93,7 +119,8 @@ function Import({ t, api, scope }) {
     <${ErrorBox} error=${error} t=${t} />
     ${told
       ? html`<p role="status">${t("imported", told.stored, told.refused.length)}</p>
-          <ul class="warnings">${told.refused.slice(0, 20).map((one) => html`<li>${one}</li>`)}</ul>`
+          <ul class="warnings">${told.refused.slice(0, MOST_REFUSED).map(([line, reason]) => html`<li>${t("line", line)}: ${reason}</li>`)}</ul>
+          ${told.refused.length > MOST_REFUSED ? html`<p class="muted">${t("more_lines", told.refused.length - MOST_REFUSED)}</p>` : null}`
       : null}
   </section>`;
 }

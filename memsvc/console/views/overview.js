@@ -6,6 +6,8 @@ import { short } from "../words.js";
 
 const DAYS = 30;
 const SHOWN_METHODS = 12;
+const PAGE = 1000;
+const MOST_PAGES = 5;
 
 export function OverviewView({ t, api, scope }) {
   return html`
@@ -17,7 +19,7 @@ export function OverviewView({ t, api, scope }) {
 
 function Counts({ t, api, scope }) {
   const [stats, error] = useLoaded((signal) => api.call("Admin", "GetStats", { scope }, signal), [api, scope]);
-  const [growth] = useLoaded((signal) => newByDay(api, scope, signal), [api, scope]);
+  const [growth, failure] = useLoaded((signal) => newByDay(api, scope, signal), [api, scope]);
   if (error) return html`<${ErrorBox} error=${error} t=${t} />`;
   if (!stats) return html`<${Loading} t=${t} />`;
   const counts = (map, prefix) =>
@@ -33,12 +35,14 @@ function Counts({ t, api, scope }) {
       <div><h2>${t("counts")}</h2><${Bars} label=${t("counts")} items=${counts(stats.countByStatus, "MEMORY_STATUS_")} /></div>
       <div><h2>${t("by_layer")}</h2><${Bars} label=${t("by_layer")} items=${counts(stats.countByLayer, "MEMORY_LAYER_")} /></div>
       <div><h2>${t("by_kind")}</h2><${Bars} label=${t("by_kind")} items=${counts(stats.countByKind, "MEMORY_KIND_")} /></div>
-      <div><h2>${t("growth")}</h2>${growth ? html`<${Columns} label=${t("growth")} items=${growth} />` : html`<${Loading} t=${t} />`}</div>
+      <div><h2>${t("growth")}</h2>${growth ? html`<${Columns} label=${t("growth")} items=${growth.days} />` : failure ? html`<${ErrorBox} error=${failure} t=${t} />` : html`<${Loading} t=${t} />`}
+        ${growth?.isCut ? html`<p class="muted">${t("growth_cut", PAGE * MOST_PAGES)}</p>` : null}
+      </div>
     </section>
   `;
 }
 
-/** The numbers of memories by the day on which they were created, for the last days. */
+/** The numbers of memories by the day on which they were created, for the last days: `days`, and whether some are missing. */
 async function newByDay(api, scope, signal) {
   const start = new Date();
   start.setHours(0, 0, 0, 0);
@@ -52,16 +56,21 @@ async function newByDay(api, scope, signal) {
     scope,
     filter: { createTime: { start: start.toISOString() }, statuses: ["MEMORY_STATUS_ACTIVE"] },
     readMask: "createTime",
-    pageSize: 1000,
+    pageSize: PAGE,
   };
-  const found = await api.call("Memory", "ListMemories", request, signal);
-  for (const memory of found.memories || []) {
-    const day = new Date(memory.createTime);
-    day.setHours(0, 0, 0, 0);
-    const place = Math.round((day - start) / 86_400_000);
-    if (days[place]) days[place][1] += 1;
+  let pageToken = "";
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const found = await api.call("Memory", "ListMemories", { ...request, pageToken }, signal);
+    for (const memory of found.memories || []) {
+      const day = new Date(memory.createTime);
+      day.setHours(0, 0, 0, 0);
+      const place = Math.round((day - start) / 86_400_000);
+      if (days[place]) days[place][1] += 1;
+    }
+    pageToken = found.nextPageToken || "";
+    if (!pageToken) break;
   }
-  return days;
+  return { days, isCut: Boolean(pageToken) };
 }
 
 function Tile({ name, value }) {
@@ -90,14 +99,14 @@ function Health({ t, api }) {
     <${Table}
       caption=${t("backends")}
       empty=${t("none")}
-      columns=${[t("backends"), "", t("health"), "ping"]}
+      columns=${[t("backends"), t("name"), t("health"), "ping"]}
       rows=${(found.backends || []).map((one) => [one.port, one.name, one.healthy ? t("healthy") : one.message || t("unhealthy"), milliseconds(one.ping)])}
     />
     <h3>${t("slow")}</h3>
     <${Table}
       caption=${t("slow")}
       empty=${t("none")}
-      columns=${[t("action"), "", t("latency"), t("time")]}
+      columns=${[t("operation"), t("point"), t("duration"), t("time")]}
       rows=${(found.slowest || []).slice(0, 10).map((one) => [one.operation, short(one.point, "MEASUREMENT_POINT_"), milliseconds(one.duration), when(one.time)])}
     />
   </section>`;
@@ -117,7 +126,7 @@ function Latency({ t, api }) {
     <${Table}
       caption=${t("latency")}
       empty=${t("none")}
-      columns=${["", t("calls"), t("errors"), "p50", "p95", "p99"]}
+      columns=${[t("method"), t("calls"), t("errors"), "p50", "p95", "p99"]}
       rows=${methods.map((one) => [one.operation, one.callCount, one.errorCount || 0, milliseconds(one.p50), milliseconds(one.p95), milliseconds(one.p99)])}
     />
   </section>`;

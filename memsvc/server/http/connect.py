@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Never, TypeAlias
@@ -20,7 +21,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from memsvc.server.call_context import MessageFormat
 from memsvc.server.http.messages import JSON, PROTO, BinaryForm, BoundedGzip, JsonForm, PassedOn, connect_error
 from memsvc.server.in_process import Handover
-from memsvc.server.interceptors.chain import Method
+from memsvc.server.interceptors.chain import Method, aside
 from memsvc.server.interceptors.rules import DETAILS_HEADER, HEADER
 from memsvc.server.slots import SlotOptions
 
@@ -31,6 +32,21 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 FORWARDED = frozenset({"forwarded", "x-forwarded-for"})
+
+
+def peer_of(client: Sequence[object] | None, headers: Iterable[str]) -> str:
+    """Return the address of a caller as gRPC writes it, from its host and port and the names of its headers.
+
+    Calls that a proxy forwards are never from this machine.
+    """
+    is_forwarded = not FORWARDED.isdisjoint(headers)
+    if not client:
+        return "proxy:" if is_forwarded else "unix:"
+    host, port = str(client[0]).strip("[]"), client[1]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if is_forwarded:
+        return f"proxy:{address}"
+    return f"ipv6:{address}" if ":" in host else f"ipv4:{address}"
 
 
 class _HttpAbort(grpc.aio.AbortError):
@@ -60,15 +76,9 @@ class HttpContext:
         return None if remaining is None else max(0.0, remaining / 1000)
 
     def peer(self) -> str:
-        """Return the address of the caller; calls that a proxy forwards are never from this machine."""
+        """Return the address of the caller."""
         address = self._request.client_address
-        if address is None:
-            return "unix:"
-        family = "ipv6" if address.count(":") > 1 else "ipv4"
-        if any(name in FORWARDED for name, _ in self._headers):
-            return f"proxy:{address}"
-        host, _, port = address.rpartition(":")
-        return f"ipv6:[{host}]:{port}" if family == "ipv6" else f"ipv4:{address}"
+        return peer_of(address and address.rpartition(":")[::2], (name for name, _ in self._headers))
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return nothing: the server does not hand certificates of clients on."""
@@ -84,7 +94,7 @@ class HttpContext:
 
     async def write(self, message: Any) -> None:
         """Hand a message over; return when it was sent."""
-        await self.responses.write(self._form.encode(message))
+        await self.responses.write(await aside(message.ByteSize(), self._form.encode, message))
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
         """End the call with an error."""
@@ -146,7 +156,7 @@ _KINDS = {
 
 def _form_of(forms: Mapping[str, MessageFormat], context: RequestContext[Any, Any]) -> MessageFormat:
     content_type = context.request_headers.get("content-type", "").partition(";")[0].strip().lower()
-    return forms[JSON if content_type.endswith((JSON, f"+{JSON}")) else PROTO]
+    return forms[JSON if content_type.endswith(JSON) else PROTO]
 
 
 async def _single(
@@ -184,6 +194,17 @@ async def _stream(
         running.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await running
+
+
+async def send_error(
+    send: Send, status: int, code: str, message: str, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Send an error in the form of Connect."""
+    body = json.dumps({"code": code, "message": message}).encode()
+    size = (b"content-length", str(len(body)).encode())
+    kind = (b"content-type", b"application/json")
+    await send({"type": "http.response.start", "status": status, "headers": [kind, size, *headers]})
+    await send({"type": "http.response.body", "body": body})
 
 
 def in_time(receive: Receive, limits: SlotOptions) -> Receive:

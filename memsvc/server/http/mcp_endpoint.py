@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,13 +25,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError, MemsvcError
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import INSTRUCTIONS, Open, built
-from memsvc.server.http.connect import FORWARDED, Receive, Scope, Send
+from memsvc.server.http.connect import Receive, Scope, Send, peer_of, send_error
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
+from memsvc.server.interceptors.authentication import Authentication
 from memsvc.server.interceptors.chain import Method
 from memsvc.server.options import HttpOptions, OAuthOptions
 
@@ -59,23 +59,28 @@ class VerifiedToken(AccessToken):
 class _Verifier:
     """Verifier of bearer tokens."""
 
-    def __init__(self, find_key: Callable[[str], Awaitable[ApiKey]], tokens: TokenVerifier | None) -> None:
-        self._find_key = find_key
+    def __init__(self, authentication: Authentication, tokens: TokenVerifier | None) -> None:
+        self._authentication = authentication
         self._tokens = tokens
         self._log = structlog.get_logger("memsvc.mcp")
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what is known of a token, None unless it is valid."""
+        """Return what is known of a token, None unless it is valid.
+
+        Raises:
+            MemsvcError: The store of API keys cannot be asked.
+        """
         if token.startswith(KEY_PREFIX) or self._tokens is None:
             try:
-                key = await self._find_key(token)
-            except MemsvcError:
+                key = await self._authentication.find_key(token)
+            except (ApiKeyInvalidError, ApiKeyExpiredError, ApiKeyRequiredError):
                 return None
             return _verified(token, key, is_api_key=True, issuer=ISSUER)
         try:
-            key, scopes = await asyncio.to_thread(self._tokens.verify, token)
+            key, scopes = await self._tokens.verify(token)
         except ValueError as error:
             self._log.info("token refused", reason=str(error))
+            await self._authentication.slow_down()
             return None
         return _verified(token, key, is_api_key=False, issuer=self._tokens.issuer, scopes=scopes)
 
@@ -97,7 +102,7 @@ class _Links:
     """Open links of the callers of HTTP, by caller and scope. Calls go to the chain, with the rights of the caller."""
 
     methods: Mapping[str, Method]
-    opened: OrderedDict[tuple[Any, ...], Open] = field(default_factory=OrderedDict)
+    opened: OrderedDict[tuple[Any, ...], tuple[Open, InProcessChannel]] = field(default_factory=OrderedDict)
 
     async def find(self, request: Any) -> Open:
         """Return what is open for the caller of a request.
@@ -114,30 +119,30 @@ class _Links:
         if found is None:
             found = self.opened[name] = self._open(place, caller)
             if len(self.opened) > MOST_LINKS:
-                _, oldest = self.opened.popitem(last=False)
+                _, (oldest, _) = self.opened.popitem(last=False)
                 await oldest.updates.close()
         self.opened.move_to_end(name)
-        return found
+        opened, channel = found
+        # A token of the same rights may have been renewed: with the old one, watches would end at its expiry.
+        channel.caller = caller
+        return opened
 
     async def close(self) -> None:
         """End all watches."""
-        for each in self.opened.values():
+        for each, _ in self.opened.values():
             await each.updates.close()
         self.opened.clear()
 
-    def _open(self, place: BridgeScope, caller: Caller) -> Open:
-        channel = cast("grpc.aio.Channel", InProcessChannel(self.methods, caller))
-        notices = CallNotices()
-        here, everywhere = (client_of(place, project, notices).open(channel) for project in (place.project, ""))
+    def _open(self, place: BridgeScope, caller: Caller) -> tuple[Open, InProcessChannel]:
+        channel = InProcessChannel(self.methods, caller)
+        notices, opened = CallNotices(), cast("grpc.aio.Channel", channel)
+        here, everywhere = (client_of(place, project, notices).open(opened) for project in (place.project, ""))
         link = Link(place, here, everywhere, notices=notices)
-        return Open(link, Updates(link))
+        return Open(link, Updates(link)), channel
 
 
 def _caller(request: Request, token: AccessToken | None) -> Caller:
-    host = "" if request.client is None else f"{request.client.host}:{request.client.port}"
-    forwarded = FORWARDED & {*request.headers.keys()}
-    peer = f"proxy:{host}" if forwarded else f"ipv4:{host}" if host.count(":") == 1 else f"ipv6:{host}"
-    peer = peer if host else "unix:"
+    peer = peer_of(request.client, request.headers.keys())
     if isinstance(token, VerifiedToken) and not token.is_api_key:
         return Caller(peer, verified_key=token.key)
     return Caller(peer, authorization=request.headers.get("authorization", ""))
@@ -171,7 +176,7 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
         message = f"There is no time zone {asked['time_zone']!r}; name one such as Asia/Shanghai."
         raise MCPError(mcp.INVALID_PARAMS, message) from None
     return BridgeScope(
-        address="127.0.0.1:50051",
+        address=_own_address(request),
         user=asked["user"],
         project=asked["project"],
         agent=asked["agent"],
@@ -180,6 +185,12 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
         locale=asked["locale"],
         read_only=key is not None and not key.role.covers(ApiKeyRole.READ_WRITE),
     )
+
+
+def _own_address(request: Request) -> str:
+    """Return the address that a request has reached, "HOST:PORT" or the path of a socket."""
+    host, port = request.scope.get("server") or ("", None)
+    return host if port is None else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _metadata(oauth: OAuthOptions) -> Callable[[Request], Awaitable[Response]]:
@@ -208,11 +219,11 @@ class McpEndpoint:
         self,
         methods: Mapping[str, Method],
         options: HttpOptions,
+        authentication: Authentication,
         *,
-        find_key: Callable[[str], Awaitable[ApiKey]],
         is_open: Callable[[], bool],
     ) -> None:
-        """Call *methods*; *find_key* authenticates an API key, *is_open* says whether none is needed."""
+        """Call *methods*; *authentication* finds API keys, *is_open* says whether none is needed."""
         oauth = options.oauth
         tokens = TokenVerifier(oauth) if oauth.issuer else None
         self._is_open = is_open
@@ -227,7 +238,7 @@ class McpEndpoint:
         guarded = RequireAuthMiddleware(self._open, [], where)
         self._guarded = AuthContextMiddleware(guarded)
         self._whole = AuthenticationMiddleware(
-            self._route, backend=BearerAuthBackend(cast("Any", _Verifier(find_key, tokens)))
+            self._route, backend=BearerAuthBackend(cast("Any", _Verifier(authentication, tokens)))
         )
         self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
         if where is not None:
@@ -244,7 +255,11 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._whole(scope, receive, send)
+        try:
+            await self._whole(scope, receive, send)
+        except MemsvcError as error:
+            # That is no refusal: after one, clients would forget their key and ask people to log in.
+            await send_error(send, 503, "unavailable", error.message, [(b"retry-after", b"1")])
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_token = any(name == b"authorization" for name, _ in scope["headers"])

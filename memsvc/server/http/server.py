@@ -15,7 +15,7 @@ import structlog
 import uvicorn
 
 from memsvc.server.addresses import AddressError, bound_address, is_local, remove_stale_socket, socket_path
-from memsvc.server.http.connect import Application
+from memsvc.server.http.connect import Application, Receive, Scope, Send, send_error
 from memsvc.server.options import HttpOptions
 from memsvc.server.tls import Certificates
 
@@ -23,8 +23,14 @@ BACKLOG = 512
 TICKS = 5
 """Looks for slow headers are so many tenths of a second apart."""
 KEEP_ALIVE_SECONDS = 75
+RETRY_SECONDS = 1
+BUSY = "The service has as many open connections as http.max_connections allows. Try again later."
 CERTIFICATE_SECONDS = 5.0
 """The interval of looks for changed files of the certificate."""
+
+
+class StartupError(Exception):
+    """Uvicorn ended while it started; its log says why."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -38,7 +44,15 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:
+            # In a task it would end the whole process, past all that has to be closed.
+            message = "the log says why"
+            raise StartupError(message) from error
+        except OSError:
+            await self.lifespan.shutdown()
+            raise
         self.listening.set()
 
     async def on_tick(self, counter: int) -> bool:
@@ -98,10 +112,17 @@ class HttpServer:
             )
         listening = await asyncio.to_thread(_bound, address)
         server = self._server = _Uvicorn(self._config(context), header_seconds=self._header_seconds)
-        self._tasks.append(asyncio.create_task(server.serve(sockets=[listening]), name="http"))
-        await server.listening.wait()
+        serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")
+        started = asyncio.create_task(server.listening.wait(), name="http start")
+        await asyncio.wait((serving, started), return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            started.cancel()
+            self._server = None
+            listening.close()
+            raise _refused(address, serving.exception())
+        self._tasks.append(serving)
         if certificates is not None and context is not None:
-            self._tasks.append(asyncio.create_task(_follow(certificates, context), name="certificates"))
+            self._tasks.append(asyncio.create_task(_follow(certificates), name="certificates"))
         if is_unix:
             return f"http+{address}"
         scheme = "http" if context is None else "https"
@@ -118,9 +139,24 @@ class HttpServer:
         if path := socket_path(self._options.address):
             path.unlink(missing_ok=True)
 
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it while more connections or requests are open than the options allow.
+
+        Uvicorn's own limit answers in plain text.
+        """
+        state = None if self._server is None else self._server.server_state
+        is_full = state is not None and max(len(state.connections), len(state.tasks)) > self._options.max_connections
+        if scope["type"] != "http" or not is_full:
+            await self._application(scope, receive, send)
+            return
+        headers = [(b"retry-after", str(RETRY_SECONDS).encode())]
+        if scope["http_version"].startswith("1"):
+            headers.append((b"connection", b"close"))
+        await send_error(send, 503, "unavailable", BUSY, headers)
+
     def _config(self, context: ssl.SSLContext | None) -> uvicorn.Config:
         return uvicorn.Config(
-            self._application,
+            self._answer,
             # HTTP/1.1 and HTTP/2 at one address: zttp has both.
             http="zttp",
             http2=True,
@@ -133,7 +169,6 @@ class HttpServer:
             # The addresses of callers are never what a header says.
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=self._options.max_connections,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(self._grace_seconds)),
@@ -158,16 +193,25 @@ def _bound(address: str) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
     except (OSError, ValueError) as error:
-        message = (
-            f"Cannot serve HTTP at {address!r}: it is in use, or not an address of this machine. Choose another one by "
-            'http.address, or set it to "" to serve gRPC alone.'
-        )
-        raise AddressError(message) from error
+        raise _refused(address, error) from error
     return listening
 
 
-async def _follow(certificates: Certificates, context: ssl.SSLContext) -> None:
+def _refused(address: str, error: BaseException | None) -> AddressError:
+    if isinstance(error, OSError | ValueError):
+        reason = "it is in use, or not an address of this machine"
+    else:
+        reason = f"the HTTP server ended while it started ({type(error).__name__}: {error})"
+    refusal = AddressError(
+        f"Cannot serve HTTP at {address!r}: {reason}. Choose another one by http.address, or set it to "
+        '"" to serve gRPC alone.'
+    )
+    refusal.__cause__ = error
+    return refusal
+
+
+async def _follow(certificates: Certificates) -> None:
     """Load the certificate again when its files have changed; open connections keep the old one."""
     while True:
         await asyncio.sleep(CERTIFICATE_SECONDS)
-        await asyncio.to_thread(certificates.refresh, context)
+        await asyncio.to_thread(certificates.fetch)

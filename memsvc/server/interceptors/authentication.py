@@ -56,7 +56,7 @@ class Authentication:
         The result has to be called at the end of the call; None without authentication. A role that depends on the
         request is checked as soon as the request is decoded.
         """
-        verified: ApiKey | None = getattr(call.context, "verified_key", None)
+        verified = _verified_key(call)
         is_required = verified is not None or self._keyring.is_key_required()
         if is_required is None:
             is_required = await self._executor.proceed(self._keyring.check_for_keys)
@@ -79,7 +79,7 @@ class Authentication:
     def watched(self, call: Call, body: CallNext) -> CallNext:
         """Return the body of a stream that ends when its key is no longer valid."""
         text = key_text(call.context)
-        verified: ApiKey | None = getattr(call.context, "verified_key", None)
+        verified = _verified_key(call)
         if verified is not None:
             return partial(_until_expired, body, verified)
 
@@ -107,8 +107,12 @@ class Authentication:
                 known = self._keyring.find_cached(text)
                 return await self._executor.proceed(self._keyring.authenticate, text) if known is None else known
         except (ApiKeyInvalidError, ApiKeyRequiredError):
-            await self._brake.slow_down()
+            await self.slow_down()
             raise
+
+    async def slow_down(self) -> None:
+        """Count a refused key or token, and delay its refusal once there are many."""
+        await self._brake.slow_down()
 
     @asynccontextmanager
     async def _rechecked(self, text: str) -> AsyncIterator[None]:
@@ -153,6 +157,12 @@ class Authentication:
             del self._streams[text]
         if streams.task is not None and streams.refusal is None:
             streams.task.cancel()
+
+
+def _verified_key(call: Call) -> ApiKey | None:
+    """Return the rights of a caller that its transport has authenticated; None: its API key decides."""
+    verified: ApiKey | None = getattr(call.context, "verified_key", None)
+    return verified
 
 
 @dataclass(slots=True, eq=False)

@@ -14,13 +14,20 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 
 import memsvc.console
 from memsvc.client import Memsvc
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
-from tests.e2e.access.support import ASKING, make_key
-from tests.support.server_process import FAST, HTTP, ServerProcess
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from tests.e2e.access.support import ASKING, WithKey, make_key
+from tests.e2e.test_webhooks import settings
+from tests.support.rpc import TIMEOUT
+from tests.support.server_process import FAST, HTTP, ServerProcess, Stubs
+from tests.support.until import until
+from tests.support.webhook_receiver import Answer, receiving
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 VIEWS = (
     "overview", "memories", "search", "review", "sessions", "context", "checkpoints", "files", "maintenance", "live",
+    "admin",
 )  # fmt: skip
 HOSTILE = (
     '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>',
@@ -232,10 +239,14 @@ def test_maintenance_export_and_erasure_with_a_receipt(page: Page, memory: Memsv
 def test_memories_are_imported_from_a_file(page: Page, memory: Memsvc, tmp_path: Path) -> None:
     """Lines that are wrong are named, the others are stored."""
     lines = tmp_path / "notes.jsonl"
-    lines.write_text('{"content": "One."}\n{"content": ""}\n{"content": "Two."}\n', encoding="utf-8")
+    written = ('{"content": "One."}', "", '{"content": ""}', "{", "[5]", '{"contnet": "x"}', '{"content": "Two."}')
+    lines.write_text("\n".join(written), encoding="utf-8")
     shown(page, "Maintenance")
     page.locator("input[type=file]").set_input_files(lines)
-    expect(page.get_by_text("2 stored, 1 refused.")).to_be_visible()
+    expect(page.get_by_text("2 stored, 4 refused.")).to_be_visible()
+    refused = page.locator("main ul.warnings li").all_inner_texts()
+    assert ["Line 3", "Line 4", "Line 5", "Line 6"] == [one.partition(":")[0] for one in refused]
+    assert "contnet" in refused[3]
     assert {"One.", "Two."} == {one.content for one in memory.list()}
 
 
@@ -300,6 +311,141 @@ def test_it_is_used_by_keyboard_alone(page: Page, memory: Memsvc) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_the_growth_is_counted_page_by_page(page: Page, memory: Memsvc) -> None:
+    """Beyond the largest page; every column of every table has a name."""
+    for start in range(0, 1_100, 100):
+        memory.create_many([{"content": f"memory {number}"} for number in range(start, start + 100)])
+    page.reload()
+    expect(page.get_by_role("img", name="New memories of the last 30 days: 1100")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Method", exact=True)).to_be_visible()
+    assert all(one.strip() for one in page.locator("th").all_inner_texts())
+
+
+def test_a_file_is_downloaded(page: Page, memory: Memsvc) -> None:
+    """With its name and all its bytes, which are more than one message of the API."""
+    content = bytes(range(256)) * 10_000
+    memory.upload_file(content, name="picture 图.png", media_type="text/html")
+    shown(page, "Files")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download picture 图.png").click()
+    assert "picture 图.png" == download.value.suggested_filename
+    assert content == Path(download.value.path()).read_bytes()
+
+
+def test_the_live_view_comes_back_after_a_lost_connection(browser: Browser, tmp_path: Path) -> None:
+    """It says that the connection is lost, and shows every change, also one from before it was back."""
+    data = tmp_path / "data"
+    with ServerProcess(data, FAST | HTTP) as server, Memsvc(server.bound, user_id="ann") as client:
+        context = browser.new_context(base_url=server.url, locale="en-GB")
+        page = context.new_page()
+        page.goto("/")
+        page.get_by_label("User").fill("ann")
+        page.get_by_role("button", name="Apply").click()
+        shown(page, "Live")
+        state = page.locator("main [data-state]")
+        expect(state).to_have_text("Watching for changes…")
+        client.create("Before.")
+        expect(page.locator(".feed li")).to_have_count(1)
+        url = server.url
+    expect(state).to_contain_text("The connection is lost")
+    address = url.removeprefix("http://")
+    with (
+        ServerProcess(data, FAST | {"MEMSVC_HTTP__ADDRESS": ""}) as hidden,
+        Memsvc(hidden.bound, user_id="ann") as client,
+    ):
+        client.create("While it was away.")
+    with ServerProcess(data, FAST | {"MEMSVC_HTTP__ADDRESS": address}) as server:
+        expect(state).to_have_text("Watching for changes…")
+        expect(page.locator(".feed li")).to_have_count(2)
+        with Memsvc(server.bound, user_id="ann") as client:
+            client.create("Afterwards.")
+        expect(page.locator(".feed li")).to_have_count(3)
+        expect(page.locator(".feed li").nth(1)).to_contain_text("While it was away.")
+        context.close()
+
+
+def test_administrators_manage_keys_quotas_and_dead_letters(browser: Browser, tmp_path: Path) -> None:
+    """The secret of a key is shown once; a key of another role is shown nothing of it."""
+    data = tmp_path / "data"
+    admin = make_key(data, NewApiKey("root", ApiKeyRole.ADMIN))
+    reader = make_key(data, NewApiKey("ada", user_ids=("ada",)))
+    with receiving() as receiver:
+        receiver.answer = lambda _path, _user: Answer(400)
+        endpoint = {"all": {"url": f"{receiver.url}/"}}
+        with ServerProcess(data, ASKING | HTTP | settings(**endpoint)) as server:
+            context = browser.new_context(base_url=server.url, locale="en-GB", viewport={"width": 1280, "height": 900})
+            page = context.new_page()
+            page.goto("/")
+
+            def enter(key: str) -> None:
+                page.get_by_label("User", exact=True).fill("ada")
+                page.locator("input[name=key]").fill(key)
+                page.get_by_role("button", name="Apply").click()
+                expect(page.locator(".tile").first).to_be_visible()
+
+            enter(reader.text)
+            expect(page.locator("nav").get_by_role("link", name="Memories")).to_be_visible()
+            expect(page.locator("nav").get_by_role("link", name="Administration")).to_have_count(0)
+            page.goto("/#/admin")
+            expect(page.locator("main")).to_contain_text("needs an admin key")
+            page.goto("/#/overview")
+            enter(admin.text)
+            shown(page, "Administration")
+
+            form = page.get_by_role("form", name="New key")
+            form.get_by_label("Name").fill("for ada")
+            form.get_by_label("Users").fill("ada, bob")
+            form.get_by_label("Days valid").fill("7")
+            form.get_by_role("button", name="Create").click()
+            secret = page.locator(".secret code").inner_text()
+            assert secret.startswith("memsvc_")
+            with Memsvc(server.bound, user_id="ada", api_key=secret) as client:
+                until(lambda: client.create(f"A change {len(receiver.requests)}.") and receiver.requests)
+            page.locator(".secret").get_by_role("button", name="Close").click()
+            row = page.get_by_role("row").filter(has_text="for ada")
+            expect(row).to_contain_text("ada, bob")
+            assert secret not in page.content()
+            row.get_by_role("button", name="Revoke").click()
+            row.get_by_role("group").get_by_role("button", name="Revoke").click()
+            expect(row).to_have_count(0)
+            page.get_by_label("Also ended keys").check()
+            expect(row).to_contain_text("revoked")
+
+            form = page.get_by_role("form", name="Quotas")
+            form.get_by_label("ID").fill("acme")
+            form.get_by_label("Memories").fill("100")
+            form.get_by_role("button", name="Set").click()
+            expect(page.get_by_role("row").filter(has_text="acme")).to_contain_text("0 of 100")
+
+            page.reload()
+            letters = page.get_by_role("region", name="Webhooks: dead letters")
+            expect(letters.get_by_role("row").nth(1)).to_contain_text("400")
+            _check(page, "admin")
+            receiver.answer = lambda _path, _user: Answer()
+            letters.get_by_role("button", name="Retry").first.click()
+            expect(page.get_by_text("1 are sent again.")).to_be_visible()
+            until(lambda: receiver.of(accepted=True))
+            receiver.answer = lambda _path, _user: Answer(400)
+            with Memsvc(server.bound, user_id="ada", api_key=reader.text) as client:
+                client.create("One more.")
+                with server.channel() as channel:
+                    until(lambda: _letters(channel, admin.text))
+            page.reload()
+            drop = page.get_by_role("button", name="Drop all of all")
+            drop.click()
+            page.get_by_role("group").get_by_role("button", name="Drop all of all").click()
+            expect(page.get_by_text("were dropped.")).to_be_visible()
+            with server.channel() as channel:
+                assert not _letters(channel, admin.text)
+            context.close()
+
+
+def _letters(channel: Any, key: str) -> Any:
+    """Return the dead letters."""
+    stubs = Stubs(WithKey(channel, f"Bearer {key}"))  # type: ignore[arg-type]  # it is as good as a channel
+    return list(stubs.admin.ListDeadLetters(admin_pb.ListDeadLettersRequest(), timeout=TIMEOUT).dead_letters)
 
 
 def test_it_speaks_chinese(browser: Browser, service: ServerProcess, user: str) -> None:

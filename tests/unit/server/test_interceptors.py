@@ -7,11 +7,13 @@ import json
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Never
+from functools import partial
+from typing import Any, Never, cast
 
 import grpc
 import pytest
 import structlog
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
@@ -19,10 +21,13 @@ from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
 from memsvc.logging_config import AccessLog
 from memsvc.server import call_context
 from memsvc.server.executors import NamedExecutor, Pending, runs_in
-from memsvc.server.interceptors.chain import CallChain
+from memsvc.server.http.messages import JsonForm
+from memsvc.server.interceptors.chain import ASIDE_BYTES, CallChain
 from memsvc.server.interceptors.rules import EndedCall, ServerRules
 from memsvc.settings import LogFormat, LogSettings
 from memsvc.testing.factories import NOW
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 
 @dataclass
@@ -279,6 +284,83 @@ def test_a_function_may_wait_without_its_thread() -> None:
     assert serve("unary_unary", behaviour(None), FakeContext()) == "ready"
     assert serve("unary_unary", behaviour(EXECUTOR), FakeContext()) == "ready"
     assert [name.partition("_")[0] for name in names] == ["MainThread", "meta"]
+
+
+class ThreadedForm(JsonForm):
+    """JSON that notes the threads in which it is decoded and encoded."""
+
+    def __init__(self) -> None:
+        super().__init__(memory_pb.CreateMemoryRequest, 4 * 1024 * 1024)
+        self.threads: list[bool] = []
+
+    def decode(self, data: bytes) -> Any:
+        """Note the thread."""
+        self.threads.append(threading.current_thread() is threading.main_thread())
+        return super().decode(data)
+
+    def encode(self, message: Any) -> bytes:
+        """Note the thread."""
+        self.threads.append(threading.current_thread() is threading.main_thread())
+        return super().encode(message)
+
+
+async def same(request: Any, context: Any) -> Any:
+    """Answer with the request."""
+    return request
+
+
+async def each_same(request: Any, context: Any) -> AsyncGenerator[Any, None]:
+    """Answer with the request, or with each."""
+    if isinstance(request, Message):
+        yield request
+        return
+    async for one in request:
+        yield one
+
+
+@runs_in("meta")
+def same_later(request: Any, context: Any) -> Any:
+    """Answer with the request, as a write does that waits for its group."""
+    return Pending(partial(same, request, context), lambda found: found)
+
+
+@pytest.mark.parametrize("kind", ["unary_unary", "unary_stream", "stream_stream"])
+@pytest.mark.parametrize("size", [100, ASIDE_BYTES])
+def test_large_json_is_read_and_written_beside_the_event_loop(kind: str, size: int) -> None:
+    """Megabytes of it take a second, in which no other call would go on; a small one is not worth a thread."""
+    form, context = ThreadedForm(), cast("Any", FakeContext())
+    chain = chain_of()
+    chain.wrap(handler(kind, same if kind == "unary_unary" else each_same), "/memsvc.v1.MemoryService/CreateMemory")
+    [method] = chain.methods.values()
+    data = form.encode(memory_pb.CreateMemoryRequest(memory=types_pb.Memory(content="x" * size)))
+    form.threads.clear()
+
+    async def messages() -> AsyncIterator[bytes]:
+        yield data
+
+    async def run() -> Any:
+        return await method.handle(messages() if kind == "stream_stream" else data, context, form)
+
+    response = asyncio.run(run())
+    assert {size < ASIDE_BYTES} == set(form.threads)
+    if kind == "unary_unary":
+        assert json.loads(data) == json.loads(response)
+
+
+def test_large_json_of_a_call_that_waits_is_written_beside_the_event_loop() -> None:
+    """The wait ends in the event loop."""
+    form, context = ThreadedForm(), cast("Any", FakeContext())
+    chain = chain_of()
+    chain.wrap(handler("unary_unary", same_later), "/memsvc.v1.MemoryService/CreateMemory")
+    [method] = chain.methods.values()
+    data = form.encode(memory_pb.CreateMemoryRequest(memory=types_pb.Memory(content="x" * ASIDE_BYTES)))
+    form.threads.clear()
+
+    async def run() -> Any:
+        return await method.handle(data, context, form)
+
+    assert json.loads(data) == json.loads(asyncio.run(run()))
+    assert [False, False] == form.threads
 
 
 def test_an_unforeseen_error_is_logged_and_not_told() -> None:
