@@ -114,7 +114,9 @@ def test_notes_have_a_front_matter(block: Block) -> None:
     """In YAML, between its two lines."""
     _, front, content = re.split(r"^---$", block.text, maxsplit=2, flags=re.MULTILINE)
 
-    assert {"id", "layer", "kind"} <= set(yaml.safe_load(front))
+    names = set(yaml.safe_load(front))
+    assert {"id", "layer"} <= names
+    assert names & {"kind", "type"}
     assert content.strip()
 
 
