@@ -89,7 +89,7 @@ class Certificates:
         self._protocols = protocols
         _, self._current = self._read()
         context = self._current
-        # A context in use is never loaded again: between its certificate and its key, a handshake would see both halves.
+        # A context in use is not loaded again: between its certificate and its key, a handshake would see both halves.
         context.sni_callback = self._use_current
         return context
 
