@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from memsvc.cli import (
+    agent_hooks,
+    agent_setup,
     capture,
     conflicts,
     context,
@@ -77,6 +79,8 @@ app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(context.context)
 app.command()(context.load)
 app.command("mcp")(mcp_bridge.mcp)
+app.command()(agent_setup.setup)
+app.command()(agent_hooks.hook)
 app.command("import")(import_memories.import_memories)
 app.command()(user_data.export)
 app.command()(user_data.import_user)

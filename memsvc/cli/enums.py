@@ -78,6 +78,20 @@ class OtherSystem(_Hyphenated):
     OKF = auto()
 
 
+class CodingAgent(_Hyphenated):
+    """Coding agent that `memsvc setup` configures."""
+
+    CLAUDE_CODE = auto()
+    CURSOR = auto()
+    CODEX = auto()
+
+
+class HookAgent(_Hyphenated):
+    """Coding agent whose events `memsvc hook` reads."""
+
+    CLAUDE_CODE = auto()
+
+
 class OnDuplicate(_Hyphenated):
     """Action when equal content is stored."""
 

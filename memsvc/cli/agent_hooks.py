@@ -1,0 +1,197 @@
+"""The command hook: what a coding agent runs at events of a session, to recall memories and to keep what was said."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.enums import HookAgent
+from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.output import write
+
+if TYPE_CHECKING:
+    from memsvc.client import Memsvc
+    from memsvc.client.request_types import Section
+    from memsvc.v1 import types_pb2 as types_pb
+
+TIMEOUT_SECONDS = 10.0
+"""A coding agent waits for its hooks."""
+START_TOKENS = 1_500
+PROMPT_TOKENS = 800
+BATCH = 100
+MESSAGE_CHARS = 100_000
+"""Longer messages are cut, as those that hold a whole file."""
+_RECALLED: Sequence[Section] = ("LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE")
+"""Sections for a prompt: core memories are given at the start of the session."""
+_KEPT = frozenset({"Stop", "SubagentStop", "PreCompact", "SessionEnd"})
+_MARKUP = ("<command-", "<local-command-", "<system-reminder>", "Caveat: ")
+"""Beginnings of messages that a person did not write."""
+
+
+@connected
+def hook(
+    session: CliContext,
+    *,
+    agent: Annotated[HookAgent, typer.Argument(help="The coding agent that runs this command.")],
+) -> None:
+    """Answer an event of a coding agent, given as JSON on stdin. `memsvc setup` configures it.
+
+    At the start of a session and at each prompt it writes memories for the agent; at the end of a turn, before
+    a compaction and at the end of the session it keeps what was said. A failure never stops the agent.
+    """
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    event = _event()
+    name = str(event.get("hook_event_name", ""))
+    try:
+        conversation = _session_id(agent, event)
+        with session.client(timeout=TIMEOUT_SECONDS, conversation=conversation) as client:
+            if name == "SessionStart":
+                _recall(client, name, "", START_TOKENS, ())
+            elif name == "UserPromptSubmit":
+                _recall(client, name, str(event.get("prompt", "")), PROMPT_TOKENS, _RECALLED)
+            elif name in _KEPT:
+                _keep(client, conversation, _turns(event))
+    except MemsvcCallError as error:
+        # What was not kept now is kept at the next event: the service knows the last message that it has.
+        print_error(f"memsvc: {error}")
+
+
+def _event() -> Mapping[str, Any]:
+    try:
+        event = json.loads(sys.stdin.read())
+    except ValueError as error:
+        message = "The command hook reads the event of a coding agent as JSON from stdin."
+        raise CommandError(message) from error
+    if not isinstance(event, Mapping):
+        message = "The event must be a JSON object."
+        raise CommandError(message)
+    return event
+
+
+def _session_id(agent: HookAgent, event: Mapping[str, Any]) -> str:
+    named = str(event.get("session_id", ""))
+    return f"{agent}-{named}"[:128] if named else ""
+
+
+def _recall(client: Memsvc, event: str, query: str, tokens: int, sections: Sequence[Section]) -> None:
+    """Write a context for the agent; nothing if there is none, or none that is relevant to the query."""
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    if event == "UserPromptSubmit" and not query.strip():
+        return
+    found = client.render_context(query[:MESSAGE_CHARS], total_tokens=tokens, sections=sections)
+    is_irrelevant = any(one.code == types_pb.WARNING_CODE_NOTHING_RELEVANT for one in found.warnings)
+    if not found.citations or (query and is_irrelevant):
+        return
+    output = {"hookEventName": event, "additionalContext": f"From memory (memsvc):\n\n{found.markdown.rstrip()}"}
+    write(json.dumps({"hookSpecificOutput": output}, ensure_ascii=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A message of the transcript."""
+
+    id: str
+    role: str
+    text: str
+    time: str
+
+
+def _turns(event: Mapping[str, Any]) -> list[_Turn]:
+    """Return what the person and the agent said, in order, from the transcript that the event names."""
+    path = Path(str(event.get("transcript_path") or "")).expanduser()
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    except OSError as error:
+        message = f"The transcript {str(path)!r} cannot be read: {error.strerror}."
+        raise CommandError(message) from error
+    return list(_said(lines))
+
+
+def _said(lines: list[str]) -> Iterator[_Turn]:
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(entry, Mapping) or entry.get("isMeta") or entry.get("isSidechain"):
+            continue
+        message = entry.get("message")
+        role, text = str(entry.get("type", "")), _text(message.get("content") if isinstance(message, Mapping) else "")
+        if role in {"user", "assistant"} and text and not text.startswith(_MARKUP) and entry.get("uuid"):
+            yield _Turn(str(entry["uuid"]), role, text[:MESSAGE_CHARS], str(entry.get("timestamp", "")))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content.strip()
+    blocks = content if isinstance(content, list) else []
+    texts = [one.get("text") for one in blocks if isinstance(one, Mapping) and one.get("type") == "text"]
+    return "\n\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def _keep(client: Memsvc, conversation: str, turns: list[_Turn]) -> None:
+    """Append what the session does not have yet, and extract memories from it; each message is kept once."""
+    new = _after(turns, _last(client))
+    if not new:
+        return
+    _open(client, conversation)
+    for start in range(0, len(new), BATCH):
+        batch = new[start : start + BATCH]
+        client.append_messages(
+            [_message(turn) for turn in batch], request_id=f"{batch[0].id}-{len(batch)}-{batch[-1].id}"[:128]
+        )
+    client.close_session(flush=True)
+
+
+def _last(client: Memsvc) -> str:
+    """Return the id of the last message that the session has; empty without a session or a message."""
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    try:
+        for message in client.list_messages(newest_first=True, include_archived=True, page_size=1):
+            return str(dict(message.metadata).get("uuid", ""))
+    except MemsvcCallError as error:
+        if error.reason != "SESSION_NOT_FOUND":
+            raise
+    return ""
+
+
+def _after(turns: list[_Turn], last: str) -> list[_Turn]:
+    """Return the turns after the one of the id *last*; all of them if it is not among them."""
+    places = [place for place, turn in enumerate(turns) if turn.id == last]
+    return turns[places[-1] + 1 :] if places else turns
+
+
+def _open(client: Memsvc, conversation: str) -> None:
+    """Open the session, which the end of the last turn closed."""
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    try:
+        client.reopen_session()
+    except MemsvcCallError as error:
+        if error.reason == "SESSION_NOT_FOUND":
+            client.create_session(conversation)
+        else:
+            raise
+
+
+def _message(turn: _Turn) -> types_pb.ChatMessage:
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    role = types_pb.MESSAGE_ROLE_USER if turn.role == "user" else types_pb.MESSAGE_ROLE_ASSISTANT
+    message = types_pb.ChatMessage(role=role, content=turn.text, metadata={"uuid": turn.id})
+    try:
+        message.event_time.FromDatetime(datetime.fromisoformat(turn.time))
+    except ValueError:
+        message.ClearField("event_time")
+    return message
