@@ -30,10 +30,7 @@ func (a *attempts) failed(ctx context.Context, err error) error {
 	decoded := newError(err, a.address)
 	a.count++
 	a.backoff = min(max(firstBackoff, a.backoff*backoffMultiplier), maxBackoff)
-	delay := decoded.RetryAfter
-	if delay == 0 {
-		delay = a.backoff
-	}
+	delay := max(decoded.RetryAfter, a.backoff)
 	switch decoded.Code {
 	case codes.Unavailable:
 		if a.count >= maxAttempts {

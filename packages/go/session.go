@@ -1,6 +1,12 @@
 package memsvc
 
-import "context"
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	memsvcv1 "github.com/memsvc/memsvc/packages/go/memsvc/v1"
+)
 
 // Session is a conversation: ordered messages, private to it.
 type Session struct {
@@ -33,11 +39,19 @@ func (s *Session) Open(ctx context.Context, set ...func(*CreateSessionRequest)) 
 	return nil
 }
 
-// Append appends 1 to 100 messages, all or none, in order; they are durable when it returns.
+// Append appends 1 to 100 messages, all or none, in order; they are durable when it returns. Messages without a role are
+// those of the user.
 func (s *Session) Append(
 	ctx context.Context, messages []*ChatMessage, set ...func(*AppendMessagesRequest),
 ) (*AppendMessagesResponse, error) {
-	request := &AppendMessagesRequest{Scope: s.Client.scope, Messages: messages, RequestId: newID()}
+	request := &AppendMessagesRequest{Scope: s.Client.scope, RequestId: newID()}
+	for _, message := range messages {
+		if message.GetRole() == memsvcv1.MessageRole_MESSAGE_ROLE_UNSPECIFIED {
+			message = proto.CloneOf(message)
+			message.Role = memsvcv1.MessageRole_MESSAGE_ROLE_USER
+		}
+		request.Messages = append(request.Messages, message)
+	}
 	return call(ctx, s.Client, s.Client.Sessions.AppendMessages, request, set)
 }
 

@@ -46,7 +46,7 @@ export class Attempts {
    */
   async failed(cause: unknown): Promise<void> {
     const error = toMemsvcError(cause, this.address);
-    const delayMs = error.retryAfterMs ?? this.#backoffMs;
+    const delayMs = Math.max(error.retryAfterMs ?? 0, this.#backoffMs);
     const isRepeatable =
       error.code === "UNAVAILABLE"
         ? this.#count < MAX_ATTEMPTS

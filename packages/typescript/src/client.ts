@@ -46,6 +46,9 @@ export type Fields<D extends DescMessage, Own extends string = never> = Omit<
 export type Options<D extends DescMessage, Own extends string = never> = Fields<D, Own> &
   CallOptions & { readonly requestId?: string };
 
+/** Fields of a new memory beside its content. */
+export type MemoryFields = Fields<typeof MemorySchema, "content" | "id">;
+
 /** The memory with this id, or with this key in the project of the client. */
 export type MemoryName = string | { readonly key: string };
 
@@ -111,7 +114,7 @@ export class Memsvc {
   /** Stores one memory; under an existing key, updates that one. */
   create(
     content: string,
-    fields: Fields<typeof MemorySchema, "content" | "id"> = {},
+    fields: MemoryFields = {},
     options: Options<typeof CreateMemoryRequestSchema, "memory"> = {},
   ): Promise<CreateMemoryResponse> {
     const memory = { ...fields, content };

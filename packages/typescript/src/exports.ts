@@ -5,6 +5,7 @@ export {
   type ClientOptions,
   DEFAULT_ADDRESS,
   type Fields,
+  type MemoryFields,
   type MemoryName,
   Memsvc,
   type Options,

@@ -8,9 +8,9 @@ import type {
   CloseSessionResponse,
   CreateSessionRequestSchema,
 } from "./gen/memsvc/v1/session_service_pb.js";
-import type { ChatMessageSchema } from "./gen/memsvc/v1/types_pb.js";
+import { type ChatMessageSchema, MessageRole } from "./gen/memsvc/v1/types_pb.js";
 
-/** A message of a conversation; a text is one of the user. */
+/** A message of a conversation; without a role it is one of the user. */
 export type Message = string | Fields<typeof ChatMessageSchema>;
 
 /** A session of a client. */
@@ -41,7 +41,10 @@ export class Session {
     messages: readonly Message[],
     options: Options<typeof AppendMessagesRequestSchema, "messages"> = {},
   ): Promise<AppendMessagesResponse> {
-    const shaped = messages.map((message) => (typeof message === "string" ? { content: message } : message));
+    const shaped = messages.map((message) => ({
+      role: MessageRole.USER,
+      ...(typeof message === "string" ? { content: message } : message),
+    }));
     return this.memory.write(options, (request, call) =>
       this.memory.services.sessions.appendMessages({ ...request, messages: shaped }, call),
     );

@@ -50,7 +50,8 @@ final class Attempts {
   /** Returns after the delay before another attempt, or throws the error if there is none. */
   private void failed(MemsvcException error) {
     count++;
-    Duration delay = error.retryAfter().orElse(backoff);
+    Duration asked = error.retryAfter().orElse(Duration.ZERO);
+    Duration delay = asked.compareTo(backoff) > 0 ? asked : backoff;
     boolean isRepeatable =
         switch (error.code()) {
           case UNAVAILABLE -> count < MAX_ATTEMPTS;

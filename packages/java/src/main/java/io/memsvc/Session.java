@@ -6,6 +6,7 @@ import io.memsvc.v1.ChatMessage;
 import io.memsvc.v1.CloseSessionRequest;
 import io.memsvc.v1.CloseSessionResponse;
 import io.memsvc.v1.CreateSessionRequest;
+import io.memsvc.v1.MessageRole;
 import java.util.List;
 import java.util.function.Consumer;
 
@@ -52,15 +53,24 @@ public final class Session {
     return append(List.of(contents).stream().map(each -> ChatMessage.newBuilder().setContent(each).build()).toList());
   }
 
-  /** Appends 1 to 100 messages, all or none, in order; they are durable when this returns. */
+  /**
+   * Appends 1 to 100 messages, all or none, in order; they are durable when this returns. Messages without a role are those
+   * of the user.
+   */
   public AppendMessagesResponse append(List<ChatMessage> messages) {
     AppendMessagesRequest request =
         AppendMessagesRequest.newBuilder()
             .setScope(memory.scope())
-            .addAllMessages(messages)
+            .addAllMessages(messages.stream().map(Session::withRole).toList())
             .setRequestId(Memsvc.newId())
             .build();
     return memory.call(memory.services().sessions(), (stub, each) -> stub.appendMessages(each), request);
+  }
+
+  private static ChatMessage withRole(ChatMessage message) {
+    return message.getRole() == MessageRole.MESSAGE_ROLE_UNSPECIFIED
+        ? message.toBuilder().setRole(MessageRole.MESSAGE_ROLE_USER).build()
+        : message;
   }
 
   /** Ends the session, which stays readable. The flush of the response lists the memories extracted from it. */

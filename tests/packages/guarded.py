@@ -1,4 +1,4 @@
-"""A service that lets nobody in without TLS and a key."""
+"""A service that requires TLS and a key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tests.support.server_process import ServerProcess
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """Where it is, and what lets an agent in."""
+    """Its address and URL, and what an agent needs to call it."""
 
     address: str
+    url: str
     api_key: str
     authority_file: str
 

@@ -1,4 +1,4 @@
-"""The servers that the examples are run against, and each example built once."""
+"""The servers that packages and examples are run against, and each language built once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import trustme
 
 from memsvc.engine.admin.api_keys import NewApiKey
 from tests.e2e.access.support import ASKING, make_key
-from tests.examples.building import Program, build
-from tests.examples.guarded import Guarded, GuardedProcess
-from tests.support.server_process import ServerProcess, Stubs
+from tests.packages.guarded import Guarded, GuardedProcess
+from tests.packages.language_builds import Build, build
+from tests.support.server_process import FAST, HTTP, ServerProcess, Stubs
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the real engines and the fast embedder."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as running:
+    """A running server with the real engines and the fast embedder, over gRPC and HTTP."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data", FAST | HTTP) as running:
         yield running
 
 
@@ -31,7 +31,7 @@ def stubs(server: ServerProcess) -> Iterator[Stubs]:
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A server that speaks TLS and asks for keys; those of agents allow few calls in a second."""
+    """A server that requires TLS and keys; those of agents allow few calls in a second."""
     folder = tmp_path_factory.mktemp("guarded")
     authority = trustme.CA()
     leaf = authority.issue_cert("localhost", "127.0.0.1")
@@ -39,17 +39,21 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     (folder / "cert.pem").write_bytes(b"".join(part.bytes() for part in leaf.cert_chain_pems))
     leaf.private_key_pem.write_to_path(folder / "key.pem")
     made = make_key(folder / "data", NewApiKey(tenant_id="acme", user_ids=("ann",), calls_per_second=5.0))
-    environment = ASKING | {
-        "MEMSVC_SERVER__TLS__CERTIFICATE": str(folder / "cert.pem"),
-        "MEMSVC_SERVER__TLS__KEY": str(folder / "key.pem"),
-    }
+    environment = (
+        ASKING
+        | HTTP
+        | {
+            "MEMSVC_SERVER__TLS__CERTIFICATE": str(folder / "cert.pem"),
+            "MEMSVC_SERVER__TLS__KEY": str(folder / "key.pem"),
+        }
+    )
     process = GuardedProcess(folder / "data", environment)
     process.authority_file = folder / "ca.pem"
     with process:
-        yield Guarded(process.bound, made.text, str(process.authority_file))
+        yield Guarded(process.bound, process.url, made.text, str(process.authority_file))
 
 
 @pytest.fixture(scope="session")
-def program_in() -> Callable[[str], Program]:
-    """Return the example of a language, built when it is asked for first."""
+def build_of() -> Callable[[str], Build]:
+    """Return the build of a language, made at the first request."""
     return functools.cache(build)
