@@ -88,16 +88,16 @@ export function toMemsvcError(cause: unknown, address: string): MemsvcError {
 }
 
 /**
- * Returns whether no response came. `fetch` reports that as a TypeError, which Connect codes as Unknown or Internal; a
- * server that closes the connection during a call, as one that expects TLS does, as Canceled or Aborted.
+ * Returns whether the connection failed. `fetch` reports that as a TypeError, which Connect codes as Unknown or Internal;
+ * the HTTP/2 of Node.js reports a connection that is closed during a call as a reset stream, most often Canceled.
  */
 function isConnectionError(error: ConnectError): boolean {
   if (error.code === Code.Unavailable) {
     return true;
   }
   const isFetch = error.cause instanceof TypeError && error.code !== Code.InvalidArgument;
-  const isNode = typeof systemCode(error.cause) === "string";
-  return isFetch || isNode || (error.code === Code.Aborted && /closed|stream/.test(error.rawMessage));
+  const isNode = systemCode(error.cause) !== undefined;
+  return isFetch || isNode || error.rawMessage.startsWith("http/2 stream closed");
 }
 
 function connectionFailure(error: ConnectError): string {
