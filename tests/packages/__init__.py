@@ -1,1 +1,1 @@
-"""The examples, each built and run as its README says."""
+"""The client packages and the examples, each built and run as its README says."""

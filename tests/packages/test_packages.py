@@ -15,7 +15,7 @@ from tests.support.forked_process import ROOT
 from tests.support.server_process import ServerProcess
 
 SUITES = {
-    "typescript": ("npx tsc -p tsconfig.test.json && node --test dist-test/", r"^# pass (\d+)$"),
+    "typescript": ("npx tsc -p tsconfig.test.json && node --test --test-timeout=60000 dist-test/", r"^# pass (\d+)$"),
     "go": ("go test -count=1 -v .", r"^--- PASS: "),
     "java": (
         "mvn --batch-mode --offline surefire:test",

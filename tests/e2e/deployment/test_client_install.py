@@ -114,6 +114,22 @@ def _name(requirement: str) -> str:
     ).split()[0]
 
 
+def test_the_install_is_small(installed: Installed) -> None:
+    """Packages of at most 30 MB, besides Python; code that is compiled at the first import is not counted."""
+    packages = next(installed.venv.glob("lib/python*/site-packages"))
+    size = sum(path.stat().st_size for path in packages.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+    assert size <= 30_000_000
+
+
+def test_the_client_is_imported_fast(installed: Installed) -> None:
+    """At most 0.3 s of processor time, of which Python's own start is no part; the best of five, as a machine is busy."""
+    script = "import time; start = time.process_time(); import memsvc.client; print(time.process_time() - start)"
+    installed.run("python", "-c", "import memsvc.client")  # compiles the modules
+
+    assert min(float(installed.run("python", "-c", script).stdout) for _ in range(5)) <= 0.3
+
+
 def test_every_command_shows_its_help(installed: Installed) -> None:
     """All of them are listed, and none imports what is not there."""
     script = (

@@ -168,7 +168,8 @@ class MemsvcTest {
       watch.close();
       assertFalse(watch.hasNext());
     }
-    try (Watch again = memory.watch(request -> request.setCursor(cursors.get(0)))) {
+    try (Memsvc other = Memsvc.connect(ADDRESS, user, "trip");
+        Watch again = other.watch(request -> request.setCursor(cursors.get(0)))) {
       assertEquals("Two.", again.next().change().getMemory().getContent());
     }
     MemsvcException wrong = failure(() -> memory.watch(request -> request.setCursor("no cursor")));
