@@ -31,7 +31,7 @@ NOT_CHECKED = {
     ("docs/guides/vault.md", "text"): "a listing of folders",
 }
 COMMANDS = re.compile(r"`(memsvc |make |python -m tests)([^`]*)`")
-PLACES = re.compile(r"`((?:docker|examples|proto|tests|docs)/[\w./-]+)`")
+PLACES = re.compile(r"`((?:docker|examples|packages|proto|tests|docs)/[\w./-]+)`")
 
 
 def place(block: Block) -> str:

@@ -136,16 +136,22 @@ def test_the_client_is_small(installed: Installed) -> None:
 
 
 def test_the_client_is_imported_fast(installed: Installed) -> None:
-    """At most 0.3 s of processor time, the best of ten because a machine is busy, and nothing of the command line."""
+    """At most 0.3 s of processor time, the best of ten runs, and nothing of the command line.
+
+    Next to other work a processor is slower: then at most twice and a bit the time of gRPC alone, which is 1.8 times as
+    long where it was measured.
+    """
     script = (
-        "import sys, time; start = time.process_time(); import memsvc.client\n"
-        "print(time.process_time() - start, [name for name in ('typer', 'rich', 'pydantic') if name in sys.modules])"
+        "import sys, time; start = time.process_time(); import grpc; grpc_end = time.process_time()\n"
+        "import memsvc.client; print(time.process_time() - start, grpc_end - start)\n"
+        "print([name for name in ('typer', 'rich', 'pydantic') if name in sys.modules])"
     )
     installed.run("python", "-c", "import memsvc.client")  # compiles the modules
-    runs = [installed.run("python", "-c", script).stdout.split(maxsplit=1) for _ in range(10)]
+    runs = [installed.run("python", "-c", script).stdout.split() for _ in range(10)]
 
-    assert {loaded.strip() for _, loaded in runs} == {"[]"}
-    assert min(float(seconds) for seconds, _ in runs) <= 0.3
+    assert {loaded for _, _, loaded in runs} == {"[]"}
+    best, grpc_alone = (min(float(run[column]) for run in runs) for column in (0, 1))
+    assert best <= max(0.3, 2.2 * grpc_alone)
 
 
 def test_every_command_shows_its_help(installed: Installed) -> None:
