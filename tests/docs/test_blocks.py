@@ -24,11 +24,14 @@ RUN = {"console", "python"}
 VALIDATED = {"sh", "toml", "json", "yaml", "ini", "markdown"}
 """Here: each language has a test below."""
 NOT_CHECKED = {
+    ("README.md", "typescript"): "run by tests/packages/test_readmes.py",
+    ("README.md", "go"): "run by tests/packages/test_readmes.py",
+    ("README.md", "java"): "run by tests/packages/test_readmes.py",
     ("docs/concepts/architecture.md", "text"): "a diagram",
     ("docs/guides/vault.md", "text"): "a listing of folders",
 }
 COMMANDS = re.compile(r"`(memsvc |make |python -m tests)([^`]*)`")
-PLACES = re.compile(r"`((?:docker|examples|proto|tests|docs)/[\w./-]+)`")
+PLACES = re.compile(r"`((?:docker|examples|packages|proto|tests|docs)/[\w./-]+)`")
 
 
 def place(block: Block) -> str:

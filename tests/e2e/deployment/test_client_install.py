@@ -1,4 +1,4 @@
-"""`pip install memsvc` in an empty environment: the client and its commands, without a package of the server."""
+"""`pip install memsvc` and `memsvc[cli]` in an empty environment: the client, then its commands, without the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -59,10 +59,17 @@ print([name for name in ("memsvc.server", "memsvc.engine", "memsvc.settings") if
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An environment with the wheel, and a folder outside of the checkout to work in."""
+    """An environment with the wheel, and a folder outside of the checkout to work in.
+
+    Attributes:
+        client_bytes: The size of the client with its dependencies, before the commands were installed.
+        without_commands: The `memsvc` command before that.
+    """
 
     venv: Path
     folder: Path
+    client_bytes: int = 0
+    without_commands: subprocess.CompletedProcess[str] | None = None
 
     def run(self, *command: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run a program of the environment; nothing of ours is in its variables."""
@@ -85,22 +92,27 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     subprocess.run([*wheel, "--wheel-dir", str(root / "wheels"), str(ROOT)], check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True)
     (root / "work").mkdir()
-    found = Installed(root / "venv", root / "work")
+    client = Installed(root / "venv", root / "work")
     (built,) = (root / "wheels").glob("memsvc-*.whl")
     install = [sys.executable, "-m", "pip", "--python", str(root / "venv" / "bin" / "python"), "install", "--quiet"]
     # Most of the modules are never imported here.
-    install += ["--no-compile", "--retries", "1", str(built)]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
-    if done.returncode and any(sign in done.stderr for sign in UNREACHABLE):
-        pytest.skip("no package index can be reached")
-    assert done.returncode == 0, done.stderr
-    return found
+    install += ["--no-compile", "--retries", "1"]
+    for wanted in (str(built), f"{built}[cli]"):
+        if wanted != str(built):
+            (packages,) = client.venv.glob("lib/python*/site-packages")
+            size = sum(path.stat().st_size for path in packages.rglob("*") if path.is_file())
+            client = replace(client, client_bytes=size, without_commands=client.run("memsvc", "--version"))
+        done = subprocess.run([*install, wanted], capture_output=True, text=True, check=False)
+        if done.returncode and any(sign in done.stderr for sign in UNREACHABLE):
+            pytest.skip("no package index can be reached")
+        assert done.returncode == 0, done.stderr
+    return client
 
 
 def test_no_package_of_the_server_is_installed(installed: Installed) -> None:
     """grpcio, protobuf, and what the command line is drawn with."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    server = {_name(requirement) for requirement in project["optional-dependencies"]["server"]}
+    server = {_name(requirement) for requirement in project["optional-dependencies"]["server"]} - {"memsvc"}
     script = "from importlib.metadata import distributions; print(*(each.name for each in distributions()))"
     names = {name.lower().replace("_", "-") for name in installed.run("python", "-c", script).stdout.split()}
 
@@ -112,6 +124,34 @@ def _name(requirement: str) -> str:
     return "".join(
         sign if sign.isalnum() else " " if sign in "<>=~!;[" else "-" for sign in requirement.lower()
     ).split()[0]
+
+
+def test_the_client_is_small(installed: Installed) -> None:
+    """With all packages that it needs it takes at most 30 MB, besides Python; the command line is an extra."""
+    assert installed.without_commands is not None
+    message = "memsvc: The command line needs the extra cli: pip install 'memsvc[cli]'\n"
+
+    assert 0 < installed.client_bytes <= 30_000_000
+    assert (installed.without_commands.returncode, installed.without_commands.stderr) == (1, message)
+
+
+def test_the_client_is_imported_fast(installed: Installed) -> None:
+    """At most 0.3 s of processor time, the best of ten runs, and nothing of the command line.
+
+    Next to other work a processor is slower: then at most twice and a bit the time of gRPC alone, which is 1.8 times as
+    long where it was measured.
+    """
+    script = (
+        "import sys, time; start = time.process_time(); import grpc; grpc_end = time.process_time()\n"
+        "import memsvc.client; print(time.process_time() - start, grpc_end - start)\n"
+        "print([name for name in ('typer', 'rich', 'pydantic') if name in sys.modules])"
+    )
+    installed.run("python", "-c", "import memsvc.client")  # compiles the modules
+    runs = [installed.run("python", "-c", script).stdout.split() for _ in range(10)]
+
+    assert {loaded for _, _, loaded in runs} == {"[]"}
+    best, grpc_alone = (min(float(run[column]) for run in runs) for column in (0, 1))
+    assert best <= max(0.3, 2.2 * grpc_alone)
 
 
 def test_every_command_shows_its_help(installed: Installed) -> None:

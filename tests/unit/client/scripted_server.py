@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2
+from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import admin_service_pb2_grpc, memory_service_pb2_grpc
@@ -16,10 +20,16 @@ from memsvc.v1 import types_pb2 as types_pb
 
 
 class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
-    """Counts what it is sent. The first *failing* creates fail; an import breaks after *breaking* batches, once."""
+    """Counts what it is sent.
+
+    The first *failing* creates fail, and the first *limited* creates and deletions are refused with a delay of
+    *retry_seconds*; an import breaks after *breaking* batches, once.
+    """
 
     def __init__(self, *, failing: int = 0, breaking: int = 0) -> None:
         self.failing = failing
+        self.limited = 0
+        self.retry_seconds = 0.01
         self.breaking = breaking
         self.request_ids: list[str] = []
         self.streams: list[list[int]] = []
@@ -32,7 +42,23 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
         self.request_ids.append(request.request_id)
         if len(self.request_ids) <= self.failing:
             context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        self._limit(context)
         return memory_pb.CreateMemoryResponse(memory=request.memory, outcome=types_pb.WRITE_OUTCOME_CREATED)
+
+    def _limit(self, context: grpc.ServicerContext) -> None:
+        if self.limited:
+            self.limited -= 1
+            status = Status(code=code_pb2.RESOURCE_EXHAUSTED, message="too many calls")
+            delay = Duration()
+            delay.FromNanoseconds(round(self.retry_seconds * 1_000_000_000))
+            status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+            context.abort_with_status(rpc_status.to_status(status))
+
+    def DeleteMemories(
+        self, request: memory_pb.DeleteMemoriesRequest, context: grpc.ServicerContext
+    ) -> Iterator[memory_pb.DeleteMemoriesResponse]:
+        self._limit(context)
+        yield memory_pb.DeleteMemoriesResponse(preview=memory_pb.SelectionPreview(matched_count=3))
 
     def ListMemories(
         self, request: memory_pb.ListMemoriesRequest, _: grpc.ServicerContext

@@ -57,6 +57,30 @@ def test_tries_come_to_an_end(service: Memories, address: str) -> None:
     assert len(service.request_ids) == 5
 
 
+def test_a_call_that_is_refused_with_a_delay_is_repeated(service: Memories, address: str) -> None:
+    """A rate limit delays calls, streams included, and repeats a write with the same request id."""
+    with Memsvc(address, user_id="u") as client:
+        service.limited = 2
+        client.create("text")
+        service.limited = 2
+        [preview] = client.delete_memories()
+
+    assert len(service.request_ids) == 3
+    assert len(set(service.request_ids)) == 1
+    assert preview.preview.matched_count == 3
+
+
+def test_a_delay_beyond_the_timeout_is_not_waited_for(service: Memories, address: str) -> None:
+    """The caller gets the error with the delay."""
+    service.limited, service.retry_seconds = 1, 60.0
+
+    with Memsvc(address, user_id="u") as client, pytest.raises(MemsvcCallError) as raised:
+        client.create("text")
+
+    assert (raised.value.code, raised.value.retry_seconds) == (grpc.StatusCode.RESOURCE_EXHAUSTED, 60.0)
+    assert len(service.request_ids) == 1
+
+
 def test_a_call_is_tried_for_longer_than_the_connection_rests() -> None:
     """So it finds a service that is back, though gRPC had tried to connect right before that.
 

@@ -1,0 +1,112 @@
+package memsvc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+)
+
+const (
+	maxAttempts       = 5
+	firstBackoff      = 50 * time.Millisecond
+	backoffMultiplier = 3
+	maxBackoff        = time.Second
+)
+
+// attempts counts the attempts of one call.
+type attempts struct {
+	address string
+	count   int
+	backoff time.Duration
+}
+
+// failed returns nil after the delay before another attempt, or the decoded error if there is none.
+//
+// Calls are repeated while the service is unavailable, up to five times, and while it asks for a delay (RetryInfo) that
+// ends before the deadline. Reads can be repeated; writes carry a request id, so that they are applied once.
+func (a *attempts) failed(ctx context.Context, err error) error {
+	decoded := newError(err, a.address)
+	a.count++
+	a.backoff = min(max(firstBackoff, a.backoff*backoffMultiplier), maxBackoff)
+	delay := max(decoded.RetryAfter, a.backoff)
+	switch decoded.Code {
+	case codes.Unavailable:
+		if a.count >= maxAttempts {
+			return decoded
+		}
+	case codes.ResourceExhausted:
+		if decoded.RetryAfter == 0 {
+			return decoded
+		}
+	default:
+		return decoded
+	}
+	if end, ok := ctx.Deadline(); ok && time.Now().Add(delay).After(end) {
+		return decoded
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return decoded
+	}
+}
+
+// call makes one call with a deadline, again where it is safe.
+func call[Q, R any](
+	ctx context.Context,
+	c *Client,
+	method func(context.Context, *Q, ...grpc.CallOption) (*R, error),
+	request *Q,
+	set []func(*Q),
+) (*R, error) {
+	for _, each := range set {
+		each(request)
+	}
+	ctx, cancel := c.withDeadline(ctx)
+	defer cancel()
+	attempts := attempts{address: c.address}
+	for {
+		response, err := method(ctx, request)
+		if err == nil {
+			return response, nil
+		}
+		if err := attempts.failed(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// open makes a call whose responses are a stream, and returns it with its first response. Until that has come, the call
+// is repeated as others are.
+func open[Q, R any](
+	ctx context.Context,
+	c *Client,
+	method func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error),
+	request *Q,
+) (grpc.ServerStreamingClient[R], *R, error) {
+	attempts := attempts{address: c.address}
+	for {
+		stream, err := method(ctx, request)
+		if err == nil {
+			var first *R
+			if first, err = stream.Recv(); err == nil {
+				return stream, first, nil
+			}
+		}
+		if err := attempts.failed(ctx, err); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+func (c *Client) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.timeout)
+}

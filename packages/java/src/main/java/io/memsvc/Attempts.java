@@ -1,0 +1,80 @@
+package io.memsvc;
+
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.function.Function;
+
+/** The attempts of one call. */
+final class Attempts {
+  private static final int MAX_ATTEMPTS = 5;
+  private static final Duration FIRST_BACKOFF = Duration.ofMillis(50);
+  private static final int BACKOFF_MULTIPLIER = 3;
+  private static final Duration MAX_BACKOFF = Duration.ofSeconds(1);
+
+  private final String address;
+  private final Optional<Long> end;
+  private int count;
+  private Duration backoff = FIRST_BACKOFF;
+
+  private Attempts(String address, Optional<Duration> timeout) {
+    this.address = address;
+    this.end = timeout.map(each -> System.nanoTime() + each.toNanos());
+  }
+
+  /**
+   * Makes one call, again where it is safe.
+   *
+   * <p>Calls are repeated while the service is UNAVAILABLE, up to five times, and while it asks for a delay (RetryInfo)
+   * that ends before the deadline. Reads can be repeated; writes carry a request id, so that they are applied once.
+   *
+   * @param timeout the time for all attempts together; empty: no limit
+   * @param call gets the time that is left
+   */
+  static <T> T run(String address, Optional<Duration> timeout, Function<Optional<Duration>, T> call) {
+    Attempts attempts = new Attempts(address, timeout);
+    while (true) {
+      try {
+        return call.apply(attempts.left());
+      } catch (StatusRuntimeException error) {
+        attempts.failed(MemsvcException.of(error, address));
+      }
+    }
+  }
+
+  private Optional<Duration> left() {
+    return end.map(each -> Duration.ofNanos(Math.max(1, each - System.nanoTime())));
+  }
+
+  /** Returns after the delay before another attempt, or throws the error if there is none. */
+  private void failed(MemsvcException error) {
+    count++;
+    Duration asked = error.retryAfter().orElse(Duration.ZERO);
+    Duration delay = asked.compareTo(backoff) > 0 ? asked : backoff;
+    boolean isRepeatable =
+        switch (error.code()) {
+          case UNAVAILABLE -> count < MAX_ATTEMPTS;
+          case RESOURCE_EXHAUSTED -> error.retryAfter().isPresent();
+          default -> false;
+        };
+    boolean isLate = left().filter(each -> each.compareTo(delay) < 0).isPresent();
+    if (!isRepeatable || isLate) {
+      throw error;
+    }
+    Duration next = backoff.multipliedBy(BACKOFF_MULTIPLIER);
+    backoff = next.compareTo(MAX_BACKOFF) > 0 ? MAX_BACKOFF : next;
+    sleep(delay, address);
+  }
+
+  /** Waits; an interrupt is an exception with the code CANCELLED. */
+  static void sleep(Duration delay, String address) {
+    try {
+      Thread.sleep(delay.toMillis() + 1);
+    } catch (InterruptedException interrupt) {
+      Thread.currentThread().interrupt();
+      Status cancelled = Status.CANCELLED.withDescription("The thread was interrupted.").withCause(interrupt);
+      throw MemsvcException.of(cancelled.asRuntimeException(), address);
+    }
+  }
+}

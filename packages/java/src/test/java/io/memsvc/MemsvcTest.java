@@ -1,0 +1,255 @@
+package io.memsvc;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Status;
+import io.memsvc.v1.BuildContextResponse;
+import io.memsvc.v1.ChatMessage;
+import io.memsvc.v1.CreateMemoryResponse;
+import io.memsvc.v1.Memory;
+import io.memsvc.v1.MemoryLayer;
+import io.memsvc.v1.MessageRole;
+import io.memsvc.v1.WriteOutcome;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+
+/**
+ * The client against real services: that of MEMSVC_TEST_ADDRESS, and that of MEMSVC_TEST_GUARDED_ADDRESS, which asks for
+ * TLS and a key.
+ */
+@EnabledIfEnvironmentVariable(named = "MEMSVC_TEST_ADDRESS", matches = ".+")
+class MemsvcTest {
+  private static final String ADDRESS = System.getenv("MEMSVC_TEST_ADDRESS");
+  private static final String GUARDED = System.getenv("MEMSVC_TEST_GUARDED_ADDRESS");
+
+  private final String user = "java-" + UUID.randomUUID();
+  private Memsvc memory;
+
+  @BeforeEach
+  void connect() {
+    memory = Memsvc.builder(ADDRESS, user).projectId("trip").agentId("planner").connect();
+  }
+
+  @AfterEach
+  void close() {
+    memory.close();
+  }
+
+  private static MemsvcException failure(org.junit.jupiter.api.function.Executable call) {
+    return assertThrows(MemsvcException.class, call);
+  }
+
+  @Test
+  void writesReadsChangesAndDeletesAMemory() {
+    CreateMemoryResponse made = memory.create("The hotel is in Alfama.", each -> each.setKey("hotel").addTags("hotel"));
+    assertEquals(WriteOutcome.WRITE_OUTCOME_CREATED, made.getOutcome());
+    String id = made.getMemory().getId();
+    assertEquals("planner", memory.getByKey("hotel").getScope().getAgentId());
+
+    Memory change = Memory.newBuilder().setKey("hotel").setImportance(5).build();
+    Memory updated = memory.update(change, List.of("importance", "tags")).getMemory();
+    assertEquals(5, updated.getImportance());
+    assertEquals(0, updated.getTagsCount());
+    assertEquals("The hotel is in Alfama.", updated.getContent());
+
+    memory.delete(id);
+    MemsvcException missing = failure(() -> memory.get(id));
+    assertEquals(Status.Code.NOT_FOUND, missing.code());
+    assertEquals("MEMORY_NOT_FOUND", missing.reason());
+  }
+
+  @Test
+  void appliesAWriteWithTheSameRequestIdOnce() {
+    String requestId = UUID.randomUUID().toString();
+    Memory seat = Memory.newBuilder().setContent("Ann wants a window seat.").build();
+    CreateMemoryResponse first = memory.create(seat, request -> request.setRequestId(requestId));
+    CreateMemoryResponse second = memory.create(seat, request -> request.setRequestId(requestId));
+    assertEquals(first.getMemory().getId(), second.getMemory().getId());
+    assertEquals(first.getOutcome(), second.getOutcome());
+  }
+
+  @Test
+  void searchesAndBuildsAContextAsEventsAndAsOneText() {
+    memory.create("我对花生过敏。", each -> each.setLayer(MemoryLayer.MEMORY_LAYER_CORE));
+    assertEquals("我对花生过敏。", memory.search("花生", request -> request.setLimit(1)).getHits(0).getMemory().getContent());
+
+    Context context = memory.context("Book a table", request -> request.getOptionsBuilder().setTotalTokens(400));
+    assertTrue(context.text().contains("我对花生过敏。"));
+    List<BuildContextResponse> events = new ArrayList<>();
+    context.forEach(events::add);
+    assertEquals(400, events.get(0).getPlan().getTotalTokens());
+    assertTrue(events.get(events.size() - 1).hasSummary());
+    assertEquals("INVALID_REQUEST", failure(() -> memory.context("x".repeat(9_000)).text()).reason());
+  }
+
+  @Test
+  void capturesMemoriesFromAText() {
+    assertEquals(1, memory.capture("I live in Hamburg.", request -> request.setDryRun(true)).getDecisionsCount());
+  }
+
+  @Test
+  void holdsASession() {
+    Session session = memory.session("").open(request -> request.setTitle("Dinner"));
+    assertFalse(session.id().isEmpty());
+    session.append("A table for two?");
+    ChatMessage answer =
+        ChatMessage.newBuilder().setRole(MessageRole.MESSAGE_ROLE_ASSISTANT).setContent("At eight.").build();
+    assertEquals(1, session.append(List.of(answer)).getMessagesCount());
+    assertTrue(session.memory().context("dinner").text().contains("At eight."));
+    assertEquals(session.id(), session.close(request -> request.setFlush(false)).getSession().getScope().getSessionId());
+  }
+
+  @Test
+  void exceptionsHaveCodeReasonViolationsAndMetadata() {
+    MemsvcException wrong = failure(() -> memory.create("", each -> each.setImportance(9).addTags("")));
+    assertEquals(Status.Code.INVALID_ARGUMENT, wrong.code());
+    assertEquals("INVALID_REQUEST", wrong.reason());
+    assertEquals(
+        List.of("memory.content", "memory.tags[0]", "memory.importance"),
+        wrong.violations().stream().map(MemsvcException.Violation::field).toList());
+
+    String id = memory.create("At revision 1.").getMemory().getId();
+    Memory change = Memory.newBuilder().setId(id).setImportance(2).build();
+    MemsvcException conflict =
+        failure(() -> memory.update(change, List.of("importance"), request -> request.setExpectedRevision(7)));
+    assertEquals(Status.Code.ABORTED, conflict.code());
+    assertEquals("1", conflict.metadata().get("revision"));
+  }
+
+  @Test
+  void endsACallAtItsDeadline() {
+    try (Memsvc late = Memsvc.builder(ADDRESS, user).timeout(Duration.ofNanos(1)).connect()) {
+      assertEquals(Status.Code.DEADLINE_EXCEEDED, failure(() -> late.search("late")).code());
+    }
+  }
+
+  @Test
+  void noServiceCanBeReached() {
+    try (Memsvc lost = Memsvc.connect("127.0.0.1:1", user)) {
+      MemsvcException error = failure(() -> lost.search("x"));
+      assertEquals(Status.Code.UNAVAILABLE, error.code());
+      assertTrue(error.getMessage().startsWith("No service can be reached at 127.0.0.1:1: "), error.getMessage());
+    }
+    for (String address : List.of("no address", "host", "http://host:1")) {
+      assertThrows(IllegalArgumentException.class, () -> Memsvc.connect(address, user));
+    }
+  }
+
+  @Test
+  void watchesFromItsBeginOnAndAfterABrokenConnection() throws IOException {
+    List<String> cursors = new ArrayList<>();
+    try (Proxy proxy = new Proxy(ADDRESS);
+        Memsvc watcher = Memsvc.connect(proxy.address(), user, "trip");
+        Watch watch = watcher.watch()) {
+      for (String content : List.of("One.", "Two.", "Three.")) {
+        memory.create(content);
+        Watch.Event event = watch.next();
+        assertEquals(content, event.change().getMemory().getContent());
+        cursors.add(event.cursor());
+        proxy.cut();
+      }
+      watch.close();
+      assertFalse(watch.hasNext());
+    }
+    try (Memsvc other = Memsvc.connect(ADDRESS, user, "trip");
+        Watch again = other.watch(request -> request.setCursor(cursors.get(0)))) {
+      assertEquals("Two.", again.next().change().getMemory().getContent());
+    }
+    MemsvcException wrong = failure(() -> memory.watch(request -> request.setCursor("no cursor")));
+    assertEquals(Status.Code.INVALID_ARGUMENT, wrong.code());
+  }
+
+  @Test
+  void callsAGuardedServiceWithAKeyAndWaitsForItsRateLimit() {
+    Tls tls = Tls.ofAuthority(Path.of(System.getenv("MEMSVC_TEST_CA")));
+    String key = System.getenv("MEMSVC_TEST_KEY");
+    String project = UUID.randomUUID().toString();
+    try (Memsvc guarded = Memsvc.builder(GUARDED, "ann").projectId(project).apiKey(key).tls(tls).connect();
+        Memsvc keyless = Memsvc.builder(GUARDED, "ann").tls(tls).connect();
+        Memsvc plain = Memsvc.builder(GUARDED, "ann").apiKey(key).connect()) {
+      IntStream.range(0, 8).parallel().forEach(number -> guarded.create("Number %d.".formatted(number)));
+      assertEquals(8, guarded.search("Number", request -> request.setLimit(10)).getHitsCount());
+      assertEquals(Status.Code.UNAUTHENTICATED, failure(() -> keyless.search("x")).code());
+      assertEquals(Status.Code.UNAVAILABLE, failure(() -> plain.search("x")).code());
+    }
+  }
+
+  /** A TCP proxy whose connections can be cut. */
+  private static final class Proxy implements AutoCloseable {
+    private final ServerSocket listener = new ServerSocket(0);
+    private final List<Socket> open = new CopyOnWriteArrayList<>();
+
+    Proxy(String target) throws IOException {
+      String[] parts = target.split(":");
+      start(
+          () -> {
+            while (true) {
+              Socket client = listener.accept();
+              Socket server = new Socket(parts[0], Integer.parseInt(parts[1]));
+              open.addAll(List.of(client, server));
+              start(() -> copy(client, server));
+              start(() -> copy(server, client));
+            }
+          });
+    }
+
+    String address() {
+      return "127.0.0.1:" + listener.getLocalPort();
+    }
+
+    void cut() throws IOException {
+      for (Socket socket : open) {
+        socket.close();
+      }
+      open.clear();
+    }
+
+    @Override
+    public void close() throws IOException {
+      listener.close();
+      cut();
+    }
+
+    private interface Work {
+      void run() throws IOException;
+    }
+
+    private static void copy(Socket from, Socket to) throws IOException {
+      try (InputStream input = from.getInputStream();
+          OutputStream output = to.getOutputStream()) {
+        input.transferTo(output);
+      }
+    }
+
+    private static void start(Work work) {
+      Thread thread =
+          new Thread(
+              () -> {
+                try {
+                  work.run();
+                } catch (IOException end) {
+                  // the connection was cut
+                }
+              });
+      thread.setDaemon(true);
+      thread.start();
+    }
+  }
+}

@@ -1,0 +1,30 @@
+// Parts of the transports of every runtime.
+
+import type { Interceptor } from "@connectrpc/connect";
+
+/**
+ * Returns the URL of an address; "HOST:PORT" is short for http, or with *isSecure* for https.
+ *
+ * @throws TypeError - The address is no URL.
+ */
+export function baseUrl(address: string, isSecure: boolean): string {
+  const url = address.includes("://") ? address : `${isSecure ? "https" : "http"}://${address}`;
+  if (!URL.canParse(url)) {
+    throw new TypeError(`The address "${address}" is neither a URL nor HOST:PORT.`);
+  }
+  return url.replace(/\/+$/, "");
+}
+
+/** Returns an interceptor that sends an API key with every call, or none without a key. */
+export function bearer(apiKey: string | undefined): Interceptor[] {
+  const key = (apiKey ?? "").trim();
+  if (key === "") {
+    return [];
+  }
+  return [
+    (next) => (request) => {
+      request.header.set("authorization", `Bearer ${key}`);
+      return next(request);
+    },
+  ];
+}

@@ -1,1 +1,0 @@
-"""The examples, each built and run as its README says."""

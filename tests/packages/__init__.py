@@ -1,0 +1,1 @@
+"""The client packages and the examples, each built and run as its README says."""
