@@ -22,7 +22,7 @@ class TextState(StrEnum):
 
 
 class TextReason(StrEnum):
-    """Reason for which a file has no text: the first four of UNSUPPORTED, the others of FAILED."""
+    """Reason for which a file has no text."""
 
     NONE = ""
     UNSUPPORTED_TYPE = "UNSUPPORTED_TYPE"
@@ -58,6 +58,8 @@ REASON_MESSAGES: Mapping[TextReason, str] = {
     TextReason.CONTENT_MISSING: "The bytes of the file are missing.",
 }
 """Descriptions of the reasons, for people."""
+UNSUPPORTED = frozenset({TextReason.UNSUPPORTED_TYPE, TextReason.LIBRARY_MISSING, TextReason.DISABLED})
+"""Reasons of UNSUPPORTED; the others are of FAILED."""
 RESTORABLE = frozenset({TextReason.LIBRARY_MISSING, TextReason.DISABLED})
 """Reasons that a restart of the service may remove."""
 

@@ -122,7 +122,8 @@ def _confine() -> None:
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
     libc = ctypes.CDLL(None)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    libc.prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(program), 0, 0)
+    # A plain number would be cut to 32 bits.
+    libc.prctl(_SET_SECCOMP, _FILTER, ctypes.c_void_p(ctypes.addressof(program)), 0, 0)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,11 @@ class TextExtractor:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
 
+    @property
+    def running_count(self) -> int:
+        """Return the number of running processes."""
+        return len(self._running)
+
     def stop(self) -> None:
         """Kill the processes; running and later extractions raise."""
         with self._lock:

@@ -34,8 +34,8 @@ _CHARSET_BYTES = 4_096
 _DECLARED = {"gb2312": "gb18030", "gbk": "gb18030", "gb18030": "gb18030", "utf-8": "utf-8", "utf8": "utf-8"}
 _DECLARED |= {"big5": "big5hkscs", "shift_jis": "cp932", "euc-jp": "euc_jp", "euc-kr": "cp949"}
 _DECLARED |= {"iso-8859-1": "cp1252", "windows-1252": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252"}
-ENCODINGS = frozenset({*_DECLARED.values(), *(name for _, name in _MARKS), "gb2312"})
-"""Codecs that decoding may need; the child process loads them before it gives up opening files."""
+ENCODINGS = frozenset({*_DECLARED.values(), *(name for _, name in _MARKS), "gb2312", "ascii", "cp437"})
+"""Codecs that decoding, and names in archives, may need; they are loaded before files can no longer be opened."""
 
 
 class ExtractionError(Exception):
