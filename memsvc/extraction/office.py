@@ -208,7 +208,7 @@ def docx_lines(archive: OfficeArchive) -> Iterator[TextLine]:
 
 
 def pptx_lines(archive: OfficeArchive) -> Iterator[TextLine]:
-    """Yield the paragraphs of each slide, then those of its notes; their numbers begin anew on each slide."""
+    """Yield the paragraphs of each slide, then those of its notes; numbers start at 1 on each slide."""
     main = _main_part(archive, "ppt/presentation.xml")
     relations = archive.relations(main)
     order: list[str] = []
