@@ -11,7 +11,8 @@ from memsvc.extraction.text_formats import TextLine
 _REMOVED = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800, 0xE000), 0xFEFF, 0xFFFE, 0xFFFF])
 """Control characters, which databases refuse, and halves of surrogate pairs, which have no UTF-8."""
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
-_BREAK = re.compile(r"(?<=[.!?;。！？；])\s*|\s+")
+_BREAKS = (re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])"), re.compile(r"\s+"))
+"""Ends of sentences, and of words."""
 
 
 def build_passages(lines: Iterable[TextLine], *, max_chars: int) -> Iterator[FilePassage]:
@@ -79,8 +80,11 @@ def _end_of_part(text: str, start: int) -> int:
             window = window[:end]
             break
     least = len(window) // 2
-    ends = [match.end() for match in _BREAK.finditer(window, least) if match.end() > least]
-    return start + (ends[-1] if ends else len(window))
+    for pattern in _BREAKS:
+        ends = [match.end() for match in pattern.finditer(window, least) if match.end() > least]
+        if ends:
+            return start + ends[-1]
+    return start + len(window)
 
 
 def _width(text: str) -> int:
