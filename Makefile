@@ -103,7 +103,7 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
 	rm -f requirements.lock requirements-dev.lock docker/requirements.lock
-	$(COMPILE) --extra server --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --group test --group docs --group dev -o requirements-dev.lock
+	$(COMPILE) --extra server --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --extra documents --group test --group docs --group dev -o requirements-dev.lock
 	$(COMPILE) --extra server -c requirements-dev.lock -o requirements.lock
 	$(COMPILE) -c requirements-dev.lock --all-extras -o docker/requirements.lock
 

@@ -27,6 +27,7 @@ from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, FileSweep
 from memsvc.engine.files.inline_images import InlineImageExtractor
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
+from memsvc.engine.files.text_indexing import FileSource, TextIndexer, TextRules
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
@@ -48,6 +49,7 @@ from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.services import FileService, MemoryServices
 from memsvc.engine.watch.watch import ChangeNotifier, CommitPoller, ErasureBarrier, WatchService
 from memsvc.engine.watch.webhooks import RetryPolicy, WebhookService
+from memsvc.extraction.process import ExtractionLimits, TextExtractor
 from memsvc.ports.operations import WebhookSelection
 from memsvc.settings import Settings
 from memsvc.settings.groups import WebhookEvent
@@ -212,11 +214,38 @@ def build_file_service(assembly: Assembly, parts: WriteParts) -> FileService:
     if settings.sweep_minutes:
         assembly.stack.callback(BlobGarbageCollector(sweep, settings.sweep_minutes * _MINUTE_SECONDS).stop)
     linker = AttachmentLinker(parts.record_builder, now)
+    texts = _text_indexer(assembly, parts)
+    uploader = FileUploader(parts.committer, blobs, blob_guard, file_rules(assembly.settings), now, linker)
+    uploader.on_upload(texts.notify)
     return FileService(
-        uploader=FileUploader(parts.committer, blobs, blob_guard, file_rules(assembly.settings), now, linker),
+        uploader=uploader,
         reader=FileReader(files, blobs, now),
         deleter=FileDeleter(parts.committer, blob_guard, now),
         sweep=sweep,
         blob_guard=blob_guard,
         ref_resolver=FileRefResolver(files, UrlTemplates(settings.download_url, settings.preview_url), now),
+        text_indexer=texts,
     )
+
+
+def _text_indexer(assembly: Assembly, parts: WriteParts) -> TextIndexer:
+    """Build and start the indexing of the texts of files."""
+    settings, backends = assembly.settings.files.text, assembly.backends
+    limits = ExtractionLimits(
+        max_chars=settings.max_chars,
+        max_expanded_bytes=settings.max_expanded_bytes,
+        memory_bytes=settings.memory_bytes,
+        cpu_seconds=settings.cpu_seconds,
+        seconds=settings.seconds,
+    )
+    indexer = TextIndexer(
+        parts.committer,
+        FileSource(backends.metadata.files, backends.blobs, assembly.directory.path),
+        TextExtractor(limits),
+        TextRules(settings.enabled, settings.max_bytes, settings.seconds, settings.processes),
+        backends.now,
+        assembly.search_priority,
+    )
+    indexer.start(is_shared=backends.metadata.is_shared)
+    assembly.stack.callback(indexer.stop)
+    return indexer

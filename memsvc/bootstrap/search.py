@@ -24,7 +24,7 @@ from memsvc.engine.search.ranking import Ranker
 from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import HybridRetriever
 from memsvc.engine.search.scoring import RECIPES, BoostConstants, Recipe
-from memsvc.engine.search.search import GlobalSearch, SearchReaders, SearchService
+from memsvc.engine.search.search import FileSearcher, GlobalSearch, SearchReaders, SearchService
 from memsvc.engine.services import SearchServices
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
@@ -50,6 +50,7 @@ def build_search_services(
     refiner = ResultRefiner(reads, backends.reranker)
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
+    file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
     vectors, model = index.embedding.stored_vectors, lambda: index.embedding.model
@@ -62,6 +63,7 @@ def build_search_services(
         backends.tokenizer,
         backends.now,
         os.urandom,
+        file_searcher,
         _session_size(store),
         settings.provenance.trust_agent,
         settings.context.min_relevance,
@@ -70,7 +72,7 @@ def build_search_services(
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
-    return SearchServices(search, GlobalSearch(search, store.files, backends.now), core, contexts, currency)
+    return SearchServices(search, GlobalSearch(search, file_searcher), core, contexts, currency)
 
 
 def _as_of_search(assembly: Assembly, embedding: CachedEmbedder) -> AsOfSearch:

@@ -55,6 +55,7 @@ class ContextSection(_Hyphenated):
     SHORT_TERM = auto()
     GLOBAL = auto()
     EVIDENCE = auto()
+    FILES = auto()
 
 
 class Recurrence(_Hyphenated):

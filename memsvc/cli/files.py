@@ -114,7 +114,20 @@ def list_files(
                 break
     if session.as_json:
         return
-    write_table(("=reference", ">bytes", "type", "=uploaded", "name"), [_row(file) for file in rows])
+    write_table(("=reference", ">bytes", "type", "=uploaded", "text", "name"), [_row(file) for file in rows])
+
+
+@app.command("show")
+@connected
+def show_file(
+    session: CliContext,
+    *,
+    reference: Annotated[str, typer.Argument(help="Id of a file, or a reference such as chart:ID.", metavar="FILE")],
+) -> None:
+    """Show the record of a file, with the state of its text."""
+    with session.client() as client:
+        file = client.get_file(reference.rpartition(":")[2])
+    _tell(file, as_json=session.as_json)
 
 
 @app.command("rm")
@@ -156,7 +169,18 @@ def _reference(file: file_pb.File) -> str:
 
 def _row(file: file_pb.File) -> tuple[str, ...]:
     moment = f"{local_time(file.create_time):%Y-%m-%d %H:%M}"
-    return _reference(file), f"{file.size_bytes:,}", file.media_type, moment, file.name
+    return _reference(file), f"{file.size_bytes:,}", file.media_type, moment, _text_state(file), file.name
+
+
+def _text_state(file: file_pb.File) -> str:
+    """Return the state of a file's text, such as "indexed" or "failed: unknown encoding"."""
+    from memsvc.v1 import file_service_pb2 as file_pb  # noqa: PLC0415 - a quick start
+
+    state = file_pb.FileTextState.Name(file.text.state).removeprefix("FILE_TEXT_STATE_").lower()
+    if not file.text.reason or file.text.state == file_pb.FILE_TEXT_STATE_UNSUPPORTED:
+        return state
+    reason = file_pb.FileTextReason.Name(file.text.reason).removeprefix("FILE_TEXT_REASON_").lower()
+    return f"{state}: {reason.replace('_', ' ')}"
 
 
 def _tell(file: file_pb.File, *, as_json: bool) -> None:
@@ -171,6 +195,11 @@ def _tell(file: file_pb.File, *, as_json: bool) -> None:
         "sha256": file.sha256,
         "uploaded": f"{local_time(file.create_time):%Y-%m-%d %H:%M}",
     }
+    if file.HasField("text"):
+        amount = f", {file.text.char_count:,} characters in {file.text.passage_count:,} passages"
+        lines["text"] = f"{_text_state(file)}{amount if file.text.char_count else ''}"
+        if file.text.message:
+            lines["reason"] = file.text.message
     if file.HasField("expire_time"):
         lines["expires"] = f"{local_time(file.expire_time):%Y-%m-%d %H:%M}"
     for name, value in lines.items():

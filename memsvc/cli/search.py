@@ -172,7 +172,9 @@ def why(hit: search_pb.Hit) -> str:
 # Commands that search files: file search, file resolve, and search --all.
 
 
-_COLUMNS = (">score", "=reference", "name", "url")
+_COLUMNS = (">score", "=reference", "name", "url", "passage")
+SHOWN_CHARS = 100
+"""Length of a passage in a table."""
 _SCOPE_OF = {Category.REPORT: "REPORTS", Category.CHART: "CHARTS"}
 
 
@@ -239,7 +241,7 @@ def search_everything(session: CliContext, client: Memsvc, query: str, *, limit:
 
 def _show(title: str, hits: Iterable[search_pb.FileHit]) -> None:
     rows: Sequence[tuple[str, ...]] = [
-        (f"{hit.score:.3f}", _reference(hit.file), _name(hit.file), _url(hit.file)) for hit in hits
+        (f"{hit.score:.3f}", _reference(hit.file), _name(hit.file), _url(hit.file), _passage(hit)) for hit in hits
     ]
     if rows:
         write_table(_COLUMNS, rows, title=title)
@@ -249,6 +251,16 @@ def _show(title: str, hits: Iterable[search_pb.FileHit]) -> None:
 
 def _reference(one: file_pb.ResolvedFileRef) -> str:
     return written_ref(one.ref)
+
+
+def _passage(hit: search_pb.FileHit) -> str:
+    """Return where the best passage of a hit is, and its beginning."""
+    if not hit.passages:
+        return ""
+    best = hit.passages[0]
+    place = f"page {best.page}, line {best.start_line}" if best.page else f"line {best.start_line}"
+    text = " ".join(best.snippet.split())
+    return f"{place}: {text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + '…'}"
 
 
 def _name(one: file_pb.ResolvedFileRef) -> str:

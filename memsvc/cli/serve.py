@@ -300,7 +300,9 @@ def _context_defaults(context: ContextSettings) -> ContextDefaults:
         context.total_tokens,
         SectionShares(context.core_share, context.session_share, context.short_term_share, context.long_term_share),
         context.locale,
-        frozenset(Section) - (frozenset() if context.evidence else {Section.EVIDENCE}),
+        frozenset(Section)
+        - (frozenset() if context.evidence else {Section.EVIDENCE})
+        - (frozenset() if context.files else {Section.FILES}),
     )
 
 

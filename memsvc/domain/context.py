@@ -16,7 +16,7 @@ from memsvc.domain.history import AsOf, is_valid_at
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.reminders import DueReminder
 from memsvc.domain.scope import Scope
-from memsvc.domain.search import Selection
+from memsvc.domain.search import FoundPassage, Selection
 
 RECENT_DAYS = 7
 """SHORT_TERM memories changed in so many days belong to the context of their project."""
@@ -45,9 +45,10 @@ class Section(StrEnum):
     SHORT_TERM = "SHORT_TERM"
     GLOBAL = "GLOBAL"
     EVIDENCE = "EVIDENCE"
+    FILES = "FILES"
 
 
-RETRIEVED = frozenset({Section.LONG_TERM, Section.GLOBAL, Section.EVIDENCE})
+RETRIEVED = frozenset({Section.LONG_TERM, Section.GLOBAL, Section.EVIDENCE, Section.FILES})
 """What these hold depends on a search."""
 
 
@@ -137,6 +138,11 @@ class ContextQuery:
         """Return whether there is anything to look for."""
         return bool(self.text or self.vector is not None) and bool(self.sections & RETRIEVED)
 
+    @property
+    def reads_files(self) -> bool:
+        """Return whether passages of files are looked for: by words, in their present text."""
+        return Section.FILES in self.sections and bool(self.text) and self.as_of is None
+
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
@@ -177,6 +183,7 @@ class ContextItem:
     """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text.
 
     Attributes:
+        passage: The passage of a file that takes the place of a memory; *memory_id* is then its `passage_id`.
         held: The part of the memory that the receiver holds afterwards.
     """
 
@@ -189,6 +196,7 @@ class ContextItem:
     is_excerpt: bool = False
     heading_chars: int = 0
     held: ContextHolding | None = None
+    passage: FoundPassage | None = None
 
 
 @dataclass(frozen=True, slots=True)

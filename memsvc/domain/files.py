@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from memsvc.domain import limits
 from memsvc.domain.field_rules import name_fault
+from memsvc.domain.file_text import FileText
 from memsvc.domain.memory import FileRef, Json
 from memsvc.domain.scope import Scope
 
@@ -45,7 +46,7 @@ class FileCategory(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file, apart from its bytes. It never changes, but for the coming of its content.
+    """One file, apart from its bytes. It never changes, but for the coming of its content and the state of its text.
 
     Attributes:
         id: Unique in the store: a UUID of version 7, or what the file had where it came from.
@@ -69,6 +70,7 @@ class File:
     expire_time: datetime | None = None
     has_content: bool = True
     row: int = 0
+    text: FileText = field(default_factory=FileText)
 
 
 @dataclass(frozen=True, slots=True)

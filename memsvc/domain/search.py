@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+from uuid import UUID, uuid5
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.file_text import FilePassage
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.filters import Filter
 from memsvc.domain.memory import Memory
@@ -294,12 +296,46 @@ CATEGORIES: Mapping[ResultGroup, AbstractSet[FileCategory]] = {
 """Which files are in which group: every category in one."""
 
 
+_PASSAGES = UUID("5d0a5a0e-5f2b-4d0c-9d5f-0f3b7f1c9e11")
+"""The namespace of the ids of passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassage:
+    """A passage of a file that a search found.
+
+    Attributes:
+        score: The share of the query that its words cover, rare words more: over 0, at most 1.
+        snippet: The part of it that shows why, with the matched ranges in *spans* and its first and last line; empty
+            until it is made.
+    """
+
+    file: File
+    passage: FilePassage
+    score: float
+    snippet: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    start_line: int = 0
+    end_line: int = 0
+
+    @property
+    def passage_id(self) -> str:
+        """Return the id of the passage, which depends on the file and the ordinal."""
+        return str(uuid5(_PASSAGES, f"{self.file.id}#{self.passage.ordinal}"))
+
+
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file that a search found. *score* is over 0 and at most 1: comparable within one search only."""
+    """A file that a search found.
+
+    Attributes:
+        score: Over 0 and at most 1: that of its metadata, or of its best passage if that is higher.
+        passages: Its best passages, best first.
+    """
 
     file: File
     score: float
+    passages: tuple[FoundPassage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +354,7 @@ class GlobalQuery:
     groups: AbstractSet[ResultGroup]
     limit: int
     memories: SearchQuery | None = None
+    snippet_chars: int = 240
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from typing import NamedTuple, Protocol
 
 from memsvc.domain.api_keys import ApiKey, Quota, QuotaSubject, QuotaUse, Usage
 from memsvc.domain.conflicts import Conflict, ConflictState, Fact
+from memsvc.domain.file_text import FilePassage, FileText, TextReason
 from memsvc.domain.files import File, FileCategory, FileFilter
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
 from memsvc.domain.memory import FileRef, Layer, Memory, Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.search import FoundFile
+from memsvc.domain.search import FoundFile, FoundPassage
 from memsvc.domain.sessions import (
     Message,
     MessageRecord,
@@ -315,10 +316,101 @@ class FileReferences(Protocol):
         ...
 
 
+# Text of files: passages, the words that they are found by, and the queue of extractions.
+
+
+class FileTextReads(Protocol):
+    """Search of passages, and reads of the queue."""
+
+    def search_passages(
+        self,
+        terms: Sequence[str],
+        *,
+        reach: Reach,
+        categories: AbstractSet[FileCategory],
+        now: datetime,
+        limit: int,
+        limit_per_file: int,
+    ) -> list[FoundPassage]:
+        """Return at most *limit* passages of files of these categories that have one of *terms*, best first.
+
+        The score is the share of the rarity (`memsvc.text.bm25`) of *terms* that the passage has, each term counted by
+        `memsvc.text.file_refs.passage_weights`. Equal scores: the newest file, then the order in the file.
+        Passages of expired files and of texts that are not INDEXED are not found. Nothing outside of *reach* is found
+        or has an effect.
+        """
+        ...
+
+    def passages(self, file: File, *, after: int = -1, limit: int = 100) -> list[FilePassage]:
+        """Return at most *limit* passages of a file, those after the ordinal *after*."""
+        ...
+
+    def passages_of_owner(self, owner: str, *, limit: int) -> list[str]:
+        """Return the texts of at most *limit* passages of exactly this owner."""
+        ...
+
+    def pending_texts(self) -> int:
+        """Return the number of files whose text is pending and whose content is here."""
+        ...
+
+    def stray_texts(self, *, owner: str | None, after: int, limit: int) -> list[OrphanText]:
+        """Return the next *limit* rows of files after *after* that have passages or words and are not there."""
+        ...
+
+
+class OrphanText(NamedTuple):
+    """The row of a file that is not there, and the owner of its passages or words."""
+
+    row: int
+    owner: str
+
+
+class FileTextWrites(Protocol):
+    """Texts of files within a transaction. A claim is valid until another one of the same file, or its end."""
+
+    def claim_texts(self, *, now: datetime, until: datetime, limit: int) -> list[File]:
+        """Claim at most *limit* pending texts that are due, oldest first; they are due again at *until*."""
+        ...
+
+    def release_claims(self, *, now: datetime) -> None:
+        """Make all pending texts due, since no process works on them."""
+        ...
+
+    def retry_texts(self, reasons: AbstractSet[TextReason], *, now: datetime) -> int:
+        """Make the texts of UNSUPPORTED files with one of these reasons pending; return how many."""
+        ...
+
+    def store_text(
+        self, claim: File, passages: Sequence[FilePassage], words: Mapping[str, Sequence[tuple[int, float]]]
+    ) -> bool:
+        """Add passages and words to a claimed text; return False and do nothing if the claim is not valid.
+
+        *words* are the passages of each term, by ordinal, with the weight of the term, over 0 and at most 1.
+
+        Raises:
+            ErasureRunningError: The owner is being erased.
+        """
+        ...
+
+    def finish_text(self, claim: File, text: FileText, *, due: datetime | None = None) -> bool:
+        """Set the state of a claimed text; return False and do nothing if the claim is not valid.
+
+        A text that is not INDEXED loses its passages. *due* is the next attempt of one that stays PENDING.
+
+        Raises:
+            ErasureRunningError: The owner is being erased.
+        """
+        ...
+
+    def discard_stray_texts(self, rows: Sequence[int]) -> int:
+        """Remove passages and words of files that are not there; return of how many files."""
+        ...
+
+
 # Records of files. Their bytes: `memsvc.ports.blobs`.
 
 
-class FileReads(FileSearch, Protocol):
+class FileReads(FileSearch, FileTextReads, Protocol):
     """Reads of file records. Files outside *reach*, or expired at *now*, are invisible."""
 
     def get(self, ids: Sequence[str], *, reach: Reach, now: datetime) -> dict[str, File]:
@@ -349,7 +441,7 @@ class FileReads(FileSearch, Protocol):
         ...
 
 
-class FileWrites(FileReferences, Protocol):
+class FileWrites(FileReferences, FileTextWrites, Protocol):
     """Files within a transaction."""
 
     def get(self, file_id: str, *, reach: Reach) -> File | None:

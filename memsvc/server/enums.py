@@ -12,6 +12,7 @@ from memsvc.domain.capture import CaptureReason, Decider
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Currency, Resolution, Rule
 from memsvc.domain.context import CitationStyle, NoticeSeverity, OmissionReason, Section
 from memsvc.domain.diagnostics import Fault, IndexKind, ReindexMode, ReindexPhase
+from memsvc.domain.file_text import TextState
 from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Field
 from memsvc.domain.history import DifferenceKind, RollbackObstacle
@@ -30,6 +31,7 @@ from memsvc.engine.admin.store_migration import MoveAction
 from memsvc.engine.vault.sync import QUIET
 from memsvc.ports.operations import MovePhase
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -95,6 +97,8 @@ ROLE = EnumTable(Role, types_pb.MessageRole, "MESSAGE_ROLE")
 SESSION_STATE = EnumTable(SessionState, session_pb.SessionState, "SESSION_STATE")
 ON_OPEN = EnumTable(OnOpen, session_pb.SessionOnOpen, "SESSION_ON_OPEN")
 FILE_CATEGORY = EnumTable(FileCategory, types_pb.FileCategory, "FILE_CATEGORY")
+TEXT_STATE = EnumTable(TextState, file_pb.FileTextState, "FILE_TEXT_STATE")
+TEXT_REASONS = member_numbers(file_pb.FileTextReason, "FILE_TEXT_REASON")
 CATEGORY_NUMBERS = {category.value: number for category, number in FILE_CATEGORY.to_proto.items()}
 """The numbers of file categories by their names in references, such as `artifact`."""
 AUTO_TRIM = EnumTable(AutoTrim, session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM")

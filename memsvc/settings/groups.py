@@ -118,6 +118,8 @@ class ContextSettings(SettingsGroup):
     """Minimum relevance of memories that the query retrieves; others are left out. 0: no minimum."""
     evidence: bool = True
     """Whether contexts that name no sections include messages of earlier sessions of the same project."""
+    files: bool = True
+    """Whether contexts that name no sections include passages of files."""
     short_term_limit: int = Field(default=1_000, ge=0)
     """Number of ACTIVE memories of layer SHORT_TERM of a project above which contexts and GetStats warn. 0: none."""
     locale: Locale = Locale.EN
@@ -264,6 +266,27 @@ UrlTemplate = Annotated[str, AfterValidator(_check_template)]
 """Template of the URL of a file, with placeholders in braces."""
 
 
+class FileTextSettings(SettingsGroup):
+    """Extraction of the text of files, in the background, in a child process for each file."""
+
+    enabled: bool = True
+    """Whether the text of files is extracted. After a start with true, those that were left out before follow."""
+    max_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+    """Maximum size of a file whose text is extracted."""
+    max_chars: int = Field(default=2_000_000, ge=1_000, le=50_000_000)
+    """Characters of text of a file that are indexed; the rest is left out."""
+    max_expanded_bytes: int = Field(default=256 * 1024 * 1024, ge=1_000_000)
+    """Maximum size to which the parts of an Office file, which is a zip archive, may expand."""
+    memory_bytes: int = Field(default=1024 * 1024 * 1024, ge=256 * 1024 * 1024)
+    """Maximum address space of the process, that of the interpreter and its libraries included (Linux)."""
+    cpu_seconds: int = Field(default=30, ge=1, le=3_600)
+    """Maximum processor time of the process."""
+    seconds: float = Field(default=60.0, ge=1, le=3_600)
+    """Maximum duration of an extraction."""
+    processes: int = Field(default=1, ge=1, le=64)
+    """Number of files whose text is extracted at a time."""
+
+
 class FileSettings(SettingsGroup):
     """Limits and transfer of files."""
 
@@ -288,6 +311,8 @@ class FileSettings(SettingsGroup):
     Placeholders: category, id, name, sha256, user_id, project_id, tenant_id. Empty: no URLs."""
     preview_url: UrlTemplate = ""
     """Template of preview URLs, likewise."""
+    text: FileTextSettings = FileTextSettings()
+    """Extraction of text."""
 
 
 # Settings of the detection of vault edits and of Git commits.

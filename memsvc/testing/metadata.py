@@ -21,7 +21,7 @@ from memsvc.testing.store_api_keys import StoreKeysContract, StoreQuotasContract
 from memsvc.testing.store_conflicts import StoreConflictsContract
 from memsvc.testing.store_core_context import StoreEssentialsContract
 from memsvc.testing.store_erasure import StoreErasureContract
-from memsvc.testing.store_files import StoreFileFindingContract, StoreFilesContract
+from memsvc.testing.store_files import StoreFileFindingContract, StoreFilesContract, StoreFileTextsContract
 from memsvc.testing.store_filters import StoreFiltersContract
 from memsvc.testing.store_harness import ADA, OWNER, Clock, insert, purge, revise
 from memsvc.testing.store_history import StoreChangesContract, StoreHistoryContract
@@ -71,6 +71,7 @@ class MetadataStoreContract(
     StoreTransferContract,
     StoreErasureContract,
     StoreFilesContract,
+    StoreFileTextsContract,
     StoreVaultContract,
     StoreFileFindingContract,
     StoreWebhooksContract,

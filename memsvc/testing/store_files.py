@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from memsvc.domain.errors import BackendClosedError, ErasureRunningError
+from memsvc.domain.file_text import FilePassage, FileText, TextReason, TextState
 from memsvc.domain.files import File, FileCategory, FileFilter, fold_text
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Memory, Status
@@ -21,6 +22,7 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of
 from memsvc.text.analysis import query_terms
+from memsvc.text.file_refs import passage_weights
 
 ANY = FileFilter()
 BOB = reach_of("bob")
@@ -325,3 +327,167 @@ class StoreFileFindingContract(StoreSeams):
 
         assert store.files.existing_refs(OWNER, [*refs, FileRef("report", mine.id), A], now=NOW) == {refs[0]}
         assert store.files.existing_refs(OWNER, [], now=NOW) == set()
+
+
+# Texts of files: the queue of extractions, passages and their words.
+
+
+HOUR = timedelta(hours=1)
+
+
+def claimed(store: MetadataStore, now: datetime = NOW, *, limit: int = 10) -> list[File]:
+    """Claim texts for an hour."""
+    with store.transaction() as transaction:
+        return transaction.files.claim_texts(now=now, until=now + HOUR, limit=limit)
+
+
+def index_text(store: MetadataStore, claim: File, *texts: str) -> bool:
+    """Store texts as the passages of a claimed file, as the engine does; return whether the claim was valid."""
+    passages = [FilePassage(at, text, at + 1, at + 1, at, "s") for at, text in enumerate(texts)]
+    words: dict[str, list[tuple[int, float]]] = {}
+    for passage in passages:
+        for term, weight in passage_weights(passage).items():
+            words.setdefault(term, []).append((passage.ordinal, weight))
+    size = sum(map(len, texts))
+    text = FileText(TextState.INDEXED, chars=size, size_bytes=size, passages=len(texts), attempts=claim.text.attempts)
+    with store.transaction() as transaction:
+        files = transaction.files
+        return (
+            files.store_text(claim, passages, {})
+            and files.store_text(claim, (), words)
+            and files.finish_text(claim, text)
+        )
+
+
+def passages_found(store: MetadataStore, query: str, reach: Reach = ADA, **options: Any) -> list[tuple[str, int]]:
+    """Return the names and ordinals of passages."""
+    asked: dict[str, Any] = {
+        "categories": frozenset(FileCategory), "now": NOW, "limit": 10, "limit_per_file": 10
+    } | options  # fmt: skip
+    found = store.files.search_passages(query_terms(query), reach=reach, **asked)
+    assert all(0 < one.score <= 1 for one in found)
+    return [(one.file.name, one.passage.ordinal) for one in found]
+
+
+class StoreFileTextsContract(StoreSeams):
+    """Contract of the texts of files."""
+
+    def test_texts_are_claimed_once_until_their_claim_ends(self, store: MetadataStore) -> None:
+        """Oldest first; those without content, and those that have no text, are not."""
+        unsupported = FileText(TextState.UNSUPPORTED, TextReason.UNSUPPORTED_TYPE)
+        first, second, *_ = kept(
+            store, factories.file(name="a"), factories.file(name="b"), factories.file(has_content=False),
+            factories.file(text=unsupported),
+        )  # fmt: skip
+        assert store.files.pending_texts() == 2
+
+        assert [(file.id, file.text.attempts) for file in claimed(store, limit=1)] == [(first.id, 1)]
+        assert [file.id for file in claimed(store)] == [second.id]
+        assert claimed(store, NOW + HOUR - timedelta(microseconds=1)) == []
+        assert [(file.id, file.text.attempts) for file in claimed(store, NOW + HOUR)] == [(first.id, 2), (second.id, 2)]
+        with store.transaction() as transaction:
+            transaction.files.release_claims(now=NOW)
+        assert [file.text.attempts for file in claimed(store)] == [3, 3]
+
+    def test_a_text_is_found_by_its_words(self, store: MetadataStore) -> None:
+        """Once it is indexed, the passages that cover most of the query first, in two languages."""
+        file, _ = kept(store, factories.file(name="zoo"), factories.file(name="other"))
+        claim, other = claimed(store)
+        assert index_text(store, claim, "The walrus pool leaks.", "The walrus sleeps.", "海象池每周五漏水。")
+        assert index_text(store, other, "The otter sleeps.")
+
+        assert passages_found(store, "walrus leaking pools") == [("zoo", 0), ("zoo", 1)]
+        assert passages_found(store, "sleeping") == [("other", 0), ("zoo", 1)]
+        assert passages_found(store, "海象 漏水") == [("zoo", 2)]
+        assert passages_found(store, "walrus sleeps", limit=1) == [("zoo", 1)]
+        assert passages_found(store, "walrus", limit_per_file=1) == [("zoo", 0)]
+        assert passages_found(store, "giraffe") == passages_found(store, "walrus", categories=frozenset()) == []
+        assert passages_found(store, "walrus", categories={FileCategory.REPORT}) == []
+        assert store.files.pending_texts() == 0
+        [known] = store.files.get([file.id], reach=ADA, now=NOW).values()
+        assert (known.text.state, known.text.passages, known.text.attempts) == (TextState.INDEXED, 3, 1)
+        assert [one.text for one in store.files.passages(known, after=0)] == [
+            "The walrus sleeps.",
+            "海象池每周五漏水。",
+        ]
+        assert store.files.passages(known)[0] == FilePassage(0, "The walrus pool leaks.", 1, 1, 0, "s")
+
+    def test_texts_stay_within_their_reach(self, store: MetadataStore) -> None:
+        """Neither found nor counted from another owner, project or tenant."""
+        kept(
+            store, factories.file(name="web", project_id="web"), factories.file(name="bob", user_id="bob"),
+            factories.file(name="all"),
+        )  # fmt: skip
+        for claim in claimed(store):
+            assert index_text(store, claim, "The walrus sleeps.")
+        assert passages_found(store, "walrus", reach_of(projects=("web",))) == [("web", 0)]
+        assert passages_found(store, "walrus", reach_of(projects=("", "web"))) == [("all", 0), ("web", 0)]
+        assert passages_found(store, "walrus", BOB) == [("bob", 0)]
+        for reach in (reach_of("ada-2"), reach_of(projects=("web-2",)), reach_of(tenant_id="t"), reach_of(projects=())):
+            assert passages_found(store, "walrus", reach) == []
+
+    def test_the_text_goes_with_its_file(self, store: MetadataStore) -> None:
+        """And while the file is expired, it is not found."""
+        file, _ = kept(store, factories.file(expire_time=NOW + HOUR), factories.file())
+        for claim in claimed(store):
+            assert index_text(store, claim, "The walrus sleeps.")
+        assert len(passages_found(store, "walrus")) == 2
+        assert len(passages_found(store, "walrus", now=NOW + HOUR)) == 1
+        with store.transaction() as transaction:
+            transaction.files.delete([file])
+        assert len(passages_found(store, "walrus")) == 1
+        assert store.files.stray_texts(owner=None, after=-1, limit=10) == []
+        assert store.files.passages(file) == []
+
+    def test_an_outdated_claim_changes_nothing(self, store: MetadataStore) -> None:
+        """Of a file that was claimed again, or that has its text; and a failed text leaves no passages."""
+        kept(store, factories.file(name="a"))
+        [first] = claimed(store)
+        with store.transaction() as transaction:
+            assert transaction.files.store_text(first, [FilePassage(0, "walrus", 1, 1)], {"walrus": [(0, 1.0)]})
+        [second] = claimed(store, NOW + HOUR)
+        assert store.files.passages(second) == []
+        assert not index_text(store, first, "otter")
+        assert index_text(store, second, "walrus")
+        assert not index_text(store, second, "otter")
+        assert passages_found(store, "otter walrus") == [("a", 0)]
+        kept(store, factories.file(name="b"))
+        [third] = claimed(store)
+        failed = FileText(TextState.FAILED, TextReason.MALFORMED, attempts=1)
+        with store.transaction() as transaction:
+            transaction.files.store_text(third, [FilePassage(0, "heron", 1, 1)], {"heron": [(0, 1.0)]})
+            assert transaction.files.finish_text(third, failed)
+        assert passages_found(store, "heron") == []
+        assert store.files.get([third.id], reach=ADA, now=NOW)[third.id].text == failed
+
+    def test_texts_wait_for_their_content_and_for_a_restart(self, store: MetadataStore) -> None:
+        """A file that gets its content is due, and one whose reason a restart removes."""
+        missing = FileText(TextState.UNSUPPORTED, TextReason.LIBRARY_MISSING)
+        file, lacking = kept(store, factories.file(b"1", has_content=False), factories.file(text=missing))
+        assert claimed(store) == []
+        with store.transaction() as transaction:
+            assert transaction.files.fill(OWNER, file.sha256) == 1
+            assert transaction.files.retry_texts({TextReason.DISABLED}, now=NOW) == 0
+        assert [one.id for one in claimed(store)] == [file.id]
+        with store.transaction() as transaction:
+            assert transaction.files.retry_texts({TextReason.LIBRARY_MISSING}, now=NOW) == 1
+        assert [one.id for one in claimed(store)] == [lacking.id]
+
+    def test_texts_of_an_erased_user_are_gone(self, store: MetadataStore) -> None:
+        """Every passage and word, and a claim from before writes nothing more."""
+        kept(store, factories.file(), factories.file(name="later"), factories.file(user_id="bob", name="bob"))
+        first, second, third = claimed(store)
+        assert index_text(store, first, "The walrus sleeps.")
+        assert index_text(store, third, "The walrus sleeps.")
+        assert store.files.passages_of_owner(OWNER, limit=5) == ["The walrus sleeps."]
+        with store.transaction() as transaction:
+            transaction.begin_erasure(Erasure(owner_digest(OWNER), OWNER, "", NOW + HOUR))
+        with pytest.raises(ErasureRunningError):
+            index_text(store, second, "The walrus wakes.")
+        with store.transaction() as transaction:
+            while transaction.erase_rest(OWNER, limit=2):
+                pass
+        traces = store.erasures.traces(OWNER)
+        assert traces["file_passages"] == traces["file_words"] == traces["files"] == 0
+        assert passages_found(store, "walrus") == []
+        assert passages_found(store, "walrus", BOB) == [("bob", 0)]

@@ -32,6 +32,7 @@ HEADINGS: Mapping[Locale, Mapping[Section, str]] = {
         Section.SHORT_TERM: "Last 7 days",
         Section.GLOBAL: "Related, from elsewhere",
         Section.EVIDENCE: "Said in earlier conversations",
+        Section.FILES: "From files",
     },
     Locale.ZH: {
         Section.GLOBAL_CORE: "核心",
@@ -41,6 +42,7 @@ HEADINGS: Mapping[Locale, Mapping[Section, str]] = {
         Section.SHORT_TERM: "最近 7 天",
         Section.GLOBAL: "其他相关记忆",
         Section.EVIDENCE: "以前的对话原话",
+        Section.FILES: "文件内容",
     },
 }
 
@@ -127,6 +129,13 @@ def currency_mark(currency: Currency, newer: str, locale: Locale) -> str:
     said, reference = _CURRENCIES[locale][currency]
     text = said + (reference.format(newer) if newer else "")
     return f" ({text})" if locale is Locale.EN else f"（{text}）"
+
+
+def passage_place(name: str, *, page: int, line: int, locale: Locale) -> str:
+    """Return where in a file a passage is: "report.pdf, page 3, line 12"."""
+    if locale is Locale.ZH:
+        return f"{name}，第{page}页，第{line}行" if page else f"{name}，第{line}行"
+    return f"{name}, page {page}, line {line}" if page else f"{name}, line {line}"
 
 
 def heading(section: Section, locale: Locale) -> str:

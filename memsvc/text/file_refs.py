@@ -7,6 +7,7 @@ import threading
 from base64 import b64decode
 from binascii import Error
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -16,9 +17,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from memsvc.domain import limits
+from memsvc.domain.file_text import FilePassage
 from memsvc.domain.files import FILE_CATEGORIES, REF, File, FileCategory, format_ref, ref_from, with_block
 from memsvc.domain.memory import FileRef, Json
 from memsvc.text.analysis import is_han, terms
+from memsvc.text.bm25 import K1, length_norm, saturation
 from memsvc.text.chunking import BlockKind, blocks
 
 PIECE_CHARS = 4_000
@@ -293,3 +296,22 @@ def _decode(data: str) -> bytes | None:
         return b64decode(data, validate=True) or None
     except Error:
         return None
+
+
+# The words that the passages of a file are found by.
+
+
+BASE_WEIGHT = 0.7
+"""Weight of a term that a passage has; the rest grows with its share of the passage."""
+USUAL_TERMS = 170
+"""Terms of a passage of the usual length."""
+
+
+def passage_weights(passage: FilePassage) -> dict[str, float]:
+    """Return the terms of a passage and of its section with their weights, over 0 and at most 1."""
+    counts = Counter(terms(passage.text))
+    counts.update(dict.fromkeys(terms(passage.section), 1))
+    norm = length_norm(counts.total(), USUAL_TERMS)
+    return {
+        term: BASE_WEIGHT + (1 - BASE_WEIGHT) * saturation(count, norm) / (K1 + 1) for term, count in counts.items()
+    }

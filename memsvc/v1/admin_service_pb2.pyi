@@ -192,7 +192,7 @@ class _IntegrityFaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Integr
     """
     INTEGRITY_FAULT_REMAINS: _IntegrityFault.ValueType  # 8
     """INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions belong to a memory that
-    does not exist. Repair: they are removed.
+    does not exist, or passages of text to a file that does not exist. Repair: they are removed.
     """
     INTEGRITY_FAULT_INDEX_MISSING: _IntegrityFault.ValueType  # 9
     """INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, except for pending changes. Repair: they are
@@ -257,7 +257,7 @@ state is correct; delete or close the session.
 """
 INTEGRITY_FAULT_REMAINS: IntegrityFault.ValueType  # 8
 """INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions belong to a memory that
-does not exist. Repair: they are removed.
+does not exist, or passages of text to a file that does not exist. Repair: they are removed.
 """
 INTEGRITY_FAULT_INDEX_MISSING: IntegrityFault.ValueType  # 9
 """INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, except for pending changes. Repair: they are

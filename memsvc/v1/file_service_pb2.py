@@ -31,7 +31,7 @@ from memsvc.v1 import filters_pb2 as memsvc_dot_v1_dot_filters__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmemsvc/v1/file_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/errors.proto\x1a\x17memsvc/v1/filters.proto\x1a\x15memsvc/v1/types.proto\"\xca\x02\n\x04\x46ile\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1f\n\x05scope\x18\x02 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12)\n\x08\x63\x61tegory\x18\x03 \x01(\x0e\x32\x17.memsvc.v1.FileCategory\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x0e\n\x06sha256\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x08metadata\x18\n \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\x0f\x63ontent_missing\x18\x0b \x01(\x08\"Z\n\x11UploadFileRequest\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.memsvc.v1.UploadFileHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\xdc\x02\n\x10UploadFileHeader\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x12\n\x04name\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12)\n\x08\x63\x61tegory\x18\x03 \x01(\x0e\x32\x17.memsvc.v1.FileCategory\x12\x12\n\nmedia_type\x18\x04 \x01(\t\x12)\n\x08metadata\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\nsize_bytes\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06sha256\x18\x07 \x01(\t\x12&\n\x03ttl\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\n \x01(\tB\r\n\x0b_size_bytes\"3\n\x12UploadFileResponse\x12\x1d\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.File\"n\n\x13\x44ownloadFileRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x10\n\x02id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0e\n\x06length\x18\x04 \x01(\x03\"O\n\x14\x44ownloadFileResponse\x12\x1f\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.FileH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"I\n\x0eGetFileRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x10\n\x02id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\"0\n\x0fGetFileResponse\x12\x1d\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.File\"\xfa\x01\n\x10ListFilesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x38\n\x12project_visibility\x18\x02 \x01(\x0e\x32\x1c.memsvc.v1.ProjectVisibility\x12+\n\ncategories\x18\x03 \x03(\x0e\x32\x17.memsvc.v1.FileCategory\x12\r\n\x05query\x18\x04 \x01(\t\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x11\n\tpage_size\x18\x07 \x01(\x05\x12\x12\n\npage_token\x18\x08 \x01(\t\"L\n\x11ListFilesResponse\x12\x1e\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x0f.memsvc.v1.File\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"`\n\x11\x44\x65leteFileRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x10\n\x02id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"3\n\x12\x44\x65leteFileResponse\x12\x1d\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.File\"\xa3\x01\n\x0fResolvedFileRef\x12\x1f\n\x03ref\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.FileRef\x12\x1d\n\x04\x66ile\x18\x02 \x01(\x0b\x32\x0f.memsvc.v1.File\x12\x14\n\x0c\x64ownload_url\x18\x03 \x01(\t\x12\x13\n\x0bpreview_url\x18\x04 \x01(\t\x12%\n\x06status\x18\x05 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"a\n\x16ResolveFileRefsRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12 \n\x04refs\x18\x02 \x03(\x0b\x32\x12.memsvc.v1.FileRef\"G\n\x17ResolveFileRefsResponse\x12,\n\x08resolved\x18\x01 \x03(\x0b\x32\x1a.memsvc.v1.ResolvedFileRef2\xdc\x03\n\x0b\x46ileService\x12K\n\nUploadFile\x12\x1c.memsvc.v1.UploadFileRequest\x1a\x1d.memsvc.v1.UploadFileResponse(\x01\x12Q\n\x0c\x44ownloadFile\x12\x1e.memsvc.v1.DownloadFileRequest\x1a\x1f.memsvc.v1.DownloadFileResponse0\x01\x12@\n\x07GetFile\x12\x19.memsvc.v1.GetFileRequest\x1a\x1a.memsvc.v1.GetFileResponse\x12\x46\n\tListFiles\x12\x1b.memsvc.v1.ListFilesRequest\x1a\x1c.memsvc.v1.ListFilesResponse\x12I\n\nDeleteFile\x12\x1c.memsvc.v1.DeleteFileRequest\x1a\x1d.memsvc.v1.DeleteFileResponse\x12X\n\x0fResolveFileRefs\x12!.memsvc.v1.ResolveFileRefsRequest\x1a\".memsvc.v1.ResolveFileRefsResponseBU\n\x0cio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cmemsvc/v1/file_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/errors.proto\x1a\x17memsvc/v1/filters.proto\x1a\x15memsvc/v1/types.proto\"\xed\x02\n\x04\x46ile\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1f\n\x05scope\x18\x02 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12)\n\x08\x63\x61tegory\x18\x03 \x01(\x0e\x32\x17.memsvc.v1.FileCategory\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x0e\n\x06sha256\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x08metadata\x18\n \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\x0f\x63ontent_missing\x18\x0b \x01(\x08\x12!\n\x04text\x18\x0c \x01(\x0b\x32\x13.memsvc.v1.FileText\"\xad\x01\n\x08\x46ileText\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.memsvc.v1.FileTextState\x12)\n\x06reason\x18\x02 \x01(\x0e\x32\x19.memsvc.v1.FileTextReason\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x12\n\nchar_count\x18\x04 \x01(\x03\x12\x15\n\rpassage_count\x18\x05 \x01(\x03\x12\x11\n\ttruncated\x18\x06 \x01(\x08\"Z\n\x11UploadFileRequest\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.memsvc.v1.UploadFileHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\xdc\x02\n\x10UploadFileHeader\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x12\n\x04name\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12)\n\x08\x63\x61tegory\x18\x03 \x01(\x0e\x32\x17.memsvc.v1.FileCategory\x12\x12\n\nmedia_type\x18\x04 \x01(\t\x12)\n\x08metadata\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\nsize_bytes\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06sha256\x18\x07 \x01(\t\x12&\n\x03ttl\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\n \x01(\tB\r\n\x0b_size_bytes\"3\n\x12UploadFileResponse\x12\x1d\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.File\"n\n\x13\x44ownloadFileRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x10\n\x02id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0e\n\x06length\x18\x04 \x01(\x03\"O\n\x14\x44ownloadFileResponse\x12\x1f\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.FileH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"I\n\x0eGetFileRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x10\n\x02id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\"0\n\x0fGetFileResponse\x12\x1d\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.File\"\xfa\x01\n\x10ListFilesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x38\n\x12project_visibility\x18\x02 \x01(\x0e\x32\x1c.memsvc.v1.ProjectVisibility\x12+\n\ncategories\x18\x03 \x03(\x0e\x32\x17.memsvc.v1.FileCategory\x12\r\n\x05query\x18\x04 \x01(\t\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x11\n\tpage_size\x18\x07 \x01(\x05\x12\x12\n\npage_token\x18\x08 \x01(\t\"L\n\x11ListFilesResponse\x12\x1e\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x0f.memsvc.v1.File\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"`\n\x11\x44\x65leteFileRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x10\n\x02id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"3\n\x12\x44\x65leteFileResponse\x12\x1d\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x0f.memsvc.v1.File\"\xa3\x01\n\x0fResolvedFileRef\x12\x1f\n\x03ref\x18\x01 \x01(\x0b\x32\x12.memsvc.v1.FileRef\x12\x1d\n\x04\x66ile\x18\x02 \x01(\x0b\x32\x0f.memsvc.v1.File\x12\x14\n\x0c\x64ownload_url\x18\x03 \x01(\t\x12\x13\n\x0bpreview_url\x18\x04 \x01(\t\x12%\n\x06status\x18\x05 \x01(\x0b\x32\x15.memsvc.v1.ItemStatus\"a\n\x16ResolveFileRefsRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12 \n\x04refs\x18\x02 \x03(\x0b\x32\x12.memsvc.v1.FileRef\"G\n\x17ResolveFileRefsResponse\x12,\n\x08resolved\x18\x01 \x03(\x0b\x32\x1a.memsvc.v1.ResolvedFileRef*\xa7\x01\n\rFileTextState\x12\x1f\n\x1b\x46ILE_TEXT_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x46ILE_TEXT_STATE_PENDING\x10\x01\x12\x1b\n\x17\x46ILE_TEXT_STATE_INDEXED\x10\x02\x12\x1f\n\x1b\x46ILE_TEXT_STATE_UNSUPPORTED\x10\x03\x12\x1a\n\x16\x46ILE_TEXT_STATE_FAILED\x10\x04*\x89\x04\n\x0e\x46ileTextReason\x12 \n\x1c\x46ILE_TEXT_REASON_UNSPECIFIED\x10\x00\x12%\n!FILE_TEXT_REASON_UNSUPPORTED_TYPE\x10\x01\x12$\n FILE_TEXT_REASON_LIBRARY_MISSING\x10\x02\x12\x1d\n\x19\x46ILE_TEXT_REASON_DISABLED\x10\x03\x12#\n\x1f\x46ILE_TEXT_REASON_FILE_TOO_LARGE\x10\x04\x12%\n!FILE_TEXT_REASON_UNKNOWN_ENCODING\x10\x05\x12\x1e\n\x1a\x46ILE_TEXT_REASON_MALFORMED\x10\x06\x12\x1e\n\x1a\x46ILE_TEXT_REASON_ENCRYPTED\x10\x07\x12&\n\"FILE_TEXT_REASON_NESTED_TOO_DEEPLY\x10\x08\x12\'\n#FILE_TEXT_REASON_EXPANDED_TOO_LARGE\x10\t\x12$\n FILE_TEXT_REASON_MEMORY_EXCEEDED\x10\n\x12\"\n\x1e\x46ILE_TEXT_REASON_TIME_EXCEEDED\x10\x0b\x12\x1c\n\x18\x46ILE_TEXT_REASON_CRASHED\x10\x0c\x12$\n FILE_TEXT_REASON_CONTENT_MISSING\x10\r2\xdc\x03\n\x0b\x46ileService\x12K\n\nUploadFile\x12\x1c.memsvc.v1.UploadFileRequest\x1a\x1d.memsvc.v1.UploadFileResponse(\x01\x12Q\n\x0c\x44ownloadFile\x12\x1e.memsvc.v1.DownloadFileRequest\x1a\x1f.memsvc.v1.DownloadFileResponse0\x01\x12@\n\x07GetFile\x12\x19.memsvc.v1.GetFileRequest\x1a\x1a.memsvc.v1.GetFileResponse\x12\x46\n\tListFiles\x12\x1b.memsvc.v1.ListFilesRequest\x1a\x1c.memsvc.v1.ListFilesResponse\x12I\n\nDeleteFile\x12\x1c.memsvc.v1.DeleteFileRequest\x1a\x1d.memsvc.v1.DeleteFileResponse\x12X\n\x0fResolveFileRefs\x12!.memsvc.v1.ResolveFileRefsRequest\x1a\".memsvc.v1.ResolveFileRefsResponseBU\n\x0cio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,36 +59,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETEFILEREQUEST'].fields_by_name['id']._serialized_options = b'\342A\001\002'
   _globals['_RESOLVEFILEREFSREQUEST'].fields_by_name['scope']._loaded_options = None
   _globals['_RESOLVEFILEREFSREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_FILETEXTSTATE']._serialized_start=2422
+  _globals['_FILETEXTSTATE']._serialized_end=2589
+  _globals['_FILETEXTREASON']._serialized_start=2592
+  _globals['_FILETEXTREASON']._serialized_end=3113
   _globals['_FILE']._serialized_start=244
-  _globals['_FILE']._serialized_end=574
-  _globals['_UPLOADFILEREQUEST']._serialized_start=576
-  _globals['_UPLOADFILEREQUEST']._serialized_end=666
-  _globals['_UPLOADFILEHEADER']._serialized_start=669
-  _globals['_UPLOADFILEHEADER']._serialized_end=1017
-  _globals['_UPLOADFILERESPONSE']._serialized_start=1019
-  _globals['_UPLOADFILERESPONSE']._serialized_end=1070
-  _globals['_DOWNLOADFILEREQUEST']._serialized_start=1072
-  _globals['_DOWNLOADFILEREQUEST']._serialized_end=1182
-  _globals['_DOWNLOADFILERESPONSE']._serialized_start=1184
-  _globals['_DOWNLOADFILERESPONSE']._serialized_end=1263
-  _globals['_GETFILEREQUEST']._serialized_start=1265
-  _globals['_GETFILEREQUEST']._serialized_end=1338
-  _globals['_GETFILERESPONSE']._serialized_start=1340
-  _globals['_GETFILERESPONSE']._serialized_end=1388
-  _globals['_LISTFILESREQUEST']._serialized_start=1391
-  _globals['_LISTFILESREQUEST']._serialized_end=1641
-  _globals['_LISTFILESRESPONSE']._serialized_start=1643
-  _globals['_LISTFILESRESPONSE']._serialized_end=1719
-  _globals['_DELETEFILEREQUEST']._serialized_start=1721
-  _globals['_DELETEFILEREQUEST']._serialized_end=1817
-  _globals['_DELETEFILERESPONSE']._serialized_start=1819
-  _globals['_DELETEFILERESPONSE']._serialized_end=1870
-  _globals['_RESOLVEDFILEREF']._serialized_start=1873
-  _globals['_RESOLVEDFILEREF']._serialized_end=2036
-  _globals['_RESOLVEFILEREFSREQUEST']._serialized_start=2038
-  _globals['_RESOLVEFILEREFSREQUEST']._serialized_end=2135
-  _globals['_RESOLVEFILEREFSRESPONSE']._serialized_start=2137
-  _globals['_RESOLVEFILEREFSRESPONSE']._serialized_end=2208
-  _globals['_FILESERVICE']._serialized_start=2211
-  _globals['_FILESERVICE']._serialized_end=2687
+  _globals['_FILE']._serialized_end=609
+  _globals['_FILETEXT']._serialized_start=612
+  _globals['_FILETEXT']._serialized_end=785
+  _globals['_UPLOADFILEREQUEST']._serialized_start=787
+  _globals['_UPLOADFILEREQUEST']._serialized_end=877
+  _globals['_UPLOADFILEHEADER']._serialized_start=880
+  _globals['_UPLOADFILEHEADER']._serialized_end=1228
+  _globals['_UPLOADFILERESPONSE']._serialized_start=1230
+  _globals['_UPLOADFILERESPONSE']._serialized_end=1281
+  _globals['_DOWNLOADFILEREQUEST']._serialized_start=1283
+  _globals['_DOWNLOADFILEREQUEST']._serialized_end=1393
+  _globals['_DOWNLOADFILERESPONSE']._serialized_start=1395
+  _globals['_DOWNLOADFILERESPONSE']._serialized_end=1474
+  _globals['_GETFILEREQUEST']._serialized_start=1476
+  _globals['_GETFILEREQUEST']._serialized_end=1549
+  _globals['_GETFILERESPONSE']._serialized_start=1551
+  _globals['_GETFILERESPONSE']._serialized_end=1599
+  _globals['_LISTFILESREQUEST']._serialized_start=1602
+  _globals['_LISTFILESREQUEST']._serialized_end=1852
+  _globals['_LISTFILESRESPONSE']._serialized_start=1854
+  _globals['_LISTFILESRESPONSE']._serialized_end=1930
+  _globals['_DELETEFILEREQUEST']._serialized_start=1932
+  _globals['_DELETEFILEREQUEST']._serialized_end=2028
+  _globals['_DELETEFILERESPONSE']._serialized_start=2030
+  _globals['_DELETEFILERESPONSE']._serialized_end=2081
+  _globals['_RESOLVEDFILEREF']._serialized_start=2084
+  _globals['_RESOLVEDFILEREF']._serialized_end=2247
+  _globals['_RESOLVEFILEREFSREQUEST']._serialized_start=2249
+  _globals['_RESOLVEFILEREFSREQUEST']._serialized_end=2346
+  _globals['_RESOLVEFILEREFSRESPONSE']._serialized_start=2348
+  _globals['_RESOLVEFILEREFSRESPONSE']._serialized_end=2419
+  _globals['_FILESERVICE']._serialized_start=3116
+  _globals['_FILESERVICE']._serialized_end=3592
 # @@protoc_insertion_point(module_scope)

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from memsvc.v1 import errors_pb2 as _errors_pb2
 from memsvc.v1 import filters_pb2 as _filters_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
@@ -23,6 +24,126 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _FileTextState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FileTextStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileTextState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FILE_TEXT_STATE_UNSPECIFIED: _FileTextState.ValueType  # 0
+    """FILE_TEXT_STATE_UNSPECIFIED is never in a response."""
+    FILE_TEXT_STATE_PENDING: _FileTextState.ValueType  # 1
+    """FILE_TEXT_STATE_PENDING: the extraction is still to come, under way, or waits for a retry; or the content is
+    missing.
+    """
+    FILE_TEXT_STATE_INDEXED: _FileTextState.ValueType  # 2
+    """FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages."""
+    FILE_TEXT_STATE_UNSUPPORTED: _FileTextState.ValueType  # 3
+    """FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file."""
+    FILE_TEXT_STATE_FAILED: _FileTextState.ValueType  # 4
+    """FILE_TEXT_STATE_FAILED: the extraction failed and is not repeated. The file itself is not affected."""
+
+class FileTextState(_FileTextState, metaclass=_FileTextStateEnumTypeWrapper):
+    """FileTextState is the progress of the extraction of a file's text."""
+
+FILE_TEXT_STATE_UNSPECIFIED: FileTextState.ValueType  # 0
+"""FILE_TEXT_STATE_UNSPECIFIED is never in a response."""
+FILE_TEXT_STATE_PENDING: FileTextState.ValueType  # 1
+"""FILE_TEXT_STATE_PENDING: the extraction is still to come, under way, or waits for a retry; or the content is
+missing.
+"""
+FILE_TEXT_STATE_INDEXED: FileTextState.ValueType  # 2
+"""FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages."""
+FILE_TEXT_STATE_UNSUPPORTED: FileTextState.ValueType  # 3
+"""FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file."""
+FILE_TEXT_STATE_FAILED: FileTextState.ValueType  # 4
+"""FILE_TEXT_STATE_FAILED: the extraction failed and is not repeated. The file itself is not affected."""
+Global___FileTextState: _TypeAlias = FileTextState  # noqa: Y015
+
+class _FileTextReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FileTextReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileTextReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FILE_TEXT_REASON_UNSPECIFIED: _FileTextReason.ValueType  # 0
+    """FILE_TEXT_REASON_UNSPECIFIED: there is none."""
+    FILE_TEXT_REASON_UNSUPPORTED_TYPE: _FileTextReason.ValueType  # 1
+    """FILE_TEXT_REASON_UNSUPPORTED_TYPE: neither the media type nor the extension of the name is that of text (text/*,
+    JSON, XML, YAML, TOML), Markdown, CSV, HTML, PDF, docx, xlsx or pptx.
+    """
+    FILE_TEXT_REASON_LIBRARY_MISSING: _FileTextReason.ValueType  # 2
+    """FILE_TEXT_REASON_LIBRARY_MISSING: the service lacks the library for PDF, `memsvc[documents]`. The text follows when
+    the service starts with it.
+    """
+    FILE_TEXT_REASON_DISABLED: _FileTextReason.ValueType  # 3
+    """FILE_TEXT_REASON_DISABLED: the setting files.text.enabled is false."""
+    FILE_TEXT_REASON_FILE_TOO_LARGE: _FileTextReason.ValueType  # 4
+    """FILE_TEXT_REASON_FILE_TOO_LARGE: the file exceeds the setting files.text.max_bytes."""
+    FILE_TEXT_REASON_UNKNOWN_ENCODING: _FileTextReason.ValueType  # 5
+    """FILE_TEXT_REASON_UNKNOWN_ENCODING: the text is neither UTF-8, UTF-16 or UTF-32 with a byte order mark, GB18030, nor
+    what an HTML page declares.
+    """
+    FILE_TEXT_REASON_MALFORMED: _FileTextReason.ValueType  # 6
+    """FILE_TEXT_REASON_MALFORMED: the file is damaged or of another type than it says; or a row of a table has more than
+    16 384 cells.
+    """
+    FILE_TEXT_REASON_ENCRYPTED: _FileTextReason.ValueType  # 7
+    """FILE_TEXT_REASON_ENCRYPTED: the file is encrypted, or of an Office format from before 2007."""
+    FILE_TEXT_REASON_NESTED_TOO_DEEPLY: _FileTextReason.ValueType  # 8
+    """FILE_TEXT_REASON_NESTED_TOO_DEEPLY: elements are nested more than 10 000 (HTML) or 1 000 (Office) deep."""
+    FILE_TEXT_REASON_EXPANDED_TOO_LARGE: _FileTextReason.ValueType  # 9
+    """FILE_TEXT_REASON_EXPANDED_TOO_LARGE: the archive expands to more than the setting files.text.max_expanded_bytes."""
+    FILE_TEXT_REASON_MEMORY_EXCEEDED: _FileTextReason.ValueType  # 10
+    """FILE_TEXT_REASON_MEMORY_EXCEEDED: the extraction needed more than the setting files.text.memory_bytes."""
+    FILE_TEXT_REASON_TIME_EXCEEDED: _FileTextReason.ValueType  # 11
+    """FILE_TEXT_REASON_TIME_EXCEEDED: the extraction took more than files.text.seconds, or files.text.cpu_seconds."""
+    FILE_TEXT_REASON_CRASHED: _FileTextReason.ValueType  # 12
+    """FILE_TEXT_REASON_CRASHED: the process of the extraction, or the service, ended unexpectedly in 3 attempts."""
+    FILE_TEXT_REASON_CONTENT_MISSING: _FileTextReason.ValueType  # 13
+    """FILE_TEXT_REASON_CONTENT_MISSING: the bytes of the file are lost."""
+
+class FileTextReason(_FileTextReason, metaclass=_FileTextReasonEnumTypeWrapper):
+    """FileTextReason is the reason for which a file has no text. More reasons may be added."""
+
+FILE_TEXT_REASON_UNSPECIFIED: FileTextReason.ValueType  # 0
+"""FILE_TEXT_REASON_UNSPECIFIED: there is none."""
+FILE_TEXT_REASON_UNSUPPORTED_TYPE: FileTextReason.ValueType  # 1
+"""FILE_TEXT_REASON_UNSUPPORTED_TYPE: neither the media type nor the extension of the name is that of text (text/*,
+JSON, XML, YAML, TOML), Markdown, CSV, HTML, PDF, docx, xlsx or pptx.
+"""
+FILE_TEXT_REASON_LIBRARY_MISSING: FileTextReason.ValueType  # 2
+"""FILE_TEXT_REASON_LIBRARY_MISSING: the service lacks the library for PDF, `memsvc[documents]`. The text follows when
+the service starts with it.
+"""
+FILE_TEXT_REASON_DISABLED: FileTextReason.ValueType  # 3
+"""FILE_TEXT_REASON_DISABLED: the setting files.text.enabled is false."""
+FILE_TEXT_REASON_FILE_TOO_LARGE: FileTextReason.ValueType  # 4
+"""FILE_TEXT_REASON_FILE_TOO_LARGE: the file exceeds the setting files.text.max_bytes."""
+FILE_TEXT_REASON_UNKNOWN_ENCODING: FileTextReason.ValueType  # 5
+"""FILE_TEXT_REASON_UNKNOWN_ENCODING: the text is neither UTF-8, UTF-16 or UTF-32 with a byte order mark, GB18030, nor
+what an HTML page declares.
+"""
+FILE_TEXT_REASON_MALFORMED: FileTextReason.ValueType  # 6
+"""FILE_TEXT_REASON_MALFORMED: the file is damaged or of another type than it says; or a row of a table has more than
+16 384 cells.
+"""
+FILE_TEXT_REASON_ENCRYPTED: FileTextReason.ValueType  # 7
+"""FILE_TEXT_REASON_ENCRYPTED: the file is encrypted, or of an Office format from before 2007."""
+FILE_TEXT_REASON_NESTED_TOO_DEEPLY: FileTextReason.ValueType  # 8
+"""FILE_TEXT_REASON_NESTED_TOO_DEEPLY: elements are nested more than 10 000 (HTML) or 1 000 (Office) deep."""
+FILE_TEXT_REASON_EXPANDED_TOO_LARGE: FileTextReason.ValueType  # 9
+"""FILE_TEXT_REASON_EXPANDED_TOO_LARGE: the archive expands to more than the setting files.text.max_expanded_bytes."""
+FILE_TEXT_REASON_MEMORY_EXCEEDED: FileTextReason.ValueType  # 10
+"""FILE_TEXT_REASON_MEMORY_EXCEEDED: the extraction needed more than the setting files.text.memory_bytes."""
+FILE_TEXT_REASON_TIME_EXCEEDED: FileTextReason.ValueType  # 11
+"""FILE_TEXT_REASON_TIME_EXCEEDED: the extraction took more than files.text.seconds, or files.text.cpu_seconds."""
+FILE_TEXT_REASON_CRASHED: FileTextReason.ValueType  # 12
+"""FILE_TEXT_REASON_CRASHED: the process of the extraction, or the service, ended unexpectedly in 3 attempts."""
+FILE_TEXT_REASON_CONTENT_MISSING: FileTextReason.ValueType  # 13
+"""FILE_TEXT_REASON_CONTENT_MISSING: the bytes of the file are lost."""
+Global___FileTextReason: _TypeAlias = FileTextReason  # noqa: Y015
 
 @_typing.final
 class File(_message.Message):
@@ -41,6 +162,7 @@ class File(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     CONTENT_MISSING_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the id of the file, a UUID assigned by the service. A FileRef holds it with the category."""
     category: _types_pb2.FileCategory.ValueType
@@ -73,6 +195,10 @@ class File(_message.Message):
     def metadata(self) -> _struct_pb2.Struct:
         """metadata is the metadata of the upload. Numbers become doubles."""
 
+    @_builtins.property
+    def text(self) -> Global___FileText:
+        """text is the state of the text of the file, which is extracted in the background after the upload."""
+
     def __init__(
         self,
         *,
@@ -87,14 +213,57 @@ class File(_message.Message):
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         metadata: _struct_pb2.Struct | None = ...,
         content_missing: _builtins.bool = ...,
+        text: Global___FileText | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "metadata", b"metadata", "scope", b"scope", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "content_missing", b"content_missing", "create_time", b"create_time", "expire_time", b"expire_time", "id", b"id", "media_type", b"media_type", "metadata", b"metadata", "name", b"name", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "content_missing", b"content_missing", "create_time", b"create_time", "expire_time", b"expire_time", "id", b"id", "media_type", b"media_type", "metadata", b"metadata", "name", b"name", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___File: _TypeAlias = File  # noqa: Y015
+
+@_typing.final
+class FileText(_message.Message):
+    """FileText is the state of a file's text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    CHAR_COUNT_FIELD_NUMBER: _builtins.int
+    PASSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    state: Global___FileTextState.ValueType
+    """state is the progress. Never UNSPECIFIED."""
+    reason: Global___FileTextReason.ValueType
+    """reason is the reason of UNSUPPORTED and FAILED; UNSPECIFIED otherwise."""
+    message: _builtins.str
+    """message describes the reason in English, for people. Empty without a reason."""
+    char_count: _builtins.int
+    """char_count is the number of indexed characters (Unicode code points)."""
+    passage_count: _builtins.int
+    """passage_count is the number of indexed passages."""
+    truncated: _builtins.bool
+    """truncated is true when the file has more text than the setting files.text.max_chars: the rest is not found."""
+    def __init__(
+        self,
+        *,
+        state: Global___FileTextState.ValueType = ...,
+        reason: Global___FileTextReason.ValueType = ...,
+        message: _builtins.str = ...,
+        char_count: _builtins.int = ...,
+        passage_count: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["char_count", b"char_count", "message", b"message", "passage_count", b"passage_count", "reason", b"reason", "state", b"state", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FileText: _TypeAlias = FileText  # noqa: Y015
 
 @_typing.final
 class UploadFileRequest(_message.Message):

@@ -350,6 +350,13 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
     no sections.
     """
+    CONTEXT_SECTION_FILES: _ContextSection.ValueType  # 8
+    """CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
+    global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
+    name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+    with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
+    of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
+    """
 
 class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
     """ContextSection is one part of a context. Sections are in the order of the numbers, the most stable first, so that a
@@ -392,6 +399,13 @@ CONTEXT_SECTION_EVIDENCE: ContextSection.ValueType  # 7
 selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
 sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
 no sections.
+"""
+CONTEXT_SECTION_FILES: ContextSection.ValueType  # 8
+"""CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
+global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
+name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
+of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 
@@ -446,7 +460,7 @@ class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Omissi
     """OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
     OMISSION_REASON_LIMIT: _OmissionReason.ValueType  # 6
     """OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
-    session, 500 of the last days.
+    session, 500 of the last days, 8 passages of files.
     """
     OMISSION_REASON_OUTDATED: _OmissionReason.ValueType  # 7
     """OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one, or is in an open conflict with it and
@@ -473,7 +487,7 @@ OMISSION_REASON_UNTRUSTED: OmissionReason.ValueType  # 5
 """OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
 OMISSION_REASON_LIMIT: OmissionReason.ValueType  # 6
 """OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
-session, 500 of the last days.
+session, 500 of the last days, 8 passages of files.
 """
 OMISSION_REASON_OUTDATED: OmissionReason.ValueType  # 7
 """OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one, or is in an open conflict with it and
@@ -1457,7 +1471,7 @@ class SearchAllRequest(_message.Message):
     Files need no token.
     """
     snippet_chars: _builtins.int
-    """snippet_chars is the maximum length of a memory's snippet in characters (Unicode code points): 40 to 2 000. 0: 240."""
+    """snippet_chars is the maximum length of a snippet in characters (Unicode code points): 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -1498,30 +1512,100 @@ class SearchAllRequest(_message.Message):
 Global___SearchAllRequest: _TypeAlias = SearchAllRequest  # noqa: Y015
 
 @_typing.final
+class FilePassage(_message.Message):
+    """FilePassage is a passage of the text of a file.
+
+    Lines count from 1. They are the lines of text files, of Markdown and of the source of HTML; the rows of CSV and of
+    sheets; the paragraphs of docx; the paragraphs of a slide of pptx, its notes after it; the lines of a page of PDF.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SNIPPET_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    ORDINAL_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    snippet: _builtins.str
+    """snippet is the part of the passage that matches best. At most snippet_chars characters."""
+    start_line: _builtins.int
+    """start_line is the first line of the snippet, or of its passage if empty lines of that were left out."""
+    end_line: _builtins.int
+    """end_line is the last line, not below start_line."""
+    page: _builtins.int
+    """page is the page of PDF, the slide of pptx or the sheet of xlsx, from 1. 0: the file has none."""
+    section: _builtins.str
+    """section is the name of the sheet, or the heading above the passage in Markdown and HTML. Empty: none."""
+    ordinal: _builtins.int
+    """ordinal is the number of the passage in the file, from 0."""
+    score: _builtins.float
+    """score is the share of the query that the words of the passage cover, rare words more: over 0, at most 1."""
+    id: _builtins.str
+    """id identifies the passage in contexts, where it takes the place of the id of a memory: a UUID that depends on the
+    file and the ordinal. No memory has it.
+    """
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___Span]:
+        """spans are the positions of the query's words in the snippet."""
+
+    def __init__(
+        self,
+        *,
+        snippet: _builtins.str = ...,
+        spans: _abc.Iterable[Global___Span] | None = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        page: _builtins.int = ...,
+        section: _builtins.str = ...,
+        ordinal: _builtins.int = ...,
+        score: _builtins.float = ...,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_line", b"end_line", "id", b"id", "ordinal", b"ordinal", "page", b"page", "score", b"score", "section", b"section", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilePassage: _TypeAlias = FilePassage  # noqa: Y015
+
+@_typing.final
 class FileHit(_message.Message):
-    """FileHit is a file that was found."""
+    """FileHit is a file that was found, by its metadata or by its text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FILE_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
+    PASSAGES_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """score is the share of the query that the words of the file cover: over 0, at most 1; a word of the name weighs more
-    than one of the metadata. Comparable within one group only.
+    """score is the share of the query that the words of the file's metadata cover, a word of the name more than one of
+    the metadata, or that of its best passage if that is larger: over 0, at most 1. Comparable within one group only.
     """
     @_builtins.property
     def file(self) -> _file_service_pb2.ResolvedFileRef:
         """file is the resolved reference to the file. Its file is always set."""
+
+    @_builtins.property
+    def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilePassage]:
+        """passages are the passages of the text that match, best first, at most 3. Empty: only the metadata match, or the
+        file has no text (see File.text).
+        """
 
     def __init__(
         self,
         *,
         file: _file_service_pb2.ResolvedFileRef | None = ...,
         score: _builtins.float = ...,
+        passages: _abc.Iterable[Global___FilePassage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "passages", b"passages", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1949,6 +2033,7 @@ class ContextItem(_message.Message):
     CITATION_FIELD_NUMBER: _builtins.int
     CURRENCY_FIELD_NUMBER: _builtins.int
     NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
     """section is the section of the memory."""
     memory_id: _builtins.str
@@ -1975,6 +2060,10 @@ class ContextItem(_message.Message):
     """
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
+    @_builtins.property
+    def passage(self) -> Global___ContextFilePassage:
+        """passage is the passage of a file that the item shows, in the section FILES; memory_id is then FilePassage.id."""
+
     def __init__(
         self,
         *,
@@ -1988,14 +2077,63 @@ class ContextItem(_message.Message):
         citation: _builtins.str = ...,
         currency: _types_pb2.Currency.ValueType = ...,
         newer_memory_id: _builtins.str = ...,
+        passage: Global___ContextFilePassage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["passage", b"passage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "currency", b"currency", "excerpt", b"excerpt", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "currency", b"currency", "excerpt", b"excerpt", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id", "passage", b"passage", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
+
+@_typing.final
+class ContextFilePassage(_message.Message):
+    """ContextFilePassage is the place of a passage of a file in a context. See FilePassage for lines, pages and sections."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    START_LINE_FIELD_NUMBER: _builtins.int
+    END_LINE_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    ORDINAL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name is the name of the file."""
+    start_line: _builtins.int
+    """start_line is the first line of the passage, from 1."""
+    end_line: _builtins.int
+    """end_line is the last line of the passage."""
+    page: _builtins.int
+    """page is the page, slide or sheet, from 1. 0: the file has none."""
+    section: _builtins.str
+    """section is the name of the sheet, or the heading above the passage. Empty: none."""
+    ordinal: _builtins.int
+    """ordinal is the number of the passage in the file, from 0."""
+    @_builtins.property
+    def file(self) -> _types_pb2.FileRef:
+        """file is the reference to the file."""
+
+    def __init__(
+        self,
+        *,
+        file: _types_pb2.FileRef | None = ...,
+        name: _builtins.str = ...,
+        start_line: _builtins.int = ...,
+        end_line: _builtins.int = ...,
+        page: _builtins.int = ...,
+        section: _builtins.str = ...,
+        ordinal: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_line", b"end_line", "file", b"file", "name", b"name", "ordinal", b"ordinal", "page", b"page", "section", b"section", "start_line", b"start_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextFilePassage: _TypeAlias = ContextFilePassage  # noqa: Y015
 
 @_typing.final
 class ContextOmission(_message.Message):
@@ -2194,6 +2332,7 @@ class ContextCitation(_message.Message):
     CITATION_FIELD_NUMBER: _builtins.int
     CURRENCY_FIELD_NUMBER: _builtins.int
     NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     """memory_id is the id of the memory."""
     revision: _builtins.int
@@ -2212,6 +2351,10 @@ class ContextCitation(_message.Message):
     """currency is whether the memory still holds: see ContextItem.currency."""
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
+    @_builtins.property
+    def passage(self) -> Global___ContextFilePassage:
+        """passage is the passage of a file that the item shows, in the section FILES; memory_id is then FilePassage.id."""
+
     def __init__(
         self,
         *,
@@ -2223,10 +2366,11 @@ class ContextCitation(_message.Message):
         citation: _builtins.str = ...,
         currency: _types_pb2.Currency.ValueType = ...,
         newer_memory_id: _builtins.str = ...,
+        passage: Global___ContextFilePassage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["passage", b"passage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "currency", b"currency", "end", b"end", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "currency", b"currency", "end", b"end", "memory_id", b"memory_id", "newer_memory_id", b"newer_memory_id", "passage", b"passage", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

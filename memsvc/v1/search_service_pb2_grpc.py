@@ -119,8 +119,9 @@ class SearchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SearchAll(self, request, context):
-        """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
-        files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
+        """SearchAll searches memories and files in one call, and groups the results. Memories are found as by Search;
+        files by the words of their names, categories, media types and metadata, in any language,
+        and by the words of their text if that is INDEXED: see File.text.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -53,8 +53,9 @@ class SearchServiceStub:
     response.
     """
     SearchAll: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.SearchAllRequest, _search_service_pb2.SearchAllResponse]
-    """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
-    files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
+    """SearchAll searches memories and files in one call, and groups the results. Memories are found as by Search;
+    files by the words of their names, categories, media types and metadata, in any language,
+    and by the words of their text if that is INDEXED: see File.text.
     """
     BuildContext: _grpc.UnaryStreamMultiCallable[_search_service_pb2.BuildContextRequest, _search_service_pb2.BuildContextResponse]
     """BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
@@ -95,8 +96,9 @@ class SearchServiceAsyncStub(SearchServiceStub):
     response.
     """
     SearchAll: _aio.UnaryUnaryMultiCallable[_search_service_pb2.SearchAllRequest, _search_service_pb2.SearchAllResponse]  # type: ignore[assignment]
-    """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
-    files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
+    """SearchAll searches memories and files in one call, and groups the results. Memories are found as by Search;
+    files by the words of their names, categories, media types and metadata, in any language,
+    and by the words of their text if that is INDEXED: see File.text.
     """
     BuildContext: _aio.UnaryStreamMultiCallable[_search_service_pb2.BuildContextRequest, _search_service_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
@@ -158,8 +160,9 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.SearchAllRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.SearchAllResponse, _abc.Awaitable[_search_service_pb2.SearchAllResponse]]:
-        """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
-        files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
+        """SearchAll searches memories and files in one call, and groups the results. Memories are found as by Search;
+        files by the words of their names, categories, media types and metadata, in any language,
+        and by the words of their text if that is INDEXED: see File.text.
         """
 
     @_abc_1.abstractmethod

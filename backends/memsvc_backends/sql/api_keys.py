@@ -15,7 +15,7 @@ from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import cached_statement, execute, json_text, text_before
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
-from memsvc_backends.sql.tables import api_keys, files, memories, quotas, stored_amounts
+from memsvc_backends.sql.tables import FILE_BYTES, api_keys, files, memories, quotas, stored_amounts
 from memsvc_backends.sql.write_session import WriteSession, add_amounts, memory_amounts, read_amounts
 
 _C, _Q = api_keys.c, quotas.c
@@ -154,7 +154,7 @@ def _count_memories() -> sa.Select[str, int, int]:
 @cached_statement
 def _count_files() -> sa.Select[str, Any]:
     tenant = text_before(files.c.owner, OWNER_SEPARATOR).label("tenant")
-    return sa.select(tenant, sa.func.sum(files.c.size_bytes)).group_by(sa.literal_column("tenant"))
+    return sa.select(tenant, sa.func.sum(FILE_BYTES)).group_by(sa.literal_column("tenant"))
 
 
 def _quota_values(quota: Quota) -> dict[str, Any]:

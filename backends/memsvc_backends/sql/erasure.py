@@ -30,6 +30,7 @@ from memsvc_backends.sql.dialect import (
 )
 from memsvc_backends.sql.row_writer import delete_tokens, insert_many
 from memsvc_backends.sql.tables import (
+    FILE_BYTES,
     embeddings,
     erasures,
     files,
@@ -305,7 +306,7 @@ def _delete_some(table: sa.Table) -> sa.Executable:
     key = list(table.primary_key)
     some = sa.select(*key).where(table.c.owner == sa.bindparam("owner")).limit(sa.bindparam("most", type_=sa.Integer))
     deletion = sa.delete(table).where((sa.tuple_(*key) if len(key) > 1 else key[0]).in_(some))
-    return deletion.returning(files.c.size_bytes) if table is files else deletion
+    return deletion.returning(FILE_BYTES) if table is files else deletion
 
 
 @cached_statement

@@ -13,10 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.api_keys import Usage
-from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.files import File, FileCategory, FileFilter, search_text_of
+from memsvc.domain.clock import to_micros
+from memsvc.domain.file_text import TextState
+from memsvc.domain.files import File, FileCategory, FileFilter
 from memsvc.domain.memory import FileRef
-from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
+from memsvc.domain.scope import Reach
 from memsvc.domain.search import FoundFile
 from memsvc.text.file_refs import file_terms as terms_of
 from memsvc_backends.sql.database import Database
@@ -27,76 +28,21 @@ from memsvc_backends.sql.dialect import (
     in_json_list,
     integer_part,
     json_list,
-    json_text,
-    json_value,
     list_parameter,
     without_index,
 )
-from memsvc_backends.sql.memory_codec import Row, Values, micros_or_none, moment_or_none, ref_terms
+from memsvc_backends.sql.file_rows import FILE_COLUMNS, file_from_row, file_values
+from memsvc_backends.sql.file_texts import SqlFileTextReads, SqlFileTextWrites
+from memsvc_backends.sql.memory_codec import ref_terms
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import HAS_CONTENT, file_terms, files, memory_refs
 from memsvc_backends.sql.write_session import UsageLedger
 
-# Files as rows, and back.
+# Finding files by words, and by who refers to them.
 
 
-_NAMES = (
-    "row", "id", "owner", "project_id", "agent_id", "session_id", "category", "name", "media_type", "size_bytes",
-    "sha256", "create_time", "expire_time", "has_content", "metadata",
-)  # fmt: skip
-FILE_COLUMNS = tuple(files.c[name] for name in _NAMES)
-"""What `file_from_row` reads, in this order."""
 _SCALE = 1_000_000_000
 """Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
-
-
-def file_from_row(row: Row) -> File:
-    """Return the file in a row of `FILE_COLUMNS`."""
-    (
-        number, file_id, owner, project_id, agent_id, session_id, category, name, media_type, size_bytes, sha256,
-        create_time, expire_time, has_content, metadata,
-    ) = row  # fmt: skip
-    tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
-    return File(
-        id=file_id,
-        scope=Scope(user_id, project_id, agent_id, session_id, tenant_id),
-        category=FileCategory(category),
-        name=name,
-        media_type=media_type,
-        size_bytes=size_bytes,
-        sha256=sha256,
-        create_time=from_micros(create_time),
-        metadata=json_value(metadata),
-        expire_time=moment_or_none(expire_time),
-        has_content=bool(has_content),
-        row=number,
-    )
-
-
-def file_values(file: File) -> Values:
-    """Return the value of every column of `files`, by name."""
-    scope = file.scope
-    return {
-        "row": file.row,
-        "size_bytes": file.size_bytes,
-        "create_time": to_micros(file.create_time),
-        "expire_time": micros_or_none(file.expire_time),
-        "has_content": int(file.has_content),
-        "owner": scope.owner,
-        "project_id": scope.project_id,
-        "agent_id": scope.agent_id,
-        "session_id": scope.session_id,
-        "id": file.id,
-        "category": file.category.value,
-        "name": file.name,
-        "media_type": file.media_type,
-        "sha256": file.sha256,
-        "metadata": json_text(dict(file.metadata)),
-        "searched": search_text_of(file),
-    }
-
-
-# Finding files by words, and by who refers to them.
 
 
 class SqlFileSearch:
@@ -213,7 +159,7 @@ def _delete_terms() -> sa.Delete:
     return sa.delete(file_terms).where(*(c[name] == sa.bindparam(name) for name in names), terms)
 
 
-class SqlFileReads(SqlFileSearch):
+class SqlFileReads(SqlFileSearch, SqlFileTextReads):
     """`memsvc.ports.features.FileReads`."""
 
     def __init__(self, database: Database) -> None:
@@ -259,7 +205,7 @@ class SqlFileReads(SqlFileSearch):
             return [file_from_row(row) for row in execute(connection, statement, parameters)]
 
 
-class SqlFileWrites:
+class SqlFileWrites(SqlFileTextWrites):
     """`memsvc.ports.features.FileWrites`, on a connection that is in a transaction."""
 
     def __init__(
@@ -302,15 +248,22 @@ class SqlFileWrites:
     def fill(self, owner: str, sha256: str) -> int:
         """Note that a content is here."""
         lacking = (files.c.sha256 == sha256, files.c.owner == owner, sa.not_(HAS_CONTENT))
-        return execute(self._connection, sa.update(files).where(*lacking).values(has_content=1)).rowcount
+        # A text that waits for the content is due at once.
+        due = sa.case((files.c.text_state == TextState.PENDING.value, files.c.create_time), else_=files.c.text_time)
+        filled = sa.update(files).where(*lacking).values(has_content=1, text_time=due)
+        return execute(self._connection, filled).rowcount
 
     def delete(self, wanted: Sequence[File]) -> int:
         """Remove files."""
         for file in wanted:
             delete_terms(self._connection, file)
-        removed = execute(self._connection, _delete_rows(), {"wanted": list_parameter(file.row for file in wanted)})
-        for owner, size in removed:
+        rows = [file.row for file in wanted]
+        self.delete_texts(rows)
+        removed = execute(self._connection, _delete_rows(), {"wanted": list_parameter(rows)})
+        for owner, size, text_bytes in removed:
             self._ledger.add(owner, Usage(file_bytes=-size))
+            # No call paid for the text, which was extracted later.
+            self._ledger.add(owner, Usage(file_bytes=-text_bytes), is_paid=False)
         return len(removed)
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
@@ -398,4 +351,4 @@ def _select_referring() -> sa.Select[Any]:
 @cached_statement
 def _delete_rows() -> sa.Executable:
     wanted = in_json_list(files.c.row, "wanted")
-    return sa.delete(files).where(wanted).returning(files.c.owner, files.c.size_bytes)
+    return sa.delete(files).where(wanted).returning(files.c.owner, files.c.size_bytes, files.c.text_bytes)

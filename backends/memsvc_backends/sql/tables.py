@@ -440,8 +440,20 @@ files = sa.Table(
     sa.Column("metadata", sa.Text, nullable=False),
     # What `memsvc.domain.files.search_text_of` makes of it.
     sa.Column("searched", sa.Text, nullable=False),
+    # Of its text; a migration added them. The time of the next extraction, if it is pending and the content is here.
+    sa.Column("text_state", sa.Text, nullable=False, server_default=sa.text("'PENDING'")),
+    sa.Column("text_reason", sa.Text, nullable=False, server_default=sa.text("''")),
+    sa.Column("text_chars", Number, nullable=False, server_default=sa.text("0")),
+    sa.Column("text_bytes", Number, nullable=False, server_default=sa.text("0")),
+    sa.Column("text_passages", Number, nullable=False, server_default=sa.text("0")),
+    sa.Column("text_truncated", Number, nullable=False, server_default=sa.text("0")),
+    sa.Column("text_attempts", Number, nullable=False, server_default=sa.text("0")),
+    sa.Column("text_time", Number),
 )
 _f = files.c
+TEXT_IS_WAITING = _f.text_time.is_not(None)
+FILE_BYTES: sa.ColumnElement[int] = _f.size_bytes + _f.text_bytes
+"""The size of a file and of its text, which quotas count."""
 HAS_CONTENT = _f.has_content == ONE
 IS_PASSING = _f.expire_time.is_not(None)
 sa.Index("unique_file_id", _f.id, unique=True)
@@ -450,6 +462,7 @@ sa.Index("files_owner", _f.owner, _f.row)
 sa.Index("files_category", _f.owner, _f.project_id, _f.category, _f.row)
 sa.Index("files_sha256", _f.sha256, _f.owner, _f.has_content)
 sa.Index("files_expiring", _f.expire_time, _f.row, sqlite_where=IS_PASSING, postgresql_where=IS_PASSING)
+sa.Index("files_text_waiting", _f.text_time, _f.row, sqlite_where=TEXT_IS_WAITING, postgresql_where=TEXT_IS_WAITING)
 
 file_terms = sa.Table(
     "file_terms",
@@ -462,6 +475,36 @@ file_terms = sa.Table(
     sa.Column("weight", sa.Double, nullable=False),
     sqlite_with_rowid=False,
 )
+
+file_passages = sa.Table(
+    "file_passages",
+    metadata,
+    # The row of the file.
+    sa.Column("file", Number, primary_key=True, autoincrement=False),
+    sa.Column("ordinal", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("start_line", sa.Integer, nullable=False),
+    sa.Column("end_line", sa.Integer, nullable=False),
+    sa.Column("page", sa.Integer, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("section", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+sa.Index("file_passages_owner", file_passages.c.owner, file_passages.c.file)
+
+file_words = sa.Table(
+    "file_words",
+    metadata,
+    # The words of passages: a row for each word of a file, not of a passage, which takes a tenth of the rows.
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("term", sa.Text, primary_key=True),
+    sa.Column("file", Number, primary_key=True, autoincrement=False),
+    # See `memsvc_backends.sql.file_texts`.
+    sa.Column("postings", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+sa.Index("file_words_file", file_words.c.file)
 
 
 # The table of API keys. Ids ascend in the order of creation, so that the primary key lists them in it.

@@ -21,7 +21,7 @@ from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter, stream, without_index
-from memsvc_backends.sql.files import FILE_COLUMNS, file_from_row
+from memsvc_backends.sql.file_rows import FILE_COLUMNS, file_from_row
 from memsvc_backends.sql.history import checkpoint_from_row
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.row_writer import read_acknowledgements, read_facts

@@ -601,12 +601,12 @@ class UsageLedger:
         self._changes = dict(state)
         self._grown.clear()
 
-    def add(self, owner: str, amount: Usage) -> None:
-        """Add to what the tenant of *owner* and the key that pays have stored; `require` checks it."""
+    def add(self, owner: str, amount: Usage, *, is_paid: bool = True) -> None:
+        """Add to what the tenant of *owner*, and if *is_paid* the key that pays, have stored; `require` checks it."""
         tenant = owner.partition(OWNER_SEPARATOR)[0]
         shard = zlib.crc32(owner.encode(errors="surrogatepass")) % self._shards if self._shards > 1 else 0
         self._add(QuotaSubject.TENANT, tenant, shard, amount)
-        if self.payer:
+        if self.payer and is_paid:
             self._add(QuotaSubject.KEY, self.payer, 0, amount)
 
     def forget_quotas(self) -> None:

@@ -229,6 +229,23 @@ class IntegrityCheck:
                     [Finding(Fault.REMAINS, detail, user_id=user_of(one.owner), is_repaired=repair) for one in found]
                 )
             yield CheckProgress("remains", tally.by_fault[Fault.REMAINS.value])
+        yield from self._texts(owner, tally, repair=repair)
+
+    def _texts(self, owner: str | None, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
+        """Yield the passages and words of files that do not exist."""
+        after = -1
+        while found := self._store.files.stray_texts(owner=owner, after=after, limit=PAGE):
+            after, rows = found[-1].row, [one.row for one in found]
+            if repair:
+                self._discard_texts(rows)
+            detail = "passages of a file that does not exist."
+            yield from tally.count(
+                [Finding(Fault.REMAINS, detail, user_id=user_of(one.owner), is_repaired=repair) for one in found]
+            )
+        yield CheckProgress("remains", tally.by_fault[Fault.REMAINS.value])
+
+    def _discard_texts(self, rows: Sequence[int]) -> None:
+        self._committer.submit(lambda transaction: transaction.files.discard_stray_texts(rows))
 
     def _discard(self, part: CheckPart, found: Sequence[OrphanRow]) -> None:
         rows = [one.row for one in found]

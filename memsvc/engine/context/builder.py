@@ -37,7 +37,7 @@ from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory, Tier
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.provenance import speaks_for_the_user
-from memsvc.domain.search import SearchHit, SearchReply
+from memsvc.domain.search import FoundPassage, SearchHit, SearchReply
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.core_memories import LIST
 from memsvc.engine.context.rendering import LineRenderer, RenderedLine
@@ -46,6 +46,7 @@ from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
     ContextSourceReader,
+    passage_memory,
     section_of,
 )
 from memsvc.ports.models import Tokenizer
@@ -76,6 +77,8 @@ RELATED = 0.1
 """Relevance from which on a recent memory competes with what the query retrieves, instead of by its age."""
 LEAST_EVIDENCE = 0.02
 """Least relevance of a message of an earlier session, if it is known."""
+FILE_PASSAGES = 8
+"""Number of passages of files that a context shows."""
 REPEATED = 0.6
 """Share of a message that a memory repeats, so that the memory is shown alone."""
 RESERVED_TOKENS = 160
@@ -116,10 +119,11 @@ class BuildInputs:
 
 @dataclass(frozen=True, slots=True)
 class RetrievedHits:
-    """Hits of the query: memories, and messages of earlier sessions."""
+    """Hits of the query: memories, messages of earlier sessions, and passages of files."""
 
     memories: SearchReply
     evidence: SearchReply | None = None
+    passages: Sequence[FoundPassage] = ()
 
 
 _Found: TypeAlias = tuple[Sequence[SearchHit], Sequence[SearchHit], str]
@@ -142,6 +146,7 @@ class ContextBuilder:
         self._warnings = ContextWarnings(query.locale)
         self._nothing_relevant = False
         self._embedded_chars = 0
+        self._passages: Sequence[FoundPassage] = ()
         self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
         self._selector = self._empty_selector()
         self._pending: Future[RetrievedHits] | None = None
@@ -230,6 +235,7 @@ class ContextBuilder:
             Section.LONG_TERM: self.query.retrieves,
             Section.GLOBAL: self.query.retrieves and scope.project_id,
             Section.EVIDENCE: self.query.retrieves,
+            Section.FILES: self.query.reads_files,
         }
         return section in self.query.sections and bool(needed.get(section, True))
 
@@ -374,7 +380,15 @@ class ContextBuilder:
                 yield from self._selector.newest(section, new)
             elif section in started:
                 yield from self._selector.best(section, found[section])
-        self._carry_over({*self._skipped, *(started if lost else ())}, {hit.memory.id for hit in (*hits, *messages)})
+        found_ids = {hit.memory.id for hit in (*hits, *messages)}
+        if Section.FILES in started:
+            passages = [(one, passage_memory(one, self.query.locale)) for one in self._passages]
+            found_ids |= {memory.id for _, memory in passages}
+            self.ledger.leave_out(
+                Section.FILES, OmissionReason.LIMIT, [memory.id for _, memory in passages[FILE_PASSAGES:]]
+            )
+            yield from self._selector.passages(Section.FILES, passages[:FILE_PASSAGES])
+        self._carry_over({*self._skipped, *(started if lost else ())}, found_ids)
 
     def _by_section(
         self,
@@ -384,7 +398,7 @@ class ContextBuilder:
         recent: Sequence[Memory],
     ) -> dict[Section, list[SearchHit]]:
         """Return what the query retrieved by section, without recent memories that are only near the query."""
-        found: dict[Section, list[SearchHit]] = {section: [] for section in started}
+        found: dict[Section, list[SearchHit]] = {section: [] for section in started if section is not Section.FILES}
         recent_ids = {memory.id for memory in recent}
         for hit in hits:
             section = section_of(hit.memory, self.query.scope)
@@ -422,6 +436,7 @@ class ContextBuilder:
             evidence is None or not evidence.hits or evidence.nothing_relevant
         )
         self._embedded_chars = memories.embedded_chars
+        self._passages = reply.passages
         lost = ", ".join(f"{one.retriever} {one.reason}" for one in memories.degraded)
         return memories.hits, () if evidence is None else evidence.hits, lost
 

@@ -38,7 +38,7 @@ _INVISIBLE = (
 )
 """White space and invisible characters, which could separate the letters of a word."""
 KEPT_COUNTS = 8_192
-_FORMS = frozenset({Section.SESSION, Section.EVIDENCE})
+_FORMS = frozenset({Section.SESSION, Section.EVIDENCE, Section.FILES})
 """Sections whose lines have a form of their own."""
 
 

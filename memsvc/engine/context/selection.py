@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark
 from memsvc.domain.context import ContextHolding, ContextItem, OmissionReason, Section, SectionShares
@@ -11,7 +12,7 @@ from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.domain.near_duplicates import Shingles, is_near_duplicate
-from memsvc.domain.search import SearchHit
+from memsvc.domain.search import FoundPassage, SearchHit
 from memsvc.engine.context.rendering import (
     CHARS_A_TOKEN,
     NO_LINE,
@@ -44,6 +45,7 @@ def own_shares(total: int, shares: SectionShares, sections: Collection[Section] 
         Section.SHORT_TERM: shares.short_term,
         Section.GLOBAL: 0.0,
         Section.EVIDENCE: 0.0 if Section.LONG_TERM in sections else shares.long_term,
+        Section.FILES: 0.0,
     }
     return {section: int(total * parts[section]) for section in Section if section in sections}
 
@@ -121,6 +123,14 @@ class SectionSelector:
         """Select the newest memories that fit, without a gap, and yield them in the given order, newest last."""
         groups = [[SelectionCandidate(memory)] for memory in reversed(memories)]
         yield from self._yield_items(section, self._select(section, groups, may_have_gaps=False)[::-1])
+
+    def passages(self, section: Section, found: Sequence[tuple[FoundPassage, Memory]]) -> Iterator[ContextItem]:
+        """Select the best passages of files that fit, given with their memories, and yield them by date and place."""
+        by_id = {memory.id: passage for passage, memory in found}
+        groups = [[SelectionCandidate(memory, score=passage.score)] for passage, memory in found]
+        chosen = sorted(self._select(section, groups), key=lambda pair: _passage_order(by_id[pair[0].memory.id]))
+        for item in self._yield_items(section, chosen):
+            yield replace(item, passage=by_id[item.memory_id])
 
     def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[ContextItem]:
         """Select the best hits that fit, and yield them by date.
@@ -255,6 +265,10 @@ class SelectionCandidate:
 
 
 _Choice = tuple[SelectionCandidate, RenderedLine]
+
+
+def _passage_order(found: FoundPassage) -> tuple[datetime, str, int]:
+    return found.file.create_time, found.file.id, found.passage.ordinal
 
 
 def _most_tokens(memory: Memory) -> int:

@@ -22,19 +22,23 @@ from memsvc.domain.context import (
     Section,
 )
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
+from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.search import FoundPassage
 from memsvc.engine.conflicts.currency import CurrencyJudge
-from memsvc.engine.context.builder import BuildInputs, ContextBuilder, RetrievedHits
+from memsvc.engine.context.builder import FILE_PASSAGES, BuildInputs, ContextBuilder, RetrievedHits
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.rendering import CachedTokenCounter, RenderedLine
 from memsvc.engine.context.sources import AsOfContextSources, ContextSources, evidence_search_of, search_of
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.search.search import SearchService
+from memsvc.engine.search.search import FileSearcher, SearchService
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.models import Tokenizer
 
+LEAST_PASSAGE_SCORE = 0.4
+"""Share of the query that a passage of a file covers at least, rare words more: see `FoundPassage.score`."""
 KEPT_SECONDS = 3600.0
 KEPT_CONTEXTS = 2_048
 KEPT_LINES = 4_096
@@ -143,10 +147,16 @@ class ContextService:
             raise NotReadyError(self._dependencies.indexer.pending_count)
         search = self._dependencies.recall.search
         memories = search(search_of(query, self._dependencies.min_relevance), deadline)
-        if Section.EVIDENCE not in query.sections:
-            return RetrievedHits(memories)
         # The vector of the query is cached by now.
-        return RetrievedHits(memories, search(evidence_search_of(query), deadline))
+        evidence = search(evidence_search_of(query), deadline) if Section.EVIDENCE in query.sections else None
+        return RetrievedHits(memories, evidence, self._find_passages(query) if query.reads_files else ())
+
+    def _find_passages(self, query: ContextQuery) -> Sequence[FoundPassage]:
+        reach = Reach.from_scope(query.scope, query.selection.visibility)
+        found = self._dependencies.file_searcher.find_passages(
+            query.text, reach=reach, limit=2 * FILE_PASSAGES, snippet_chars=SNIPPET_MAX
+        )
+        return [one for one in found if one.score >= LEAST_PASSAGE_SCORE]
 
     def resolve(self, run_id: bytes, citations: Sequence[str], scope: Scope) -> list[tuple[str, int]]:
         """Return the memory id and revision of each citation of a context, with or without its brackets.
@@ -313,6 +323,7 @@ class ContextDependencies:
     tokenizer: Tokenizer
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
+    file_searcher: FileSearcher
     session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
     least_core_trust: float = 0.0
     min_relevance: float = 0.0

@@ -8,18 +8,19 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section, is_in_use
+from memsvc.domain.context import RECENT_DAYS, ContextQuery, Locale, Section, is_in_use
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
-from memsvc.domain.search import Order, OrderField, SearchQuery, Selection
+from memsvc.domain.search import FoundPassage, Order, OrderField, SearchQuery, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.ports.metadata import MemoryReads
+from memsvc.text.context_phrases import passage_place
 
 SESSION_MESSAGES = 1_000
 """Number of messages of the session that are read, the newest."""
@@ -124,6 +125,25 @@ def evidence_search_of(query: ContextQuery) -> SearchQuery:
     )
     return replace(
         search_of(query), selection=Selection(where, Visibility.PROJECT, SessionVisibility.ALL), limit=EVIDENCE
+    )
+
+
+def passage_memory(found: FoundPassage, locale: Locale) -> Memory:
+    """Return a passage of a file in the form of a memory, as the lines of a context are made of it.
+
+    Its title says where the passage is; its time is that of the upload.
+    """
+    file = found.file
+    title = passage_place(file.name, page=found.passage.page, line=found.start_line, locale=locale)
+    return Memory(
+        id=found.passage_id,
+        scope=file.scope,
+        content=found.passage.text,
+        title=title,
+        create_time=file.create_time,
+        update_time=file.create_time,
+        content_hash="",
+        row=found.passage.ordinal,
     )
 
 

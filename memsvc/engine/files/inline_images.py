@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_text import initial_text
 from memsvc.domain.files import File, FileCategory, format_ref, is_expired
 from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
 from memsvc.domain.memory import FileRef
@@ -76,6 +77,7 @@ class InlineImageExtractor:
             size_bytes=len(data),
             sha256=sha256,
             create_time=self._now(),
+            text=initial_text(image.media_type, _name(image)),
         )
 
         def work(transaction: Transaction) -> None:

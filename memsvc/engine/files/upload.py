@@ -11,6 +11,7 @@ from typing import Any
 from memsvc.domain import limits
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Violation
+from memsvc.domain.file_text import initial_text
 from memsvc.domain.files import File, FileCategory, media_type_matches
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Json, Status, uuid7
@@ -89,12 +90,17 @@ class FileUploader:
         attaching: AttachmentLinker,
     ) -> None:
         """Store in *blobs*, commit through *committer*; *now* is the clock. *attaching* links files to memories."""
+        self._listener: Callable[[], None] = lambda: None
         self._committer = committer
         self._blobs = blobs
         self._blob_guard = blob_guard
         self._rules = rules
         self._now = now
         self._attaching = attaching
+
+    def on_upload(self, listener: Callable[[], None]) -> None:
+        """Call *listener* after each upload."""
+        self._listener = listener
 
     @property
     def rules(self) -> FileRules:
@@ -134,6 +140,7 @@ class FileUploader:
             create_time=now,
             metadata=new.metadata,
             expire_time=self._expire_time(new, now),
+            text=initial_text(new.media_type, new.name),
         )
 
         def work(transaction: Transaction) -> File:
@@ -152,6 +159,7 @@ class FileUploader:
             # Nothing was committed; or it was, by an earlier attempt of the request, and may have been deleted since.
             if kept is None or kept.id != file.id:
                 self._blob_guard.try_to_remove_unused([sha256])
+        self._listener()
         return kept
 
     def _expire_time(self, new: NewFile, now: datetime) -> datetime | None:
@@ -273,5 +281,6 @@ def file_from_json(known: Mapping[str, Any]) -> File:
         create_time=from_micros(known["create_time"]),
         expire_time=None if known["expire_time"] is None else from_micros(known["expire_time"]),
         metadata=known["metadata"],
+        text=initial_text(plain["media_type"], plain["name"]),
         **plain,
     )

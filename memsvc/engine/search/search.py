@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
+from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Filter, FilterMemo, conjunction
 from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.limits import SEARCH_DEPTH
@@ -20,6 +22,7 @@ from memsvc.domain.search import (
     Explanation,
     FailedRetriever,
     FoundFile,
+    FoundPassage,
     GlobalQuery,
     GlobalReply,
     ResultGroup,
@@ -336,14 +339,74 @@ def _hit(
     )
 
 
-class GlobalSearch:
-    """Search of memories, and of files by their metadata."""
+PASSAGES_OF_FILE = 3
+"""Passages of one file that a search shows."""
 
-    def __init__(self, search_service: SearchService, files: FileReads, now: Callable[[], datetime]) -> None:
-        """Search memories by *search_service* and files in *files*; *now* is the clock."""
-        self._search_service = search_service
+
+class FileSearcher:
+    """Search of files, by their metadata and by their text."""
+
+    def __init__(self, files: FileReads, now: Callable[[], datetime]) -> None:
+        """Search in *files*; *now* is the clock."""
         self._files = files
         self._now = now
+
+    def find_passages(
+        self,
+        text: str,
+        *,
+        reach: Reach,
+        categories: AbstractSet[FileCategory] = frozenset(FileCategory),
+        limit: int,
+        snippet_chars: int,
+    ) -> list[FoundPassage]:
+        """Return at most *limit* passages with words of *text*, best first, with their snippets."""
+        terms = query_terms(text)
+        found = self._files.search_passages(
+            terms,
+            reach=reach,
+            categories=categories,
+            now=self._now(),
+            limit=limit,
+            limit_per_file=PASSAGES_OF_FILE,
+        )
+        words = frozenset(terms)
+        return [_with_snippet(one, words, snippet_chars) for one in found]
+
+    def find_files(
+        self, text: str, *, reach: Reach, categories: AbstractSet[FileCategory], limit: int, snippet_chars: int
+    ) -> tuple[FoundFile, ...]:
+        """Return at most *limit* files that have words of *text* in their metadata or their text, best first."""
+        terms, now = query_terms(text), self._now()
+        named = self._files.search(terms, reach=reach, categories=categories, now=now, limit=limit)
+        found = {one.file.id: one for one in named}
+        passages = self.find_passages(
+            text, reach=reach, categories=categories, limit=limit * PASSAGES_OF_FILE, snippet_chars=snippet_chars
+        )
+        for passage in passages:
+            known = found.get(passage.file.id, FoundFile(passage.file, 0.0))
+            score = max(known.score, passage.score)
+            found[passage.file.id] = replace(known, score=score, passages=(*known.passages, passage))
+        ordered = sorted(found.values(), key=lambda one: (-one.score, -one.file.row))
+        return tuple(ordered[:limit])
+
+
+def _with_snippet(found: FoundPassage, terms: frozenset[str], width: int) -> FoundPassage:
+    shown = snippet(found.passage.text, terms, width=width)
+    first, last = found.passage.start_line, found.passage.end_line
+    # Lines of a passage are those of the file unless empty ones were left out, or a long one was divided.
+    is_exact = last - first == found.passage.text.count("\n")
+    start, end = (first + shown.start_line - 1, first + shown.end_line - 1) if is_exact else (first, last)
+    return replace(found, snippet=shown.text, spans=shown.spans, start_line=start, end_line=end)
+
+
+class GlobalSearch:
+    """Search of memories, and of files by their metadata and their text."""
+
+    def __init__(self, search_service: SearchService, file_searcher: FileSearcher) -> None:
+        """Search memories by *search_service* and files by *file_searcher*."""
+        self._search_service = search_service
+        self._file_searcher = file_searcher
 
     def search(self, query: GlobalQuery, deadline: Deadline) -> GlobalReply:
         """Return the matches of *query*, one list for each requested group, best first.
@@ -352,10 +415,14 @@ class GlobalSearch:
             DeadlineExceededError, BackendUnavailableError: As for `SearchService.search`.
         """
         groups = [group for group in CATEGORIES if group in query.groups]
-        reach, terms = Reach.from_scope(query.scope, query.visibility), query_terms(query.text)
+        reach = Reach.from_scope(query.scope, query.visibility)
         found: dict[ResultGroup, tuple[FoundFile, ...]] = {
-            group: tuple(
-                self._files.search(terms, reach=reach, categories=CATEGORIES[group], now=self._now(), limit=query.limit)
+            group: self._file_searcher.find_files(
+                query.text,
+                reach=reach,
+                categories=CATEGORIES[group],
+                limit=query.limit,
+                snippet_chars=query.snippet_chars,
             )
             for group in groups
         }

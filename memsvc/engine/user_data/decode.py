@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from memsvc.domain import limits
 from memsvc.domain.conflicts import Conflict, Fact, ValuePart
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.file_text import initial_text
 from memsvc.domain.files import FILE_CATEGORIES, REF, File, ref_from
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import View
@@ -84,7 +85,7 @@ def decode_record(line: Any, scope: Scope) -> Value:
 def _file(line: schema.FileLine, scope: Scope) -> File:
     values = line.model_dump(exclude={"record", "optional", "project_id", "agent_id", "session_id"})
     place = Scope(scope.user_id, line.project_id, line.agent_id, line.session_id, scope.tenant_id)
-    return File(scope=place, has_content=False, **values)
+    return File(scope=place, has_content=False, text=initial_text(line.media_type, line.name), **values)
 
 
 def _stored_memory(line: schema.MemoryLine, scope: Scope) -> StoredMemory:

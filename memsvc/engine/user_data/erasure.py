@@ -18,7 +18,6 @@ from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.diagnostics import ReindexMode
 from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 from memsvc.domain.field_rules import time_zone
-from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.user_data import Erasure, Receipt, StoreErasure, deobfuscate, obfuscate, owner_digest
 from memsvc.domain.vault_layout import folder_of_id
@@ -465,7 +464,9 @@ class UserEraser:
                 for memory in (stored.memory, *pasts):
                     self._search_priority.yield_to_searches()
                     digests.update(text_digest(passage.text) for passage in own_passages(memory, self._indexes.tier))
-                    samples += _sample(memory) if len(samples) < SAMPLES else []
+                    samples += _sample(memory.content) if len(samples) < SAMPLES else []
+        for text in self._store.files.passages_of_owner(owner, limit=SAMPLES):
+            samples += _sample(text)
         return ErasureJournal(self._find_traces(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
 
     def _remove(self, owner: str) -> set[str]:
@@ -569,9 +570,9 @@ def _erasure_of(
     return lambda transaction: transaction.erase_memories(owner, rows, digests)
 
 
-def _sample(memory: Memory) -> list[str]:
+def _sample(content: str) -> list[str]:
     """Return a piece of content that is long enough not to match other users' content by chance."""
-    sample = memory.content[:SAMPLE_CHARS]
+    sample = content[:SAMPLE_CHARS]
     return [sample] if len(sample.encode()) >= SAMPLE_MINIMUM else []
 
 

@@ -18,8 +18,10 @@ from prometheus_client.registry import Collector
 from memsvc.domain.api_keys import QuotaSubject
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles
 from memsvc.domain.errors import BackendUnavailableError, LimitKind
+from memsvc.domain.file_text import UNSUPPORTED, TextReason, TextState
 from memsvc.engine.admin.api_keys import QuotaService
 from memsvc.engine.admin.metrics import MetricsSnapshot
+from memsvc.engine.files.text_indexing import TextIndexingCounts
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
 from memsvc.engine.watch.webhooks import WebhookService
@@ -32,6 +34,10 @@ from memsvc.server.slots import BUCKETS, AdmissionCounts, CallClass
 READY, NOT_READY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
 NOT_DEGRADED = {("DENSE", "DEADLINE_EXCEEDED"): 0, ("BM25", "DEADLINE_EXCEEDED"): 0}
 NOT_REFUSED = {(kind, limit): 0 for kind in CallClass for limit in LimitKind}
+NO_TEXTS = {
+    (TextState.INDEXED, TextReason.NONE): 0,
+    **{(TextState.FAILED, reason): 0 for reason in TextReason if reason not in {TextReason.NONE, *UNSUPPORTED}},
+}
 """Counters that exist from the start, so that their first increase is seen as one."""
 CALL_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_TENANTS = 1_000
@@ -103,6 +109,7 @@ class ServiceCollector(Collector):
         yield from _faults(reading.faults, [backend.name for backend in reading.backends])
         yield from _maintenance(reading.steps)
         yield from _webhooks(self._application.webhooks)
+        yield from _file_texts(self._application.files.text_indexer.counts())
         yield from _performance(self._application.performance.report())
 
 
@@ -241,6 +248,16 @@ def _webhooks(service: WebhookService) -> Iterator[Metric]:
         ),
     ):
         yield _gauge(f"memsvc_webhook_{name}", text, values, "endpoint")
+
+
+def _file_texts(counts: TextIndexingCounts) -> Iterator[Metric]:
+    texts = CounterMetricFamily("memsvc_file_texts", "Texts of files by this process.", labels=("state", "reason"))
+    for (state, reason), count in {**NO_TEXTS, **counts.outcomes}.items():
+        texts.add_metric((state.value, reason.value), count)
+    yield texts
+    yield CounterMetricFamily("memsvc_file_text_seconds", "Time that texts of files took.", value=counts.seconds)
+    if counts.pending is not None:
+        yield GaugeMetricFamily("memsvc_file_texts_pending", "Files whose text is pending.", value=counts.pending)
 
 
 def _performance(operations: Iterable[OperationPerformance]) -> Iterator[Metric]:

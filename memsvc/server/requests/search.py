@@ -154,6 +154,7 @@ def search_all_request(
         groups=groups,
         limit=memories.limit,
         memories=memories if ResultGroup.MEMORY in groups else None,
+        snippet_chars=memories.snippet_chars,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memsvc.domain.errors import StoredFileNotFoundError
+from memsvc.domain.file_text import REASON_MESSAGES
 from memsvc.domain.files import File, format_ref
 from memsvc.engine.files.service import ResolvedRef
-from memsvc.server.enums import CATEGORY_NUMBERS, FILE_CATEGORY
+from memsvc.server.enums import CATEGORY_NUMBERS, FILE_CATEGORY, TEXT_REASONS, TEXT_STATE
 from memsvc.server.error_status import item_status_from_error
 from memsvc.server.responses.memories import fill_time, struct_to_proto
 from memsvc.text.file_refs import link_refs
@@ -39,6 +40,11 @@ def fill_file(message: file_pb.File, file: File) -> None:
     if file.metadata:
         message.metadata.CopyFrom(struct_to_proto(file.metadata))
     message.content_missing = not file.has_content
+    message.text.state = TEXT_STATE.to_proto[file.text.state]
+    message.text.reason = TEXT_REASONS.get(file.text.reason.value, file_pb.FILE_TEXT_REASON_UNSPECIFIED)
+    message.text.message = REASON_MESSAGES[file.text.reason]
+    message.text.char_count, message.text.passage_count = file.text.chars, file.text.passages
+    message.text.truncated = file.text.is_truncated
 
 
 def linked_content(content: str, resolved: Iterable[ResolvedRef]) -> str:

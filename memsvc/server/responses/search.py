@@ -12,6 +12,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.search import (
     Explanation,
     FailedRetriever,
+    FoundPassage,
     GlobalReply,
     ResultGroup,
     SearchHit,
@@ -25,6 +26,7 @@ from memsvc.server.enums import (
     CATEGORY_NUMBERS,
     CURRENCY,
     DEGRADATION_REASONS,
+    FILE_CATEGORY,
     OMISSION_REASON,
     REFINEMENT_STAGES,
     RETRIEVER,
@@ -95,8 +97,33 @@ def search_all_response(
     }
     for group, hits in lists.items():
         for found in reply.files.get(group, ()):
-            fill_resolved(hits.add(score=found.score).file, resolver.of(found.file))
+            file_hit = hits.add(score=found.score)
+            fill_resolved(file_hit.file, resolver.of(found.file))
+            for passage in found.passages:
+                _fill_passage(file_hit.passages.add(), passage)
     return response
+
+
+def _fill_passage(message: search_pb.FilePassage, found: FoundPassage) -> None:
+    message.score, message.snippet = found.score, found.snippet
+    message.start_line, message.end_line = found.start_line, found.end_line
+    message.page, message.section = found.passage.page, found.passage.section
+    message.ordinal, message.id = found.passage.ordinal, found.passage_id
+    for start, end in found.spans:
+        message.spans.add(start=start, end=end)
+
+
+def _file_place(found: FoundPassage) -> search_pb.ContextFilePassage:
+    """Return the place of a passage in a context."""
+    return search_pb.ContextFilePassage(
+        file=types_pb.FileRef(category=FILE_CATEGORY.to_proto[found.file.category], id=found.file.id),
+        name=found.file.name,
+        start_line=found.passage.start_line,
+        end_line=found.passage.end_line,
+        page=found.passage.page,
+        section=found.passage.section,
+        ordinal=found.passage.ordinal,
+    )
 
 
 def _degraded(lost: Iterable[FailedRetriever]) -> list[search_pb.DegradedRetriever]:
@@ -263,10 +290,11 @@ def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> search_pb.B
 
 def _held_fields(item: ContextItem) -> dict[str, Any]:
     """Return the citation and currency of an item."""
+    passage = {} if item.passage is None else {"passage": _file_place(item.passage)}
     if item.held is None:
-        return {}
+        return passage
     mark = item.held.mark
-    return {
+    return passage | {
         "citation": item.held.citation,
         "currency": CURRENCY.to_proto[mark.currency],
         "newer_memory_id": mark.newer_id,

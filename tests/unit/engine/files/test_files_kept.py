@@ -21,11 +21,13 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, FileSweep, SweepCounts
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
+from memsvc.engine.files.text_indexing import FileSource, TextIndexer, TextRules
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader, NewFile
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.services import FileService
 from memsvc.engine.user_data.erasure import UserBlobs
+from memsvc.extraction.process import ExtractionLimits, TextExtractor
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
@@ -62,6 +64,14 @@ class Shelf:
             FileSweep(self.committer, self.store.files, self.blobs, keeping, self.clock, SearchPriority()),
             keeping,
             FileRefResolver(self.store.files, UrlTemplates(), self.clock),
+            TextIndexer(
+                self.committer,
+                FileSource(self.store.files, self.blobs, folder),
+                TextExtractor(ExtractionLimits()),
+                TextRules(),
+                self.clock,
+                SearchPriority(),
+            ),
         )
 
     def upload(self, content: bytes, scope: Scope = ADA, new: NewFile = NEW, request_id: str = "") -> File:

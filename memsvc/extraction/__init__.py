@@ -1,0 +1,1 @@
+"""Extraction of text from files, in child processes with limits."""
