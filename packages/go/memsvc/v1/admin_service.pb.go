@@ -297,7 +297,7 @@ const (
 	// state is correct; delete or close the session.
 	IntegrityFault_INTEGRITY_FAULT_SESSION IntegrityFault = 7
 	// INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions belong to a memory that
-	// does not exist. Repair: they are removed.
+	// does not exist, or passages of text to a file that does not exist. Repair: they are removed.
 	IntegrityFault_INTEGRITY_FAULT_REMAINS IntegrityFault = 8
 	// INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, except for pending changes. Repair: they are
 	// written.

@@ -25,6 +25,169 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FileTextState is the progress of the extraction of a file's text.
+type FileTextState int32
+
+const (
+	// FILE_TEXT_STATE_UNSPECIFIED is never in a response.
+	FileTextState_FILE_TEXT_STATE_UNSPECIFIED FileTextState = 0
+	// FILE_TEXT_STATE_PENDING: the extraction is still to come, under way, or waits for a retry; or the content is
+	// missing.
+	FileTextState_FILE_TEXT_STATE_PENDING FileTextState = 1
+	// FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages.
+	FileTextState_FILE_TEXT_STATE_INDEXED FileTextState = 2
+	// FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file.
+	FileTextState_FILE_TEXT_STATE_UNSUPPORTED FileTextState = 3
+	// FILE_TEXT_STATE_FAILED: the extraction failed and is not repeated. The file itself is not affected.
+	FileTextState_FILE_TEXT_STATE_FAILED FileTextState = 4
+)
+
+// Enum value maps for FileTextState.
+var (
+	FileTextState_name = map[int32]string{
+		0: "FILE_TEXT_STATE_UNSPECIFIED",
+		1: "FILE_TEXT_STATE_PENDING",
+		2: "FILE_TEXT_STATE_INDEXED",
+		3: "FILE_TEXT_STATE_UNSUPPORTED",
+		4: "FILE_TEXT_STATE_FAILED",
+	}
+	FileTextState_value = map[string]int32{
+		"FILE_TEXT_STATE_UNSPECIFIED": 0,
+		"FILE_TEXT_STATE_PENDING":     1,
+		"FILE_TEXT_STATE_INDEXED":     2,
+		"FILE_TEXT_STATE_UNSUPPORTED": 3,
+		"FILE_TEXT_STATE_FAILED":      4,
+	}
+)
+
+func (x FileTextState) Enum() *FileTextState {
+	p := new(FileTextState)
+	*p = x
+	return p
+}
+
+func (x FileTextState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FileTextState) Descriptor() protoreflect.EnumDescriptor {
+	return file_memsvc_v1_file_service_proto_enumTypes[0].Descriptor()
+}
+
+func (FileTextState) Type() protoreflect.EnumType {
+	return &file_memsvc_v1_file_service_proto_enumTypes[0]
+}
+
+func (x FileTextState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FileTextState.Descriptor instead.
+func (FileTextState) EnumDescriptor() ([]byte, []int) {
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{0}
+}
+
+// FileTextReason is the reason for which a file has no text. More reasons may be added.
+type FileTextReason int32
+
+const (
+	// FILE_TEXT_REASON_UNSPECIFIED: there is none.
+	FileTextReason_FILE_TEXT_REASON_UNSPECIFIED FileTextReason = 0
+	// FILE_TEXT_REASON_UNSUPPORTED_TYPE: neither the media type nor the extension of the name is that of text (text/*,
+	// JSON, XML, YAML, TOML), Markdown, CSV, HTML, PDF, docx, xlsx or pptx.
+	FileTextReason_FILE_TEXT_REASON_UNSUPPORTED_TYPE FileTextReason = 1
+	// FILE_TEXT_REASON_LIBRARY_MISSING: the service lacks the library for PDF, `memsvc[documents]`. The text follows when
+	// the service starts with it.
+	FileTextReason_FILE_TEXT_REASON_LIBRARY_MISSING FileTextReason = 2
+	// FILE_TEXT_REASON_DISABLED: the setting files.text.enabled is false.
+	FileTextReason_FILE_TEXT_REASON_DISABLED FileTextReason = 3
+	// FILE_TEXT_REASON_FILE_TOO_LARGE: the file exceeds the setting files.text.max_bytes.
+	FileTextReason_FILE_TEXT_REASON_FILE_TOO_LARGE FileTextReason = 4
+	// FILE_TEXT_REASON_UNKNOWN_ENCODING: the text is neither UTF-8, UTF-16 or UTF-32 with a byte order mark, GB18030, nor
+	// what an HTML page declares.
+	FileTextReason_FILE_TEXT_REASON_UNKNOWN_ENCODING FileTextReason = 5
+	// FILE_TEXT_REASON_MALFORMED: the file is damaged or of another type than it says; or a row of a table has more than
+	// 16 384 cells.
+	FileTextReason_FILE_TEXT_REASON_MALFORMED FileTextReason = 6
+	// FILE_TEXT_REASON_ENCRYPTED: the file is encrypted, or of an Office format from before 2007.
+	FileTextReason_FILE_TEXT_REASON_ENCRYPTED FileTextReason = 7
+	// FILE_TEXT_REASON_NESTED_TOO_DEEPLY: elements are nested more than 10 000 (HTML) or 1 000 (Office) deep.
+	FileTextReason_FILE_TEXT_REASON_NESTED_TOO_DEEPLY FileTextReason = 8
+	// FILE_TEXT_REASON_EXPANDED_TOO_LARGE: the archive expands to more than the setting files.text.max_expanded_bytes.
+	FileTextReason_FILE_TEXT_REASON_EXPANDED_TOO_LARGE FileTextReason = 9
+	// FILE_TEXT_REASON_MEMORY_EXCEEDED: the extraction needed more than the setting files.text.memory_bytes.
+	FileTextReason_FILE_TEXT_REASON_MEMORY_EXCEEDED FileTextReason = 10
+	// FILE_TEXT_REASON_TIME_EXCEEDED: the extraction took more than files.text.seconds, or files.text.cpu_seconds.
+	FileTextReason_FILE_TEXT_REASON_TIME_EXCEEDED FileTextReason = 11
+	// FILE_TEXT_REASON_CRASHED: the process of the extraction, or the service, ended unexpectedly in 3 attempts.
+	FileTextReason_FILE_TEXT_REASON_CRASHED FileTextReason = 12
+	// FILE_TEXT_REASON_CONTENT_MISSING: the bytes of the file are lost.
+	FileTextReason_FILE_TEXT_REASON_CONTENT_MISSING FileTextReason = 13
+)
+
+// Enum value maps for FileTextReason.
+var (
+	FileTextReason_name = map[int32]string{
+		0:  "FILE_TEXT_REASON_UNSPECIFIED",
+		1:  "FILE_TEXT_REASON_UNSUPPORTED_TYPE",
+		2:  "FILE_TEXT_REASON_LIBRARY_MISSING",
+		3:  "FILE_TEXT_REASON_DISABLED",
+		4:  "FILE_TEXT_REASON_FILE_TOO_LARGE",
+		5:  "FILE_TEXT_REASON_UNKNOWN_ENCODING",
+		6:  "FILE_TEXT_REASON_MALFORMED",
+		7:  "FILE_TEXT_REASON_ENCRYPTED",
+		8:  "FILE_TEXT_REASON_NESTED_TOO_DEEPLY",
+		9:  "FILE_TEXT_REASON_EXPANDED_TOO_LARGE",
+		10: "FILE_TEXT_REASON_MEMORY_EXCEEDED",
+		11: "FILE_TEXT_REASON_TIME_EXCEEDED",
+		12: "FILE_TEXT_REASON_CRASHED",
+		13: "FILE_TEXT_REASON_CONTENT_MISSING",
+	}
+	FileTextReason_value = map[string]int32{
+		"FILE_TEXT_REASON_UNSPECIFIED":        0,
+		"FILE_TEXT_REASON_UNSUPPORTED_TYPE":   1,
+		"FILE_TEXT_REASON_LIBRARY_MISSING":    2,
+		"FILE_TEXT_REASON_DISABLED":           3,
+		"FILE_TEXT_REASON_FILE_TOO_LARGE":     4,
+		"FILE_TEXT_REASON_UNKNOWN_ENCODING":   5,
+		"FILE_TEXT_REASON_MALFORMED":          6,
+		"FILE_TEXT_REASON_ENCRYPTED":          7,
+		"FILE_TEXT_REASON_NESTED_TOO_DEEPLY":  8,
+		"FILE_TEXT_REASON_EXPANDED_TOO_LARGE": 9,
+		"FILE_TEXT_REASON_MEMORY_EXCEEDED":    10,
+		"FILE_TEXT_REASON_TIME_EXCEEDED":      11,
+		"FILE_TEXT_REASON_CRASHED":            12,
+		"FILE_TEXT_REASON_CONTENT_MISSING":    13,
+	}
+)
+
+func (x FileTextReason) Enum() *FileTextReason {
+	p := new(FileTextReason)
+	*p = x
+	return p
+}
+
+func (x FileTextReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FileTextReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_memsvc_v1_file_service_proto_enumTypes[1].Descriptor()
+}
+
+func (FileTextReason) Type() protoreflect.EnumType {
+	return &file_memsvc_v1_file_service_proto_enumTypes[1]
+}
+
+func (x FileTextReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FileTextReason.Descriptor instead.
+func (FileTextReason) EnumDescriptor() ([]byte, []int) {
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{1}
+}
+
 // File is the record of one file. All fields are output only.
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -51,8 +214,10 @@ type File struct {
 	// content_missing is true when ImportUser imported the record without the bytes. DownloadFile then fails with
 	// FAILED_PRECONDITION. When the user uploads the same bytes, all files that lack them get them.
 	ContentMissing bool `protobuf:"varint,11,opt,name=content_missing,json=contentMissing,proto3" json:"content_missing,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// text is the state of the text of the file, which is extracted in the background after the upload.
+	Text          *FileText `protobuf:"bytes,12,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *File) Reset() {
@@ -162,6 +327,104 @@ func (x *File) GetContentMissing() bool {
 	return false
 }
 
+func (x *File) GetText() *FileText {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+// FileText is the state of a file's text.
+type FileText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// state is the progress. Never UNSPECIFIED.
+	State FileTextState `protobuf:"varint,1,opt,name=state,proto3,enum=memsvc.v1.FileTextState" json:"state,omitempty"`
+	// reason is the reason of UNSUPPORTED and FAILED; UNSPECIFIED otherwise.
+	Reason FileTextReason `protobuf:"varint,2,opt,name=reason,proto3,enum=memsvc.v1.FileTextReason" json:"reason,omitempty"`
+	// message describes the reason in English, for people. Empty without a reason.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// char_count is the number of indexed characters (Unicode code points).
+	CharCount int64 `protobuf:"varint,4,opt,name=char_count,json=charCount,proto3" json:"char_count,omitempty"`
+	// passage_count is the number of indexed passages.
+	PassageCount int64 `protobuf:"varint,5,opt,name=passage_count,json=passageCount,proto3" json:"passage_count,omitempty"`
+	// truncated is true when the file has more text than the setting files.text.max_chars: the rest is not found.
+	Truncated     bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileText) Reset() {
+	*x = FileText{}
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileText) ProtoMessage() {}
+
+func (x *FileText) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileText.ProtoReflect.Descriptor instead.
+func (*FileText) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FileText) GetState() FileTextState {
+	if x != nil {
+		return x.State
+	}
+	return FileTextState_FILE_TEXT_STATE_UNSPECIFIED
+}
+
+func (x *FileText) GetReason() FileTextReason {
+	if x != nil {
+		return x.Reason
+	}
+	return FileTextReason_FILE_TEXT_REASON_UNSPECIFIED
+}
+
+func (x *FileText) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *FileText) GetCharCount() int64 {
+	if x != nil {
+		return x.CharCount
+	}
+	return 0
+}
+
+func (x *FileText) GetPassageCount() int64 {
+	if x != nil {
+		return x.PassageCount
+	}
+	return 0
+}
+
+func (x *FileText) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
 // UploadFileRequest is one message of an upload: first the header, then the bytes in any number of messages, none for
 // an empty file. Any other order is INVALID_ARGUMENT. Messages of 64 KiB to 1 MiB are fastest.
 type UploadFileRequest struct {
@@ -179,7 +442,7 @@ type UploadFileRequest struct {
 
 func (x *UploadFileRequest) Reset() {
 	*x = UploadFileRequest{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[1]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -191,7 +454,7 @@ func (x *UploadFileRequest) String() string {
 func (*UploadFileRequest) ProtoMessage() {}
 
 func (x *UploadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[1]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -204,7 +467,7 @@ func (x *UploadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadFileRequest.ProtoReflect.Descriptor instead.
 func (*UploadFileRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{1}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *UploadFileRequest) GetPart() isUploadFileRequest_Part {
@@ -294,7 +557,7 @@ type UploadFileHeader struct {
 
 func (x *UploadFileHeader) Reset() {
 	*x = UploadFileHeader{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[2]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +569,7 @@ func (x *UploadFileHeader) String() string {
 func (*UploadFileHeader) ProtoMessage() {}
 
 func (x *UploadFileHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[2]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +582,7 @@ func (x *UploadFileHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadFileHeader.ProtoReflect.Descriptor instead.
 func (*UploadFileHeader) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{2}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *UploadFileHeader) GetScope() *Scope {
@@ -403,7 +666,7 @@ type UploadFileResponse struct {
 
 func (x *UploadFileResponse) Reset() {
 	*x = UploadFileResponse{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[3]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +678,7 @@ func (x *UploadFileResponse) String() string {
 func (*UploadFileResponse) ProtoMessage() {}
 
 func (x *UploadFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[3]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +691,7 @@ func (x *UploadFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadFileResponse.ProtoReflect.Descriptor instead.
 func (*UploadFileResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{3}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UploadFileResponse) GetFile() *File {
@@ -457,7 +720,7 @@ type DownloadFileRequest struct {
 
 func (x *DownloadFileRequest) Reset() {
 	*x = DownloadFileRequest{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[4]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +732,7 @@ func (x *DownloadFileRequest) String() string {
 func (*DownloadFileRequest) ProtoMessage() {}
 
 func (x *DownloadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[4]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +745,7 @@ func (x *DownloadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadFileRequest.ProtoReflect.Descriptor instead.
 func (*DownloadFileRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{4}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DownloadFileRequest) GetScope() *Scope {
@@ -529,7 +792,7 @@ type DownloadFileResponse struct {
 
 func (x *DownloadFileResponse) Reset() {
 	*x = DownloadFileResponse{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[5]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +804,7 @@ func (x *DownloadFileResponse) String() string {
 func (*DownloadFileResponse) ProtoMessage() {}
 
 func (x *DownloadFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[5]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +817,7 @@ func (x *DownloadFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadFileResponse.ProtoReflect.Descriptor instead.
 func (*DownloadFileResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{5}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DownloadFileResponse) GetPart() isDownloadFileResponse_Part {
@@ -613,7 +876,7 @@ type GetFileRequest struct {
 
 func (x *GetFileRequest) Reset() {
 	*x = GetFileRequest{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[6]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +888,7 @@ func (x *GetFileRequest) String() string {
 func (*GetFileRequest) ProtoMessage() {}
 
 func (x *GetFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[6]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +901,7 @@ func (x *GetFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFileRequest.ProtoReflect.Descriptor instead.
 func (*GetFileRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{6}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetFileRequest) GetScope() *Scope {
@@ -666,7 +929,7 @@ type GetFileResponse struct {
 
 func (x *GetFileResponse) Reset() {
 	*x = GetFileResponse{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[7]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +941,7 @@ func (x *GetFileResponse) String() string {
 func (*GetFileResponse) ProtoMessage() {}
 
 func (x *GetFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[7]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +954,7 @@ func (x *GetFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFileResponse.ProtoReflect.Descriptor instead.
 func (*GetFileResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{7}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetFileResponse) GetFile() *File {
@@ -728,7 +991,7 @@ type ListFilesRequest struct {
 
 func (x *ListFilesRequest) Reset() {
 	*x = ListFilesRequest{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[8]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +1003,7 @@ func (x *ListFilesRequest) String() string {
 func (*ListFilesRequest) ProtoMessage() {}
 
 func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[8]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +1016,7 @@ func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListFilesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{8}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListFilesRequest) GetScope() *Scope {
@@ -825,7 +1088,7 @@ type ListFilesResponse struct {
 
 func (x *ListFilesResponse) Reset() {
 	*x = ListFilesResponse{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[9]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +1100,7 @@ func (x *ListFilesResponse) String() string {
 func (*ListFilesResponse) ProtoMessage() {}
 
 func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[9]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +1113,7 @@ func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesResponse.ProtoReflect.Descriptor instead.
 func (*ListFilesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{9}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListFilesResponse) GetFiles() []*File {
@@ -883,7 +1146,7 @@ type DeleteFileRequest struct {
 
 func (x *DeleteFileRequest) Reset() {
 	*x = DeleteFileRequest{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[10]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1158,7 @@ func (x *DeleteFileRequest) String() string {
 func (*DeleteFileRequest) ProtoMessage() {}
 
 func (x *DeleteFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[10]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1171,7 @@ func (x *DeleteFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFileRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFileRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{10}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteFileRequest) GetScope() *Scope {
@@ -943,7 +1206,7 @@ type DeleteFileResponse struct {
 
 func (x *DeleteFileResponse) Reset() {
 	*x = DeleteFileResponse{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[11]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1218,7 @@ func (x *DeleteFileResponse) String() string {
 func (*DeleteFileResponse) ProtoMessage() {}
 
 func (x *DeleteFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[11]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1231,7 @@ func (x *DeleteFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFileResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFileResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{11}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeleteFileResponse) GetFile() *File {
@@ -999,7 +1262,7 @@ type ResolvedFileRef struct {
 
 func (x *ResolvedFileRef) Reset() {
 	*x = ResolvedFileRef{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[12]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1274,7 @@ func (x *ResolvedFileRef) String() string {
 func (*ResolvedFileRef) ProtoMessage() {}
 
 func (x *ResolvedFileRef) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[12]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1287,7 @@ func (x *ResolvedFileRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedFileRef.ProtoReflect.Descriptor instead.
 func (*ResolvedFileRef) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{12}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolvedFileRef) GetRef() *FileRef {
@@ -1075,7 +1338,7 @@ type ResolveFileRefsRequest struct {
 
 func (x *ResolveFileRefsRequest) Reset() {
 	*x = ResolveFileRefsRequest{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[13]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1350,7 @@ func (x *ResolveFileRefsRequest) String() string {
 func (*ResolveFileRefsRequest) ProtoMessage() {}
 
 func (x *ResolveFileRefsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[13]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1363,7 @@ func (x *ResolveFileRefsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFileRefsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFileRefsRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{13}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResolveFileRefsRequest) GetScope() *Scope {
@@ -1128,7 +1391,7 @@ type ResolveFileRefsResponse struct {
 
 func (x *ResolveFileRefsResponse) Reset() {
 	*x = ResolveFileRefsResponse{}
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[14]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1403,7 @@ func (x *ResolveFileRefsResponse) String() string {
 func (*ResolveFileRefsResponse) ProtoMessage() {}
 
 func (x *ResolveFileRefsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_file_service_proto_msgTypes[14]
+	mi := &file_memsvc_v1_file_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1416,7 @@ func (x *ResolveFileRefsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFileRefsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFileRefsResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{14}
+	return file_memsvc_v1_file_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResolveFileRefsResponse) GetResolved() []*ResolvedFileRef {
@@ -1167,7 +1430,7 @@ var File_memsvc_v1_file_service_proto protoreflect.FileDescriptor
 
 const file_memsvc_v1_file_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cmemsvc/v1/file_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/errors.proto\x1a\x17memsvc/v1/filters.proto\x1a\x15memsvc/v1/types.proto\"\xb5\x03\n" +
+	"\x1cmemsvc/v1/file_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/errors.proto\x1a\x17memsvc/v1/filters.proto\x1a\x15memsvc/v1/types.proto\"\xde\x03\n" +
 	"\x04File\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12&\n" +
 	"\x05scope\x18\x02 \x01(\v2\x10.memsvc.v1.ScopeR\x05scope\x123\n" +
@@ -1184,7 +1447,16 @@ const file_memsvc_v1_file_service_proto_rawDesc = "" +
 	"expireTime\x123\n" +
 	"\bmetadata\x18\n" +
 	" \x01(\v2\x17.google.protobuf.StructR\bmetadata\x12'\n" +
-	"\x0fcontent_missing\x18\v \x01(\bR\x0econtentMissing\"h\n" +
+	"\x0fcontent_missing\x18\v \x01(\bR\x0econtentMissing\x12'\n" +
+	"\x04text\x18\f \x01(\v2\x13.memsvc.v1.FileTextR\x04text\"\xe9\x01\n" +
+	"\bFileText\x12.\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x18.memsvc.v1.FileTextStateR\x05state\x121\n" +
+	"\x06reason\x18\x02 \x01(\x0e2\x19.memsvc.v1.FileTextReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1d\n" +
+	"\n" +
+	"char_count\x18\x04 \x01(\x03R\tcharCount\x12#\n" +
+	"\rpassage_count\x18\x05 \x01(\x03R\fpassageCount\x12\x1c\n" +
+	"\ttruncated\x18\x06 \x01(\bR\ttruncated\"h\n" +
 	"\x11UploadFileRequest\x125\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.memsvc.v1.UploadFileHeaderH\x00R\x06header\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\x06\n" +
@@ -1256,7 +1528,29 @@ const file_memsvc_v1_file_service_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12&\n" +
 	"\x04refs\x18\x02 \x03(\v2\x12.memsvc.v1.FileRefR\x04refs\"Q\n" +
 	"\x17ResolveFileRefsResponse\x126\n" +
-	"\bresolved\x18\x01 \x03(\v2\x1a.memsvc.v1.ResolvedFileRefR\bresolved2\xdc\x03\n" +
+	"\bresolved\x18\x01 \x03(\v2\x1a.memsvc.v1.ResolvedFileRefR\bresolved*\xa7\x01\n" +
+	"\rFileTextState\x12\x1f\n" +
+	"\x1bFILE_TEXT_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17FILE_TEXT_STATE_PENDING\x10\x01\x12\x1b\n" +
+	"\x17FILE_TEXT_STATE_INDEXED\x10\x02\x12\x1f\n" +
+	"\x1bFILE_TEXT_STATE_UNSUPPORTED\x10\x03\x12\x1a\n" +
+	"\x16FILE_TEXT_STATE_FAILED\x10\x04*\x89\x04\n" +
+	"\x0eFileTextReason\x12 \n" +
+	"\x1cFILE_TEXT_REASON_UNSPECIFIED\x10\x00\x12%\n" +
+	"!FILE_TEXT_REASON_UNSUPPORTED_TYPE\x10\x01\x12$\n" +
+	" FILE_TEXT_REASON_LIBRARY_MISSING\x10\x02\x12\x1d\n" +
+	"\x19FILE_TEXT_REASON_DISABLED\x10\x03\x12#\n" +
+	"\x1fFILE_TEXT_REASON_FILE_TOO_LARGE\x10\x04\x12%\n" +
+	"!FILE_TEXT_REASON_UNKNOWN_ENCODING\x10\x05\x12\x1e\n" +
+	"\x1aFILE_TEXT_REASON_MALFORMED\x10\x06\x12\x1e\n" +
+	"\x1aFILE_TEXT_REASON_ENCRYPTED\x10\a\x12&\n" +
+	"\"FILE_TEXT_REASON_NESTED_TOO_DEEPLY\x10\b\x12'\n" +
+	"#FILE_TEXT_REASON_EXPANDED_TOO_LARGE\x10\t\x12$\n" +
+	" FILE_TEXT_REASON_MEMORY_EXCEEDED\x10\n" +
+	"\x12\"\n" +
+	"\x1eFILE_TEXT_REASON_TIME_EXCEEDED\x10\v\x12\x1c\n" +
+	"\x18FILE_TEXT_REASON_CRASHED\x10\f\x12$\n" +
+	" FILE_TEXT_REASON_CONTENT_MISSING\x10\r2\xdc\x03\n" +
 	"\vFileService\x12K\n" +
 	"\n" +
 	"UploadFile\x12\x1c.memsvc.v1.UploadFileRequest\x1a\x1d.memsvc.v1.UploadFileResponse(\x01\x12Q\n" +
@@ -1280,78 +1574,85 @@ func file_memsvc_v1_file_service_proto_rawDescGZIP() []byte {
 	return file_memsvc_v1_file_service_proto_rawDescData
 }
 
-var file_memsvc_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_memsvc_v1_file_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_memsvc_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_memsvc_v1_file_service_proto_goTypes = []any{
-	(*File)(nil),                    // 0: memsvc.v1.File
-	(*UploadFileRequest)(nil),       // 1: memsvc.v1.UploadFileRequest
-	(*UploadFileHeader)(nil),        // 2: memsvc.v1.UploadFileHeader
-	(*UploadFileResponse)(nil),      // 3: memsvc.v1.UploadFileResponse
-	(*DownloadFileRequest)(nil),     // 4: memsvc.v1.DownloadFileRequest
-	(*DownloadFileResponse)(nil),    // 5: memsvc.v1.DownloadFileResponse
-	(*GetFileRequest)(nil),          // 6: memsvc.v1.GetFileRequest
-	(*GetFileResponse)(nil),         // 7: memsvc.v1.GetFileResponse
-	(*ListFilesRequest)(nil),        // 8: memsvc.v1.ListFilesRequest
-	(*ListFilesResponse)(nil),       // 9: memsvc.v1.ListFilesResponse
-	(*DeleteFileRequest)(nil),       // 10: memsvc.v1.DeleteFileRequest
-	(*DeleteFileResponse)(nil),      // 11: memsvc.v1.DeleteFileResponse
-	(*ResolvedFileRef)(nil),         // 12: memsvc.v1.ResolvedFileRef
-	(*ResolveFileRefsRequest)(nil),  // 13: memsvc.v1.ResolveFileRefsRequest
-	(*ResolveFileRefsResponse)(nil), // 14: memsvc.v1.ResolveFileRefsResponse
-	(*Scope)(nil),                   // 15: memsvc.v1.Scope
-	(FileCategory)(0),               // 16: memsvc.v1.FileCategory
-	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),         // 18: google.protobuf.Struct
-	(*durationpb.Duration)(nil),     // 19: google.protobuf.Duration
-	(ProjectVisibility)(0),          // 20: memsvc.v1.ProjectVisibility
-	(*FileRef)(nil),                 // 21: memsvc.v1.FileRef
-	(*ItemStatus)(nil),              // 22: memsvc.v1.ItemStatus
+	(FileTextState)(0),              // 0: memsvc.v1.FileTextState
+	(FileTextReason)(0),             // 1: memsvc.v1.FileTextReason
+	(*File)(nil),                    // 2: memsvc.v1.File
+	(*FileText)(nil),                // 3: memsvc.v1.FileText
+	(*UploadFileRequest)(nil),       // 4: memsvc.v1.UploadFileRequest
+	(*UploadFileHeader)(nil),        // 5: memsvc.v1.UploadFileHeader
+	(*UploadFileResponse)(nil),      // 6: memsvc.v1.UploadFileResponse
+	(*DownloadFileRequest)(nil),     // 7: memsvc.v1.DownloadFileRequest
+	(*DownloadFileResponse)(nil),    // 8: memsvc.v1.DownloadFileResponse
+	(*GetFileRequest)(nil),          // 9: memsvc.v1.GetFileRequest
+	(*GetFileResponse)(nil),         // 10: memsvc.v1.GetFileResponse
+	(*ListFilesRequest)(nil),        // 11: memsvc.v1.ListFilesRequest
+	(*ListFilesResponse)(nil),       // 12: memsvc.v1.ListFilesResponse
+	(*DeleteFileRequest)(nil),       // 13: memsvc.v1.DeleteFileRequest
+	(*DeleteFileResponse)(nil),      // 14: memsvc.v1.DeleteFileResponse
+	(*ResolvedFileRef)(nil),         // 15: memsvc.v1.ResolvedFileRef
+	(*ResolveFileRefsRequest)(nil),  // 16: memsvc.v1.ResolveFileRefsRequest
+	(*ResolveFileRefsResponse)(nil), // 17: memsvc.v1.ResolveFileRefsResponse
+	(*Scope)(nil),                   // 18: memsvc.v1.Scope
+	(FileCategory)(0),               // 19: memsvc.v1.FileCategory
+	(*timestamppb.Timestamp)(nil),   // 20: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),         // 21: google.protobuf.Struct
+	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
+	(ProjectVisibility)(0),          // 23: memsvc.v1.ProjectVisibility
+	(*FileRef)(nil),                 // 24: memsvc.v1.FileRef
+	(*ItemStatus)(nil),              // 25: memsvc.v1.ItemStatus
 }
 var file_memsvc_v1_file_service_proto_depIdxs = []int32{
-	15, // 0: memsvc.v1.File.scope:type_name -> memsvc.v1.Scope
-	16, // 1: memsvc.v1.File.category:type_name -> memsvc.v1.FileCategory
-	17, // 2: memsvc.v1.File.create_time:type_name -> google.protobuf.Timestamp
-	17, // 3: memsvc.v1.File.expire_time:type_name -> google.protobuf.Timestamp
-	18, // 4: memsvc.v1.File.metadata:type_name -> google.protobuf.Struct
-	2,  // 5: memsvc.v1.UploadFileRequest.header:type_name -> memsvc.v1.UploadFileHeader
-	15, // 6: memsvc.v1.UploadFileHeader.scope:type_name -> memsvc.v1.Scope
-	16, // 7: memsvc.v1.UploadFileHeader.category:type_name -> memsvc.v1.FileCategory
-	18, // 8: memsvc.v1.UploadFileHeader.metadata:type_name -> google.protobuf.Struct
-	19, // 9: memsvc.v1.UploadFileHeader.ttl:type_name -> google.protobuf.Duration
-	17, // 10: memsvc.v1.UploadFileHeader.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 11: memsvc.v1.UploadFileResponse.file:type_name -> memsvc.v1.File
-	15, // 12: memsvc.v1.DownloadFileRequest.scope:type_name -> memsvc.v1.Scope
-	0,  // 13: memsvc.v1.DownloadFileResponse.file:type_name -> memsvc.v1.File
-	15, // 14: memsvc.v1.GetFileRequest.scope:type_name -> memsvc.v1.Scope
-	0,  // 15: memsvc.v1.GetFileResponse.file:type_name -> memsvc.v1.File
-	15, // 16: memsvc.v1.ListFilesRequest.scope:type_name -> memsvc.v1.Scope
-	20, // 17: memsvc.v1.ListFilesRequest.project_visibility:type_name -> memsvc.v1.ProjectVisibility
-	16, // 18: memsvc.v1.ListFilesRequest.categories:type_name -> memsvc.v1.FileCategory
-	0,  // 19: memsvc.v1.ListFilesResponse.files:type_name -> memsvc.v1.File
-	15, // 20: memsvc.v1.DeleteFileRequest.scope:type_name -> memsvc.v1.Scope
-	0,  // 21: memsvc.v1.DeleteFileResponse.file:type_name -> memsvc.v1.File
-	21, // 22: memsvc.v1.ResolvedFileRef.ref:type_name -> memsvc.v1.FileRef
-	0,  // 23: memsvc.v1.ResolvedFileRef.file:type_name -> memsvc.v1.File
-	22, // 24: memsvc.v1.ResolvedFileRef.status:type_name -> memsvc.v1.ItemStatus
-	15, // 25: memsvc.v1.ResolveFileRefsRequest.scope:type_name -> memsvc.v1.Scope
-	21, // 26: memsvc.v1.ResolveFileRefsRequest.refs:type_name -> memsvc.v1.FileRef
-	12, // 27: memsvc.v1.ResolveFileRefsResponse.resolved:type_name -> memsvc.v1.ResolvedFileRef
-	1,  // 28: memsvc.v1.FileService.UploadFile:input_type -> memsvc.v1.UploadFileRequest
-	4,  // 29: memsvc.v1.FileService.DownloadFile:input_type -> memsvc.v1.DownloadFileRequest
-	6,  // 30: memsvc.v1.FileService.GetFile:input_type -> memsvc.v1.GetFileRequest
-	8,  // 31: memsvc.v1.FileService.ListFiles:input_type -> memsvc.v1.ListFilesRequest
-	10, // 32: memsvc.v1.FileService.DeleteFile:input_type -> memsvc.v1.DeleteFileRequest
-	13, // 33: memsvc.v1.FileService.ResolveFileRefs:input_type -> memsvc.v1.ResolveFileRefsRequest
-	3,  // 34: memsvc.v1.FileService.UploadFile:output_type -> memsvc.v1.UploadFileResponse
-	5,  // 35: memsvc.v1.FileService.DownloadFile:output_type -> memsvc.v1.DownloadFileResponse
-	7,  // 36: memsvc.v1.FileService.GetFile:output_type -> memsvc.v1.GetFileResponse
-	9,  // 37: memsvc.v1.FileService.ListFiles:output_type -> memsvc.v1.ListFilesResponse
-	11, // 38: memsvc.v1.FileService.DeleteFile:output_type -> memsvc.v1.DeleteFileResponse
-	14, // 39: memsvc.v1.FileService.ResolveFileRefs:output_type -> memsvc.v1.ResolveFileRefsResponse
-	34, // [34:40] is the sub-list for method output_type
-	28, // [28:34] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	18, // 0: memsvc.v1.File.scope:type_name -> memsvc.v1.Scope
+	19, // 1: memsvc.v1.File.category:type_name -> memsvc.v1.FileCategory
+	20, // 2: memsvc.v1.File.create_time:type_name -> google.protobuf.Timestamp
+	20, // 3: memsvc.v1.File.expire_time:type_name -> google.protobuf.Timestamp
+	21, // 4: memsvc.v1.File.metadata:type_name -> google.protobuf.Struct
+	3,  // 5: memsvc.v1.File.text:type_name -> memsvc.v1.FileText
+	0,  // 6: memsvc.v1.FileText.state:type_name -> memsvc.v1.FileTextState
+	1,  // 7: memsvc.v1.FileText.reason:type_name -> memsvc.v1.FileTextReason
+	5,  // 8: memsvc.v1.UploadFileRequest.header:type_name -> memsvc.v1.UploadFileHeader
+	18, // 9: memsvc.v1.UploadFileHeader.scope:type_name -> memsvc.v1.Scope
+	19, // 10: memsvc.v1.UploadFileHeader.category:type_name -> memsvc.v1.FileCategory
+	21, // 11: memsvc.v1.UploadFileHeader.metadata:type_name -> google.protobuf.Struct
+	22, // 12: memsvc.v1.UploadFileHeader.ttl:type_name -> google.protobuf.Duration
+	20, // 13: memsvc.v1.UploadFileHeader.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 14: memsvc.v1.UploadFileResponse.file:type_name -> memsvc.v1.File
+	18, // 15: memsvc.v1.DownloadFileRequest.scope:type_name -> memsvc.v1.Scope
+	2,  // 16: memsvc.v1.DownloadFileResponse.file:type_name -> memsvc.v1.File
+	18, // 17: memsvc.v1.GetFileRequest.scope:type_name -> memsvc.v1.Scope
+	2,  // 18: memsvc.v1.GetFileResponse.file:type_name -> memsvc.v1.File
+	18, // 19: memsvc.v1.ListFilesRequest.scope:type_name -> memsvc.v1.Scope
+	23, // 20: memsvc.v1.ListFilesRequest.project_visibility:type_name -> memsvc.v1.ProjectVisibility
+	19, // 21: memsvc.v1.ListFilesRequest.categories:type_name -> memsvc.v1.FileCategory
+	2,  // 22: memsvc.v1.ListFilesResponse.files:type_name -> memsvc.v1.File
+	18, // 23: memsvc.v1.DeleteFileRequest.scope:type_name -> memsvc.v1.Scope
+	2,  // 24: memsvc.v1.DeleteFileResponse.file:type_name -> memsvc.v1.File
+	24, // 25: memsvc.v1.ResolvedFileRef.ref:type_name -> memsvc.v1.FileRef
+	2,  // 26: memsvc.v1.ResolvedFileRef.file:type_name -> memsvc.v1.File
+	25, // 27: memsvc.v1.ResolvedFileRef.status:type_name -> memsvc.v1.ItemStatus
+	18, // 28: memsvc.v1.ResolveFileRefsRequest.scope:type_name -> memsvc.v1.Scope
+	24, // 29: memsvc.v1.ResolveFileRefsRequest.refs:type_name -> memsvc.v1.FileRef
+	15, // 30: memsvc.v1.ResolveFileRefsResponse.resolved:type_name -> memsvc.v1.ResolvedFileRef
+	4,  // 31: memsvc.v1.FileService.UploadFile:input_type -> memsvc.v1.UploadFileRequest
+	7,  // 32: memsvc.v1.FileService.DownloadFile:input_type -> memsvc.v1.DownloadFileRequest
+	9,  // 33: memsvc.v1.FileService.GetFile:input_type -> memsvc.v1.GetFileRequest
+	11, // 34: memsvc.v1.FileService.ListFiles:input_type -> memsvc.v1.ListFilesRequest
+	13, // 35: memsvc.v1.FileService.DeleteFile:input_type -> memsvc.v1.DeleteFileRequest
+	16, // 36: memsvc.v1.FileService.ResolveFileRefs:input_type -> memsvc.v1.ResolveFileRefsRequest
+	6,  // 37: memsvc.v1.FileService.UploadFile:output_type -> memsvc.v1.UploadFileResponse
+	8,  // 38: memsvc.v1.FileService.DownloadFile:output_type -> memsvc.v1.DownloadFileResponse
+	10, // 39: memsvc.v1.FileService.GetFile:output_type -> memsvc.v1.GetFileResponse
+	12, // 40: memsvc.v1.FileService.ListFiles:output_type -> memsvc.v1.ListFilesResponse
+	14, // 41: memsvc.v1.FileService.DeleteFile:output_type -> memsvc.v1.DeleteFileResponse
+	17, // 42: memsvc.v1.FileService.ResolveFileRefs:output_type -> memsvc.v1.ResolveFileRefsResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_file_service_proto_init() }
@@ -1362,12 +1663,12 @@ func file_memsvc_v1_file_service_proto_init() {
 	file_memsvc_v1_errors_proto_init()
 	file_memsvc_v1_filters_proto_init()
 	file_memsvc_v1_types_proto_init()
-	file_memsvc_v1_file_service_proto_msgTypes[1].OneofWrappers = []any{
+	file_memsvc_v1_file_service_proto_msgTypes[2].OneofWrappers = []any{
 		(*UploadFileRequest_Header)(nil),
 		(*UploadFileRequest_Data)(nil),
 	}
-	file_memsvc_v1_file_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_memsvc_v1_file_service_proto_msgTypes[5].OneofWrappers = []any{
+	file_memsvc_v1_file_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_memsvc_v1_file_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*DownloadFileResponse_File)(nil),
 		(*DownloadFileResponse_Data)(nil),
 	}
@@ -1376,13 +1677,14 @@ func file_memsvc_v1_file_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_file_service_proto_rawDesc), len(file_memsvc_v1_file_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   15,
+			NumEnums:      2,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_memsvc_v1_file_service_proto_goTypes,
 		DependencyIndexes: file_memsvc_v1_file_service_proto_depIdxs,
+		EnumInfos:         file_memsvc_v1_file_service_proto_enumTypes,
 		MessageInfos:      file_memsvc_v1_file_service_proto_msgTypes,
 	}.Build()
 	File_memsvc_v1_file_service_proto = out.File

@@ -546,6 +546,12 @@ const (
 	// sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
 	// no sections.
 	ContextSection_CONTEXT_SECTION_EVIDENCE ContextSection = 7
+	// CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
+	// global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
+	// name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+	// with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
+	// of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
+	ContextSection_CONTEXT_SECTION_FILES ContextSection = 8
 )
 
 // Enum value maps for ContextSection.
@@ -559,6 +565,7 @@ var (
 		5: "CONTEXT_SECTION_SHORT_TERM",
 		6: "CONTEXT_SECTION_GLOBAL",
 		7: "CONTEXT_SECTION_EVIDENCE",
+		8: "CONTEXT_SECTION_FILES",
 	}
 	ContextSection_value = map[string]int32{
 		"CONTEXT_SECTION_UNSPECIFIED":  0,
@@ -569,6 +576,7 @@ var (
 		"CONTEXT_SECTION_SHORT_TERM":   5,
 		"CONTEXT_SECTION_GLOBAL":       6,
 		"CONTEXT_SECTION_EVIDENCE":     7,
+		"CONTEXT_SECTION_FILES":        8,
 	}
 )
 
@@ -672,7 +680,7 @@ const (
 	// OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE.
 	OmissionReason_OMISSION_REASON_UNTRUSTED OmissionReason = 5
 	// OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
-	// session, 500 of the last days.
+	// session, 500 of the last days, 8 passages of files.
 	OmissionReason_OMISSION_REASON_LIMIT OmissionReason = 6
 	// OMISSION_REASON_OUTDATED: a newer memory contradicts the core or active one, or is in an open conflict with it and
 	// tells of a change. See Currency.
@@ -2482,7 +2490,7 @@ type SearchAllRequest struct {
 	// consistency_token of an earlier response makes the search for memories wait: see SearchRequest.consistency_token.
 	// Files need no token.
 	ConsistencyToken string `protobuf:"bytes,7,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// snippet_chars is the maximum length of a memory's snippet in characters (Unicode code points): 40 to 2 000. 0: 240.
+	// snippet_chars is the maximum length of a snippet in characters (Unicode code points): 40 to 2 000. 0: 240.
 	SnippetChars int32 `protobuf:"varint,8,opt,name=snippet_chars,json=snippetChars,proto3" json:"snippet_chars,omitempty"`
 	// read_mask selects the fields of Hit.memory, as names in Memory; other fields are left empty. Unset: all fields.
 	ReadMask      *fieldmaskpb.FieldMask `protobuf:"bytes,9,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
@@ -2583,21 +2591,146 @@ func (x *SearchAllRequest) GetReadMask() *fieldmaskpb.FieldMask {
 	return nil
 }
 
-// FileHit is a file that was found.
+// FilePassage is a passage of the text of a file.
+//
+// Lines count from 1. They are the lines of text files, of Markdown and of the source of HTML; the rows of CSV and of
+// sheets; the paragraphs of docx; the paragraphs of a slide of pptx, its notes after it; the lines of a page of PDF.
+type FilePassage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// snippet is the part of the passage that matches best. At most snippet_chars characters.
+	Snippet string `protobuf:"bytes,1,opt,name=snippet,proto3" json:"snippet,omitempty"`
+	// spans are the positions of the query's words in the snippet.
+	Spans []*Span `protobuf:"bytes,2,rep,name=spans,proto3" json:"spans,omitempty"`
+	// start_line is the first line of the snippet, or of its passage if empty lines of that were left out.
+	StartLine int32 `protobuf:"varint,3,opt,name=start_line,json=startLine,proto3" json:"start_line,omitempty"`
+	// end_line is the last line, not below start_line.
+	EndLine int32 `protobuf:"varint,4,opt,name=end_line,json=endLine,proto3" json:"end_line,omitempty"`
+	// page is the page of PDF, the slide of pptx or the sheet of xlsx, from 1. 0: the file has none.
+	Page int32 `protobuf:"varint,5,opt,name=page,proto3" json:"page,omitempty"`
+	// section is the name of the sheet, or the heading above the passage in Markdown and HTML. Empty: none.
+	Section string `protobuf:"bytes,6,opt,name=section,proto3" json:"section,omitempty"`
+	// ordinal is the number of the passage in the file, from 0.
+	Ordinal int32 `protobuf:"varint,7,opt,name=ordinal,proto3" json:"ordinal,omitempty"`
+	// score is the share of the query that the words of the passage cover, rare words more: over 0, at most 1.
+	Score float64 `protobuf:"fixed64,8,opt,name=score,proto3" json:"score,omitempty"`
+	// id identifies the passage in contexts, where it takes the place of the id of a memory: a UUID that depends on the
+	// file and the ordinal. No memory has it.
+	Id            string `protobuf:"bytes,9,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilePassage) Reset() {
+	*x = FilePassage{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilePassage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilePassage) ProtoMessage() {}
+
+func (x *FilePassage) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilePassage.ProtoReflect.Descriptor instead.
+func (*FilePassage) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *FilePassage) GetSnippet() string {
+	if x != nil {
+		return x.Snippet
+	}
+	return ""
+}
+
+func (x *FilePassage) GetSpans() []*Span {
+	if x != nil {
+		return x.Spans
+	}
+	return nil
+}
+
+func (x *FilePassage) GetStartLine() int32 {
+	if x != nil {
+		return x.StartLine
+	}
+	return 0
+}
+
+func (x *FilePassage) GetEndLine() int32 {
+	if x != nil {
+		return x.EndLine
+	}
+	return 0
+}
+
+func (x *FilePassage) GetPage() int32 {
+	if x != nil {
+		return x.Page
+	}
+	return 0
+}
+
+func (x *FilePassage) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *FilePassage) GetOrdinal() int32 {
+	if x != nil {
+		return x.Ordinal
+	}
+	return 0
+}
+
+func (x *FilePassage) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *FilePassage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// FileHit is a file that was found, by its metadata or by its text.
 type FileHit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// file is the resolved reference to the file. Its file is always set.
 	File *ResolvedFileRef `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	// score is the share of the query that the words of the file cover: over 0, at most 1; a word of the name weighs more
-	// than one of the metadata. Comparable within one group only.
-	Score         float64 `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	// score is the share of the query that the words of the file's metadata cover, a word of the name more than one of
+	// the metadata, or that of its best passage if that is larger: over 0, at most 1. Comparable within one group only.
+	Score float64 `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	// passages are the passages of the text that match, best first, at most 3. Empty: only the metadata match, or the
+	// file has no text (see File.text).
+	Passages      []*FilePassage `protobuf:"bytes,3,rep,name=passages,proto3" json:"passages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FileHit) Reset() {
 	*x = FileHit{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[22]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2742,7 @@ func (x *FileHit) String() string {
 func (*FileHit) ProtoMessage() {}
 
 func (x *FileHit) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[22]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2755,7 @@ func (x *FileHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileHit.ProtoReflect.Descriptor instead.
 func (*FileHit) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{22}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FileHit) GetFile() *ResolvedFileRef {
@@ -2637,6 +2770,13 @@ func (x *FileHit) GetScore() float64 {
 		return x.Score
 	}
 	return 0
+}
+
+func (x *FileHit) GetPassages() []*FilePassage {
+	if x != nil {
+		return x.Passages
+	}
+	return nil
 }
 
 // SearchAllResponse holds the results by group. A group that was not searched is empty.
@@ -2661,7 +2801,7 @@ type SearchAllResponse struct {
 
 func (x *SearchAllResponse) Reset() {
 	*x = SearchAllResponse{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[23]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2813,7 @@ func (x *SearchAllResponse) String() string {
 func (*SearchAllResponse) ProtoMessage() {}
 
 func (x *SearchAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[23]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2826,7 @@ func (x *SearchAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAllResponse.ProtoReflect.Descriptor instead.
 func (*SearchAllResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{23}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SearchAllResponse) GetMemories() []*Hit {
@@ -2752,7 +2892,7 @@ type ContextShares struct {
 
 func (x *ContextShares) Reset() {
 	*x = ContextShares{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[24]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2904,7 @@ func (x *ContextShares) String() string {
 func (*ContextShares) ProtoMessage() {}
 
 func (x *ContextShares) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[24]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2917,7 @@ func (x *ContextShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextShares.ProtoReflect.Descriptor instead.
 func (*ContextShares) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{24}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ContextShares) GetCore() float64 {
@@ -2847,7 +2987,7 @@ type ContextOptions struct {
 
 func (x *ContextOptions) Reset() {
 	*x = ContextOptions{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[25]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +2999,7 @@ func (x *ContextOptions) String() string {
 func (*ContextOptions) ProtoMessage() {}
 
 func (x *ContextOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[25]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3012,7 @@ func (x *ContextOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextOptions.ProtoReflect.Descriptor instead.
 func (*ContextOptions) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{25}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ContextOptions) GetTotalTokens() int32 {
@@ -2989,7 +3129,7 @@ type BuildContextRequest struct {
 
 func (x *BuildContextRequest) Reset() {
 	*x = BuildContextRequest{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[26]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3141,7 @@ func (x *BuildContextRequest) String() string {
 func (*BuildContextRequest) ProtoMessage() {}
 
 func (x *BuildContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[26]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3154,7 @@ func (x *BuildContextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildContextRequest.ProtoReflect.Descriptor instead.
 func (*BuildContextRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{26}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BuildContextRequest) GetScope() *Scope {
@@ -3089,7 +3229,7 @@ type BuildContextResponse struct {
 
 func (x *BuildContextResponse) Reset() {
 	*x = BuildContextResponse{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[27]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3241,7 @@ func (x *BuildContextResponse) String() string {
 func (*BuildContextResponse) ProtoMessage() {}
 
 func (x *BuildContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[27]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3254,7 @@ func (x *BuildContextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildContextResponse.ProtoReflect.Descriptor instead.
 func (*BuildContextResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{27}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BuildContextResponse) GetEvent() isBuildContextResponse_Event {
@@ -3221,7 +3361,7 @@ type ContextPlan struct {
 
 func (x *ContextPlan) Reset() {
 	*x = ContextPlan{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[28]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3373,7 @@ func (x *ContextPlan) String() string {
 func (*ContextPlan) ProtoMessage() {}
 
 func (x *ContextPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[28]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3386,7 @@ func (x *ContextPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextPlan.ProtoReflect.Descriptor instead.
 func (*ContextPlan) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{28}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ContextPlan) GetText() string {
@@ -3305,7 +3445,7 @@ type PlannedSection struct {
 
 func (x *PlannedSection) Reset() {
 	*x = PlannedSection{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[29]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3457,7 @@ func (x *PlannedSection) String() string {
 func (*PlannedSection) ProtoMessage() {}
 
 func (x *PlannedSection) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[29]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3470,7 @@ func (x *PlannedSection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedSection.ProtoReflect.Descriptor instead.
 func (*PlannedSection) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{29}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlannedSection) GetSection() ContextSection {
@@ -3361,7 +3501,7 @@ type ContextItems struct {
 
 func (x *ContextItems) Reset() {
 	*x = ContextItems{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[30]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3513,7 @@ func (x *ContextItems) String() string {
 func (*ContextItems) ProtoMessage() {}
 
 func (x *ContextItems) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[30]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3526,7 @@ func (x *ContextItems) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextItems.ProtoReflect.Descriptor instead.
 func (*ContextItems) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{30}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ContextItems) GetItems() []*ContextItem {
@@ -3423,13 +3563,15 @@ type ContextItem struct {
 	Currency Currency `protobuf:"varint,9,opt,name=currency,proto3,enum=memsvc.v1.Currency" json:"currency,omitempty"`
 	// newer_memory_id is the id of the memory that replaces it. Empty: none is known.
 	NewerMemoryId string `protobuf:"bytes,10,opt,name=newer_memory_id,json=newerMemoryId,proto3" json:"newer_memory_id,omitempty"`
+	// passage is the passage of a file that the item shows, in the section FILES; memory_id is then FilePassage.id.
+	Passage       *ContextFilePassage `protobuf:"bytes,11,opt,name=passage,proto3" json:"passage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContextItem) Reset() {
 	*x = ContextItem{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[31]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3441,7 +3583,7 @@ func (x *ContextItem) String() string {
 func (*ContextItem) ProtoMessage() {}
 
 func (x *ContextItem) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[31]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3454,7 +3596,7 @@ func (x *ContextItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextItem.ProtoReflect.Descriptor instead.
 func (*ContextItem) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{31}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ContextItem) GetSection() ContextSection {
@@ -3527,6 +3669,113 @@ func (x *ContextItem) GetNewerMemoryId() string {
 	return ""
 }
 
+func (x *ContextItem) GetPassage() *ContextFilePassage {
+	if x != nil {
+		return x.Passage
+	}
+	return nil
+}
+
+// ContextFilePassage is the place of a passage of a file in a context. See FilePassage for lines, pages and sections.
+type ContextFilePassage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// file is the reference to the file.
+	File *FileRef `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	// name is the name of the file.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// start_line is the first line of the passage, from 1.
+	StartLine int32 `protobuf:"varint,3,opt,name=start_line,json=startLine,proto3" json:"start_line,omitempty"`
+	// end_line is the last line of the passage.
+	EndLine int32 `protobuf:"varint,4,opt,name=end_line,json=endLine,proto3" json:"end_line,omitempty"`
+	// page is the page, slide or sheet, from 1. 0: the file has none.
+	Page int32 `protobuf:"varint,5,opt,name=page,proto3" json:"page,omitempty"`
+	// section is the name of the sheet, or the heading above the passage. Empty: none.
+	Section string `protobuf:"bytes,6,opt,name=section,proto3" json:"section,omitempty"`
+	// ordinal is the number of the passage in the file, from 0.
+	Ordinal       int32 `protobuf:"varint,7,opt,name=ordinal,proto3" json:"ordinal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextFilePassage) Reset() {
+	*x = ContextFilePassage{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextFilePassage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextFilePassage) ProtoMessage() {}
+
+func (x *ContextFilePassage) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextFilePassage.ProtoReflect.Descriptor instead.
+func (*ContextFilePassage) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ContextFilePassage) GetFile() *FileRef {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
+func (x *ContextFilePassage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContextFilePassage) GetStartLine() int32 {
+	if x != nil {
+		return x.StartLine
+	}
+	return 0
+}
+
+func (x *ContextFilePassage) GetEndLine() int32 {
+	if x != nil {
+		return x.EndLine
+	}
+	return 0
+}
+
+func (x *ContextFilePassage) GetPage() int32 {
+	if x != nil {
+		return x.Page
+	}
+	return 0
+}
+
+func (x *ContextFilePassage) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *ContextFilePassage) GetOrdinal() int32 {
+	if x != nil {
+		return x.Ordinal
+	}
+	return 0
+}
+
 // ContextOmission is the set of memories that a section left out for one reason.
 type ContextOmission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3544,7 +3793,7 @@ type ContextOmission struct {
 
 func (x *ContextOmission) Reset() {
 	*x = ContextOmission{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[32]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3556,7 +3805,7 @@ func (x *ContextOmission) String() string {
 func (*ContextOmission) ProtoMessage() {}
 
 func (x *ContextOmission) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[32]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3569,7 +3818,7 @@ func (x *ContextOmission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextOmission.ProtoReflect.Descriptor instead.
 func (*ContextOmission) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{32}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ContextOmission) GetSection() ContextSection {
@@ -3629,7 +3878,7 @@ type ContextSummary struct {
 
 func (x *ContextSummary) Reset() {
 	*x = ContextSummary{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[33]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3890,7 @@ func (x *ContextSummary) String() string {
 func (*ContextSummary) ProtoMessage() {}
 
 func (x *ContextSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[33]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3903,7 @@ func (x *ContextSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextSummary.ProtoReflect.Descriptor instead.
 func (*ContextSummary) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{33}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ContextSummary) GetText() string {
@@ -3728,7 +3977,7 @@ type ContextSectionSummary struct {
 
 func (x *ContextSectionSummary) Reset() {
 	*x = ContextSectionSummary{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[34]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3989,7 @@ func (x *ContextSectionSummary) String() string {
 func (*ContextSectionSummary) ProtoMessage() {}
 
 func (x *ContextSectionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[34]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +4002,7 @@ func (x *ContextSectionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextSectionSummary.ProtoReflect.Descriptor instead.
 func (*ContextSectionSummary) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{34}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ContextSectionSummary) GetSection() ContextSection {
@@ -3799,7 +4048,7 @@ type RenderContextRequest struct {
 
 func (x *RenderContextRequest) Reset() {
 	*x = RenderContextRequest{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[35]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4060,7 @@ func (x *RenderContextRequest) String() string {
 func (*RenderContextRequest) ProtoMessage() {}
 
 func (x *RenderContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[35]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4073,7 @@ func (x *RenderContextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderContextRequest.ProtoReflect.Descriptor instead.
 func (*RenderContextRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{35}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RenderContextRequest) GetScope() *Scope {
@@ -3892,13 +4141,15 @@ type ContextCitation struct {
 	Currency Currency `protobuf:"varint,7,opt,name=currency,proto3,enum=memsvc.v1.Currency" json:"currency,omitempty"`
 	// newer_memory_id is the id of the memory that replaces it. Empty: none is known.
 	NewerMemoryId string `protobuf:"bytes,8,opt,name=newer_memory_id,json=newerMemoryId,proto3" json:"newer_memory_id,omitempty"`
+	// passage is the passage of a file that the item shows, in the section FILES; memory_id is then FilePassage.id.
+	Passage       *ContextFilePassage `protobuf:"bytes,9,opt,name=passage,proto3" json:"passage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContextCitation) Reset() {
 	*x = ContextCitation{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[36]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3910,7 +4161,7 @@ func (x *ContextCitation) String() string {
 func (*ContextCitation) ProtoMessage() {}
 
 func (x *ContextCitation) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[36]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3923,7 +4174,7 @@ func (x *ContextCitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextCitation.ProtoReflect.Descriptor instead.
 func (*ContextCitation) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{36}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ContextCitation) GetMemoryId() string {
@@ -3982,6 +4233,13 @@ func (x *ContextCitation) GetNewerMemoryId() string {
 	return ""
 }
 
+func (x *ContextCitation) GetPassage() *ContextFilePassage {
+	if x != nil {
+		return x.Passage
+	}
+	return nil
+}
+
 // RenderContextResponse is a context as one text, ready for a prompt.
 type RenderContextResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4001,7 +4259,7 @@ type RenderContextResponse struct {
 
 func (x *RenderContextResponse) Reset() {
 	*x = RenderContextResponse{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[37]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4271,7 @@ func (x *RenderContextResponse) String() string {
 func (*RenderContextResponse) ProtoMessage() {}
 
 func (x *RenderContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[37]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4284,7 @@ func (x *RenderContextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderContextResponse.ProtoReflect.Descriptor instead.
 func (*RenderContextResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{37}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RenderContextResponse) GetMarkdown() string {
@@ -4084,7 +4342,7 @@ type ResolveCitationsRequest struct {
 
 func (x *ResolveCitationsRequest) Reset() {
 	*x = ResolveCitationsRequest{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[38]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4096,7 +4354,7 @@ func (x *ResolveCitationsRequest) String() string {
 func (*ResolveCitationsRequest) ProtoMessage() {}
 
 func (x *ResolveCitationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[38]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4109,7 +4367,7 @@ func (x *ResolveCitationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveCitationsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveCitationsRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{38}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResolveCitationsRequest) GetScope() *Scope {
@@ -4157,7 +4415,7 @@ type ResolvedCitation struct {
 
 func (x *ResolvedCitation) Reset() {
 	*x = ResolvedCitation{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[39]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4169,7 +4427,7 @@ func (x *ResolvedCitation) String() string {
 func (*ResolvedCitation) ProtoMessage() {}
 
 func (x *ResolvedCitation) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[39]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4182,7 +4440,7 @@ func (x *ResolvedCitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedCitation.ProtoReflect.Descriptor instead.
 func (*ResolvedCitation) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{39}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ResolvedCitation) GetCitation() string {
@@ -4224,7 +4482,7 @@ type ResolveCitationsResponse struct {
 
 func (x *ResolveCitationsResponse) Reset() {
 	*x = ResolveCitationsResponse{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[40]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4494,7 @@ func (x *ResolveCitationsResponse) String() string {
 func (*ResolveCitationsResponse) ProtoMessage() {}
 
 func (x *ResolveCitationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[40]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4507,7 @@ func (x *ResolveCitationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveCitationsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveCitationsResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{40}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ResolveCitationsResponse) GetCitations() []*ResolvedCitation {
@@ -4275,7 +4533,7 @@ type LoadCoreRequest struct {
 
 func (x *LoadCoreRequest) Reset() {
 	*x = LoadCoreRequest{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[41]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +4545,7 @@ func (x *LoadCoreRequest) String() string {
 func (*LoadCoreRequest) ProtoMessage() {}
 
 func (x *LoadCoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[41]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +4558,7 @@ func (x *LoadCoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadCoreRequest.ProtoReflect.Descriptor instead.
 func (*LoadCoreRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{41}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LoadCoreRequest) GetScope() *Scope {
@@ -4355,7 +4613,7 @@ type LoadCoreResponse struct {
 
 func (x *LoadCoreResponse) Reset() {
 	*x = LoadCoreResponse{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[42]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4625,7 @@ func (x *LoadCoreResponse) String() string {
 func (*LoadCoreResponse) ProtoMessage() {}
 
 func (x *LoadCoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[42]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4638,7 @@ func (x *LoadCoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadCoreResponse.ProtoReflect.Descriptor instead.
 func (*LoadCoreResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{42}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LoadCoreResponse) GetCore() []*Memory {
@@ -4447,7 +4705,7 @@ type MemoryCurrency struct {
 
 func (x *MemoryCurrency) Reset() {
 	*x = MemoryCurrency{}
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[43]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4717,7 @@ func (x *MemoryCurrency) String() string {
 func (*MemoryCurrency) ProtoMessage() {}
 
 func (x *MemoryCurrency) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_search_service_proto_msgTypes[43]
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +4730,7 @@ func (x *MemoryCurrency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryCurrency.ProtoReflect.Descriptor instead.
 func (*MemoryCurrency) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{43}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MemoryCurrency) GetMemoryId() string {
@@ -4640,10 +4898,22 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\rinclude_files\x18\x06 \x01(\bR\fincludeFiles\x12+\n" +
 	"\x11consistency_token\x18\a \x01(\tR\x10consistencyToken\x12#\n" +
 	"\rsnippet_chars\x18\b \x01(\x05R\fsnippetChars\x127\n" +
-	"\tread_mask\x18\t \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\"O\n" +
+	"\tread_mask\x18\t \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\"\xf6\x01\n" +
+	"\vFilePassage\x12\x18\n" +
+	"\asnippet\x18\x01 \x01(\tR\asnippet\x12%\n" +
+	"\x05spans\x18\x02 \x03(\v2\x0f.memsvc.v1.SpanR\x05spans\x12\x1d\n" +
+	"\n" +
+	"start_line\x18\x03 \x01(\x05R\tstartLine\x12\x19\n" +
+	"\bend_line\x18\x04 \x01(\x05R\aendLine\x12\x12\n" +
+	"\x04page\x18\x05 \x01(\x05R\x04page\x12\x18\n" +
+	"\asection\x18\x06 \x01(\tR\asection\x12\x18\n" +
+	"\aordinal\x18\a \x01(\x05R\aordinal\x12\x14\n" +
+	"\x05score\x18\b \x01(\x01R\x05score\x12\x0e\n" +
+	"\x02id\x18\t \x01(\tR\x02id\"\x83\x01\n" +
 	"\aFileHit\x12.\n" +
 	"\x04file\x18\x01 \x01(\v2\x1a.memsvc.v1.ResolvedFileRefR\x04file\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x01R\x05score\"\xaf\x02\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\x122\n" +
+	"\bpassages\x18\x03 \x03(\v2\x16.memsvc.v1.FilePassageR\bpassages\"\xaf\x02\n" +
 	"\x11SearchAllResponse\x12*\n" +
 	"\bmemories\x18\x01 \x03(\v2\x0e.memsvc.v1.HitR\bmemories\x12(\n" +
 	"\x05files\x18\x02 \x03(\v2\x12.memsvc.v1.FileHitR\x05files\x12,\n" +
@@ -4698,7 +4968,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\asection\x18\x01 \x01(\x0e2\x19.memsvc.v1.ContextSectionR\asection\x12#\n" +
 	"\rbudget_tokens\x18\x02 \x01(\x05R\fbudgetTokens\"<\n" +
 	"\fContextItems\x12,\n" +
-	"\x05items\x18\x01 \x03(\v2\x16.memsvc.v1.ContextItemR\x05items\"\xd5\x02\n" +
+	"\x05items\x18\x01 \x03(\v2\x16.memsvc.v1.ContextItemR\x05items\"\x8e\x03\n" +
 	"\vContextItem\x123\n" +
 	"\asection\x18\x01 \x01(\x0e2\x19.memsvc.v1.ContextSectionR\asection\x12\x1b\n" +
 	"\tmemory_id\x18\x02 \x01(\tR\bmemoryId\x12\x1a\n" +
@@ -4711,7 +4981,17 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\bcitation\x18\b \x01(\tR\bcitation\x12/\n" +
 	"\bcurrency\x18\t \x01(\x0e2\x13.memsvc.v1.CurrencyR\bcurrency\x12&\n" +
 	"\x0fnewer_memory_id\x18\n" +
-	" \x01(\tR\rnewerMemoryId\"\xbb\x01\n" +
+	" \x01(\tR\rnewerMemoryId\x127\n" +
+	"\apassage\x18\v \x01(\v2\x1d.memsvc.v1.ContextFilePassageR\apassage\"\xd2\x01\n" +
+	"\x12ContextFilePassage\x12&\n" +
+	"\x04file\x18\x01 \x01(\v2\x12.memsvc.v1.FileRefR\x04file\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"start_line\x18\x03 \x01(\x05R\tstartLine\x12\x19\n" +
+	"\bend_line\x18\x04 \x01(\x05R\aendLine\x12\x12\n" +
+	"\x04page\x18\x05 \x01(\x05R\x04page\x12\x18\n" +
+	"\asection\x18\x06 \x01(\tR\asection\x12\x18\n" +
+	"\aordinal\x18\a \x01(\x05R\aordinal\"\xbb\x01\n" +
 	"\x0fContextOmission\x123\n" +
 	"\asection\x18\x01 \x01(\x0e2\x19.memsvc.v1.ContextSectionR\asection\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.memsvc.v1.OmissionReasonR\x06reason\x12!\n" +
@@ -4741,7 +5021,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x06vector\x18\x03 \x03(\x02R\x06vector\x123\n" +
 	"\aoptions\x18\x04 \x01(\v2\x19.memsvc.v1.ContextOptionsR\aoptions\x12+\n" +
 	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\x12%\n" +
-	"\x0eearlier_cursor\x18\x06 \x01(\tR\rearlierCursor\"\x9c\x02\n" +
+	"\x0eearlier_cursor\x18\x06 \x01(\tR\rearlierCursor\"\xd5\x02\n" +
 	"\x0fContextCitation\x12\x1b\n" +
 	"\tmemory_id\x18\x01 \x01(\tR\bmemoryId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x123\n" +
@@ -4750,7 +5030,8 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x03end\x18\x05 \x01(\x05R\x03end\x12\x1a\n" +
 	"\bcitation\x18\x06 \x01(\tR\bcitation\x12/\n" +
 	"\bcurrency\x18\a \x01(\x0e2\x13.memsvc.v1.CurrencyR\bcurrency\x12&\n" +
-	"\x0fnewer_memory_id\x18\b \x01(\tR\rnewerMemoryId\"\xf3\x01\n" +
+	"\x0fnewer_memory_id\x18\b \x01(\tR\rnewerMemoryId\x127\n" +
+	"\apassage\x18\t \x01(\v2\x1d.memsvc.v1.ContextFilePassageR\apassage\"\xf3\x01\n" +
 	"\x15RenderContextResponse\x12\x1a\n" +
 	"\bmarkdown\x18\x01 \x01(\tR\bmarkdown\x128\n" +
 	"\tcitations\x18\x02 \x03(\v2\x1a.memsvc.v1.ContextCitationR\tcitations\x12\x1f\n" +
@@ -4835,7 +5116,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x13SEARCH_GROUP_MEMORY\x10\x02\x12\x16\n" +
 	"\x12SEARCH_GROUP_FILES\x10\x03\x12\x18\n" +
 	"\x14SEARCH_GROUP_REPORTS\x10\x04\x12\x17\n" +
-	"\x13SEARCH_GROUP_CHARTS\x10\x05*\x8a\x02\n" +
+	"\x13SEARCH_GROUP_CHARTS\x10\x05*\xa5\x02\n" +
 	"\x0eContextSection\x12\x1f\n" +
 	"\x1bCONTEXT_SECTION_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bCONTEXT_SECTION_GLOBAL_CORE\x10\x01\x12 \n" +
@@ -4844,7 +5125,8 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x19CONTEXT_SECTION_LONG_TERM\x10\x04\x12\x1e\n" +
 	"\x1aCONTEXT_SECTION_SHORT_TERM\x10\x05\x12\x1a\n" +
 	"\x16CONTEXT_SECTION_GLOBAL\x10\x06\x12\x1c\n" +
-	"\x18CONTEXT_SECTION_EVIDENCE\x10\a*h\n" +
+	"\x18CONTEXT_SECTION_EVIDENCE\x10\a\x12\x19\n" +
+	"\x15CONTEXT_SECTION_FILES\x10\b*h\n" +
 	"\rCitationStyle\x12\x1e\n" +
 	"\x1aCITATION_STYLE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15CITATION_STYLE_HANDLE\x10\x01\x12\x1c\n" +
@@ -4882,7 +5164,7 @@ func file_memsvc_v1_search_service_proto_rawDescGZIP() []byte {
 }
 
 var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_memsvc_v1_search_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_memsvc_v1_search_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(SearchMode)(0),                  // 0: memsvc.v1.SearchMode
 	(Retriever)(0),                   // 1: memsvc.v1.Retriever
@@ -4917,154 +5199,161 @@ var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(*BatchSearchResult)(nil),        // 30: memsvc.v1.BatchSearchResult
 	(*BatchSearchResponse)(nil),      // 31: memsvc.v1.BatchSearchResponse
 	(*SearchAllRequest)(nil),         // 32: memsvc.v1.SearchAllRequest
-	(*FileHit)(nil),                  // 33: memsvc.v1.FileHit
-	(*SearchAllResponse)(nil),        // 34: memsvc.v1.SearchAllResponse
-	(*ContextShares)(nil),            // 35: memsvc.v1.ContextShares
-	(*ContextOptions)(nil),           // 36: memsvc.v1.ContextOptions
-	(*BuildContextRequest)(nil),      // 37: memsvc.v1.BuildContextRequest
-	(*BuildContextResponse)(nil),     // 38: memsvc.v1.BuildContextResponse
-	(*ContextPlan)(nil),              // 39: memsvc.v1.ContextPlan
-	(*PlannedSection)(nil),           // 40: memsvc.v1.PlannedSection
-	(*ContextItems)(nil),             // 41: memsvc.v1.ContextItems
-	(*ContextItem)(nil),              // 42: memsvc.v1.ContextItem
-	(*ContextOmission)(nil),          // 43: memsvc.v1.ContextOmission
-	(*ContextSummary)(nil),           // 44: memsvc.v1.ContextSummary
-	(*ContextSectionSummary)(nil),    // 45: memsvc.v1.ContextSectionSummary
-	(*RenderContextRequest)(nil),     // 46: memsvc.v1.RenderContextRequest
-	(*ContextCitation)(nil),          // 47: memsvc.v1.ContextCitation
-	(*RenderContextResponse)(nil),    // 48: memsvc.v1.RenderContextResponse
-	(*ResolveCitationsRequest)(nil),  // 49: memsvc.v1.ResolveCitationsRequest
-	(*ResolvedCitation)(nil),         // 50: memsvc.v1.ResolvedCitation
-	(*ResolveCitationsResponse)(nil), // 51: memsvc.v1.ResolveCitationsResponse
-	(*LoadCoreRequest)(nil),          // 52: memsvc.v1.LoadCoreRequest
-	(*LoadCoreResponse)(nil),         // 53: memsvc.v1.LoadCoreResponse
-	(*MemoryCurrency)(nil),           // 54: memsvc.v1.MemoryCurrency
-	(*Scope)(nil),                    // 55: memsvc.v1.Scope
-	(*Filter)(nil),                   // 56: memsvc.v1.Filter
-	(*TimeRange)(nil),                // 57: memsvc.v1.TimeRange
-	(*AsOf)(nil),                     // 58: memsvc.v1.AsOf
-	(*fieldmaskpb.FieldMask)(nil),    // 59: google.protobuf.FieldMask
-	(*Memory)(nil),                   // 60: memsvc.v1.Memory
-	(*FileRef)(nil),                  // 61: memsvc.v1.FileRef
-	(*ResolvedFileRef)(nil),          // 62: memsvc.v1.ResolvedFileRef
-	(Currency)(0),                    // 63: memsvc.v1.Currency
-	(*durationpb.Duration)(nil),      // 64: google.protobuf.Duration
-	(*ItemStatus)(nil),               // 65: memsvc.v1.ItemStatus
-	(*Warning)(nil),                  // 66: memsvc.v1.Warning
-	(*ReminderOccurrence)(nil),       // 67: memsvc.v1.ReminderOccurrence
+	(*FilePassage)(nil),              // 33: memsvc.v1.FilePassage
+	(*FileHit)(nil),                  // 34: memsvc.v1.FileHit
+	(*SearchAllResponse)(nil),        // 35: memsvc.v1.SearchAllResponse
+	(*ContextShares)(nil),            // 36: memsvc.v1.ContextShares
+	(*ContextOptions)(nil),           // 37: memsvc.v1.ContextOptions
+	(*BuildContextRequest)(nil),      // 38: memsvc.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),     // 39: memsvc.v1.BuildContextResponse
+	(*ContextPlan)(nil),              // 40: memsvc.v1.ContextPlan
+	(*PlannedSection)(nil),           // 41: memsvc.v1.PlannedSection
+	(*ContextItems)(nil),             // 42: memsvc.v1.ContextItems
+	(*ContextItem)(nil),              // 43: memsvc.v1.ContextItem
+	(*ContextFilePassage)(nil),       // 44: memsvc.v1.ContextFilePassage
+	(*ContextOmission)(nil),          // 45: memsvc.v1.ContextOmission
+	(*ContextSummary)(nil),           // 46: memsvc.v1.ContextSummary
+	(*ContextSectionSummary)(nil),    // 47: memsvc.v1.ContextSectionSummary
+	(*RenderContextRequest)(nil),     // 48: memsvc.v1.RenderContextRequest
+	(*ContextCitation)(nil),          // 49: memsvc.v1.ContextCitation
+	(*RenderContextResponse)(nil),    // 50: memsvc.v1.RenderContextResponse
+	(*ResolveCitationsRequest)(nil),  // 51: memsvc.v1.ResolveCitationsRequest
+	(*ResolvedCitation)(nil),         // 52: memsvc.v1.ResolvedCitation
+	(*ResolveCitationsResponse)(nil), // 53: memsvc.v1.ResolveCitationsResponse
+	(*LoadCoreRequest)(nil),          // 54: memsvc.v1.LoadCoreRequest
+	(*LoadCoreResponse)(nil),         // 55: memsvc.v1.LoadCoreResponse
+	(*MemoryCurrency)(nil),           // 56: memsvc.v1.MemoryCurrency
+	(*Scope)(nil),                    // 57: memsvc.v1.Scope
+	(*Filter)(nil),                   // 58: memsvc.v1.Filter
+	(*TimeRange)(nil),                // 59: memsvc.v1.TimeRange
+	(*AsOf)(nil),                     // 60: memsvc.v1.AsOf
+	(*fieldmaskpb.FieldMask)(nil),    // 61: google.protobuf.FieldMask
+	(*Memory)(nil),                   // 62: memsvc.v1.Memory
+	(*FileRef)(nil),                  // 63: memsvc.v1.FileRef
+	(*ResolvedFileRef)(nil),          // 64: memsvc.v1.ResolvedFileRef
+	(Currency)(0),                    // 65: memsvc.v1.Currency
+	(*durationpb.Duration)(nil),      // 66: google.protobuf.Duration
+	(*ItemStatus)(nil),               // 67: memsvc.v1.ItemStatus
+	(*Warning)(nil),                  // 68: memsvc.v1.Warning
+	(*ReminderOccurrence)(nil),       // 69: memsvc.v1.ReminderOccurrence
 }
 var file_memsvc_v1_search_service_proto_depIdxs = []int32{
-	2,  // 0: memsvc.v1.Fusion.method:type_name -> memsvc.v1.FusionMethod
-	3,  // 1: memsvc.v1.Fusion.preset:type_name -> memsvc.v1.FusionPreset
-	11, // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
-	4,  // 3: memsvc.v1.Fusion.normalization:type_name -> memsvc.v1.FusionNormalization
-	55, // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
-	0,  // 5: memsvc.v1.SearchRequest.mode:type_name -> memsvc.v1.SearchMode
-	12, // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
-	56, // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
-	57, // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
-	13, // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
-	58, // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
-	14, // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
-	15, // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
-	16, // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
-	59, // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
-	60, // 15: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
-	18, // 16: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
-	61, // 17: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
-	20, // 18: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
-	62, // 19: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
-	63, // 20: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
-	21, // 21: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
-	22, // 22: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
-	1,  // 23: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
-	1,  // 24: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
-	5,  // 25: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
-	64, // 26: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
-	6,  // 27: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
-	5,  // 28: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
-	19, // 29: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
-	23, // 30: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	24, // 31: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
-	25, // 32: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
-	17, // 33: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
-	26, // 34: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
-	26, // 35: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
-	17, // 36: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
-	26, // 37: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
-	65, // 38: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
-	30, // 39: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
-	55, // 40: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
-	7,  // 41: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
-	56, // 42: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
-	59, // 43: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
-	62, // 44: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
-	19, // 45: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
-	33, // 46: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
-	33, // 47: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
-	33, // 48: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
-	23, // 49: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	35, // 50: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
-	8,  // 51: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
-	56, // 52: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
-	58, // 53: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
-	9,  // 54: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
-	55, // 55: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
-	36, // 56: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	39, // 57: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
-	41, // 58: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
-	66, // 59: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
-	44, // 60: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	40, // 61: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
-	8,  // 62: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
-	42, // 63: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
-	8,  // 64: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
-	63, // 65: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
-	8,  // 66: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
-	10, // 67: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
-	45, // 68: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
-	43, // 69: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
-	8,  // 70: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
-	55, // 71: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
-	36, // 72: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	8,  // 73: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
-	63, // 74: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
-	47, // 75: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
-	66, // 76: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
-	44, // 77: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	55, // 78: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
-	59, // 79: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	60, // 80: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
-	50, // 81: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
-	55, // 82: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
-	60, // 83: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
-	60, // 84: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
-	60, // 85: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
-	60, // 86: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
-	67, // 87: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
-	54, // 88: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
-	63, // 89: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
-	17, // 90: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
-	29, // 91: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
-	27, // 92: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
-	32, // 93: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
-	37, // 94: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
-	46, // 95: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
-	49, // 96: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
-	52, // 97: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
-	26, // 98: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
-	31, // 99: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
-	28, // 100: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
-	34, // 101: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
-	38, // 102: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
-	48, // 103: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
-	51, // 104: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
-	53, // 105: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
-	98, // [98:106] is the sub-list for method output_type
-	90, // [90:98] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	2,   // 0: memsvc.v1.Fusion.method:type_name -> memsvc.v1.FusionMethod
+	3,   // 1: memsvc.v1.Fusion.preset:type_name -> memsvc.v1.FusionPreset
+	11,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
+	4,   // 3: memsvc.v1.Fusion.normalization:type_name -> memsvc.v1.FusionNormalization
+	57,  // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
+	0,   // 5: memsvc.v1.SearchRequest.mode:type_name -> memsvc.v1.SearchMode
+	12,  // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
+	58,  // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
+	59,  // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
+	13,  // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
+	60,  // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
+	14,  // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
+	15,  // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
+	16,  // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
+	61,  // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
+	62,  // 15: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
+	18,  // 16: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
+	63,  // 17: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
+	20,  // 18: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
+	64,  // 19: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
+	65,  // 20: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
+	21,  // 21: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
+	22,  // 22: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
+	1,   // 23: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
+	1,   // 24: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
+	5,   // 25: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
+	66,  // 26: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
+	6,   // 27: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
+	5,   // 28: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
+	19,  // 29: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
+	23,  // 30: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	24,  // 31: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
+	25,  // 32: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
+	17,  // 33: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
+	26,  // 34: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
+	26,  // 35: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
+	17,  // 36: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
+	26,  // 37: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
+	67,  // 38: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
+	30,  // 39: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
+	57,  // 40: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
+	7,   // 41: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
+	58,  // 42: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
+	61,  // 43: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
+	18,  // 44: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
+	64,  // 45: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
+	33,  // 46: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
+	19,  // 47: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
+	34,  // 48: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
+	34,  // 49: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
+	34,  // 50: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
+	23,  // 51: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	36,  // 52: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
+	8,   // 53: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
+	58,  // 54: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
+	60,  // 55: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
+	9,   // 56: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
+	57,  // 57: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
+	37,  // 58: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	40,  // 59: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
+	42,  // 60: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
+	68,  // 61: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
+	46,  // 62: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	41,  // 63: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
+	8,   // 64: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
+	43,  // 65: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
+	8,   // 66: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
+	65,  // 67: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
+	44,  // 68: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
+	63,  // 69: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
+	8,   // 70: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
+	10,  // 71: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
+	47,  // 72: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
+	45,  // 73: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
+	8,   // 74: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
+	57,  // 75: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
+	37,  // 76: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	8,   // 77: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
+	65,  // 78: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
+	44,  // 79: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
+	49,  // 80: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
+	68,  // 81: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
+	46,  // 82: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	57,  // 83: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
+	61,  // 84: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	62,  // 85: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
+	52,  // 86: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
+	57,  // 87: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
+	62,  // 88: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
+	62,  // 89: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
+	62,  // 90: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
+	62,  // 91: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
+	69,  // 92: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
+	56,  // 93: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
+	65,  // 94: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
+	17,  // 95: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
+	29,  // 96: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
+	27,  // 97: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
+	32,  // 98: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
+	38,  // 99: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
+	48,  // 100: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
+	51,  // 101: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
+	54,  // 102: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
+	26,  // 103: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
+	31,  // 104: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
+	28,  // 105: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
+	35,  // 106: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
+	39,  // 107: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
+	50,  // 108: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
+	53,  // 109: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
+	55,  // 110: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
+	103, // [103:111] is the sub-list for method output_type
+	95,  // [95:103] is the sub-list for method input_type
+	95,  // [95:95] is the sub-list for extension type_name
+	95,  // [95:95] is the sub-list for extension extendee
+	0,   // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_search_service_proto_init() }
@@ -5086,8 +5375,8 @@ func file_memsvc_v1_search_service_proto_init() {
 		(*BatchSearchResult_Response)(nil),
 		(*BatchSearchResult_Status)(nil),
 	}
-	file_memsvc_v1_search_service_proto_msgTypes[25].OneofWrappers = []any{}
-	file_memsvc_v1_search_service_proto_msgTypes[27].OneofWrappers = []any{
+	file_memsvc_v1_search_service_proto_msgTypes[26].OneofWrappers = []any{}
+	file_memsvc_v1_search_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*BuildContextResponse_Plan)(nil),
 		(*BuildContextResponse_Items)(nil),
 		(*BuildContextResponse_Warning)(nil),
@@ -5099,7 +5388,7 @@ func file_memsvc_v1_search_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_search_service_proto_rawDesc), len(file_memsvc_v1_search_service_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

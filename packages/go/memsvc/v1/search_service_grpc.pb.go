@@ -51,8 +51,9 @@ type SearchServiceClient interface {
 	// still being embedded and compared, and then the response of Search. A search of one type of retriever gets one
 	// response.
 	StreamSearch(ctx context.Context, in *StreamSearchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamSearchResponse], error)
-	// SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
-	// files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
+	// SearchAll searches memories and files in one call, and groups the results. Memories are found as by Search;
+	// files by the words of their names, categories, media types and metadata, in any language,
+	// and by the words of their text if that is INDEXED: see File.text.
 	SearchAll(ctx context.Context, in *SearchAllRequest, opts ...grpc.CallOption) (*SearchAllResponse, error)
 	// BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
 	// them: core memories first, retrieved ones last. The same request on unchanged data returns the same texts on the
@@ -195,8 +196,9 @@ type SearchServiceServer interface {
 	// still being embedded and compared, and then the response of Search. A search of one type of retriever gets one
 	// response.
 	StreamSearch(*StreamSearchRequest, grpc.ServerStreamingServer[StreamSearchResponse]) error
-	// SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
-	// files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
+	// SearchAll searches memories and files in one call, and groups the results. Memories are found as by Search;
+	// files by the words of their names, categories, media types and metadata, in any language,
+	// and by the words of their text if that is INDEXED: see File.text.
 	SearchAll(context.Context, *SearchAllRequest) (*SearchAllResponse, error)
 	// BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
 	// them: core memories first, retrieved ones last. The same request on unchanged data returns the same texts on the

@@ -3294,7 +3294,7 @@ export enum IntegrityFault {
 
   /**
    * INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions belong to a memory that
-   * does not exist. Repair: they are removed.
+   * does not exist, or passages of text to a file that does not exist. Repair: they are removed.
    *
    * @generated from enum value: INTEGRITY_FAULT_REMAINS = 8;
    */

@@ -2,8 +2,8 @@
 // @generated from file memsvc/v1/file_service.proto (package memsvc.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_api_field_behavior } from "../../google/api/field_behavior_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -19,7 +19,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file memsvc/v1/file_service.proto.
  */
 export const file_memsvc_v1_file_service: GenFile = /*@__PURE__*/
-  fileDesc("ChxtZW1zdmMvdjEvZmlsZV9zZXJ2aWNlLnByb3RvEgltZW1zdmMudjEiygIKBEZpbGUSCgoCaWQYASABKAkSHwoFc2NvcGUYAiABKAsyEC5tZW1zdmMudjEuU2NvcGUSKQoIY2F0ZWdvcnkYAyABKA4yFy5tZW1zdmMudjEuRmlsZUNhdGVnb3J5EgwKBG5hbWUYBCABKAkSEgoKbWVkaWFfdHlwZRgFIAEoCRISCgpzaXplX2J5dGVzGAYgASgDEg4KBnNoYTI1NhgHIAEoCRIvCgtjcmVhdGVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKCG1ldGFkYXRhGAogASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIXCg9jb250ZW50X21pc3NpbmcYCyABKAgiWgoRVXBsb2FkRmlsZVJlcXVlc3QSLQoGaGVhZGVyGAEgASgLMhsubWVtc3ZjLnYxLlVwbG9hZEZpbGVIZWFkZXJIABIOCgRkYXRhGAIgASgMSABCBgoEcGFydCLcAgoQVXBsb2FkRmlsZUhlYWRlchIlCgVzY29wZRgBIAEoCzIQLm1lbXN2Yy52MS5TY29wZUIE4kEBAhISCgRuYW1lGAIgASgJQgTiQQECEikKCGNhdGVnb3J5GAMgASgOMhcubWVtc3ZjLnYxLkZpbGVDYXRlZ29yeRISCgptZWRpYV90eXBlGAQgASgJEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIXCgpzaXplX2J5dGVzGAYgASgDSACIAQESDgoGc2hhMjU2GAcgASgJEiYKA3R0bBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgtleHBpcmVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKcmVxdWVzdF9pZBgKIAEoCUINCgtfc2l6ZV9ieXRlcyIzChJVcGxvYWRGaWxlUmVzcG9uc2USHQoEZmlsZRgBIAEoCzIPLm1lbXN2Yy52MS5GaWxlIm4KE0Rvd25sb2FkRmlsZVJlcXVlc3QSJQoFc2NvcGUYASABKAsyEC5tZW1zdmMudjEuU2NvcGVCBOJBAQISEAoCaWQYAiABKAlCBOJBAQISDgoGb2Zmc2V0GAMgASgDEg4KBmxlbmd0aBgEIAEoAyJPChREb3dubG9hZEZpbGVSZXNwb25zZRIfCgRmaWxlGAEgASgLMg8ubWVtc3ZjLnYxLkZpbGVIABIOCgRkYXRhGAIgASgMSABCBgoEcGFydCJJCg5HZXRGaWxlUmVxdWVzdBIlCgVzY29wZRgBIAEoCzIQLm1lbXN2Yy52MS5TY29wZUIE4kEBAhIQCgJpZBgCIAEoCUIE4kEBAiIwCg9HZXRGaWxlUmVzcG9uc2USHQoEZmlsZRgBIAEoCzIPLm1lbXN2Yy52MS5GaWxlIvoBChBMaXN0RmlsZXNSZXF1ZXN0EiUKBXNjb3BlGAEgASgLMhAubWVtc3ZjLnYxLlNjb3BlQgTiQQECEjgKEnByb2plY3RfdmlzaWJpbGl0eRgCIAEoDjIcLm1lbXN2Yy52MS5Qcm9qZWN0VmlzaWJpbGl0eRIrCgpjYXRlZ29yaWVzGAMgAygOMhcubWVtc3ZjLnYxLkZpbGVDYXRlZ29yeRINCgVxdWVyeRgEIAEoCRISCgptZWRpYV90eXBlGAUgASgJEg4KBnNoYTI1NhgGIAEoCRIRCglwYWdlX3NpemUYByABKAUSEgoKcGFnZV90b2tlbhgIIAEoCSJMChFMaXN0RmlsZXNSZXNwb25zZRIeCgVmaWxlcxgBIAMoCzIPLm1lbXN2Yy52MS5GaWxlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJgChFEZWxldGVGaWxlUmVxdWVzdBIlCgVzY29wZRgBIAEoCzIQLm1lbXN2Yy52MS5TY29wZUIE4kEBAhIQCgJpZBgCIAEoCUIE4kEBAhISCgpyZXF1ZXN0X2lkGAMgASgJIjMKEkRlbGV0ZUZpbGVSZXNwb25zZRIdCgRmaWxlGAEgASgLMg8ubWVtc3ZjLnYxLkZpbGUiowEKD1Jlc29sdmVkRmlsZVJlZhIfCgNyZWYYASABKAsyEi5tZW1zdmMudjEuRmlsZVJlZhIdCgRmaWxlGAIgASgLMg8ubWVtc3ZjLnYxLkZpbGUSFAoMZG93bmxvYWRfdXJsGAMgASgJEhMKC3ByZXZpZXdfdXJsGAQgASgJEiUKBnN0YXR1cxgFIAEoCzIVLm1lbXN2Yy52MS5JdGVtU3RhdHVzImEKFlJlc29sdmVGaWxlUmVmc1JlcXVlc3QSJQoFc2NvcGUYASABKAsyEC5tZW1zdmMudjEuU2NvcGVCBOJBAQISIAoEcmVmcxgCIAMoCzISLm1lbXN2Yy52MS5GaWxlUmVmIkcKF1Jlc29sdmVGaWxlUmVmc1Jlc3BvbnNlEiwKCHJlc29sdmVkGAEgAygLMhoubWVtc3ZjLnYxLlJlc29sdmVkRmlsZVJlZjLcAwoLRmlsZVNlcnZpY2USSwoKVXBsb2FkRmlsZRIcLm1lbXN2Yy52MS5VcGxvYWRGaWxlUmVxdWVzdBodLm1lbXN2Yy52MS5VcGxvYWRGaWxlUmVzcG9uc2UoARJRCgxEb3dubG9hZEZpbGUSHi5tZW1zdmMudjEuRG93bmxvYWRGaWxlUmVxdWVzdBofLm1lbXN2Yy52MS5Eb3dubG9hZEZpbGVSZXNwb25zZTABEkAKB0dldEZpbGUSGS5tZW1zdmMudjEuR2V0RmlsZVJlcXVlc3QaGi5tZW1zdmMudjEuR2V0RmlsZVJlc3BvbnNlEkYKCUxpc3RGaWxlcxIbLm1lbXN2Yy52MS5MaXN0RmlsZXNSZXF1ZXN0GhwubWVtc3ZjLnYxLkxpc3RGaWxlc1Jlc3BvbnNlEkkKCkRlbGV0ZUZpbGUSHC5tZW1zdmMudjEuRGVsZXRlRmlsZVJlcXVlc3QaHS5tZW1zdmMudjEuRGVsZXRlRmlsZVJlc3BvbnNlElgKD1Jlc29sdmVGaWxlUmVmcxIhLm1lbXN2Yy52MS5SZXNvbHZlRmlsZVJlZnNSZXF1ZXN0GiIubWVtc3ZjLnYxLlJlc29sdmVGaWxlUmVmc1Jlc3BvbnNlQlUKDGlvLm1lbXN2Yy52MVABWjdnaXRodWIuY29tL21lbXN2Yy9tZW1zdmMvcGFja2FnZXMvZ28vbWVtc3ZjL3YxO21lbXN2Y3YxqgIJTWVtc3ZjLlYxYgZwcm90bzM", [file_google_api_field_behavior, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_memsvc_v1_errors, file_memsvc_v1_filters, file_memsvc_v1_types]);
+  fileDesc("ChxtZW1zdmMvdjEvZmlsZV9zZXJ2aWNlLnByb3RvEgltZW1zdmMudjEi7QIKBEZpbGUSCgoCaWQYASABKAkSHwoFc2NvcGUYAiABKAsyEC5tZW1zdmMudjEuU2NvcGUSKQoIY2F0ZWdvcnkYAyABKA4yFy5tZW1zdmMudjEuRmlsZUNhdGVnb3J5EgwKBG5hbWUYBCABKAkSEgoKbWVkaWFfdHlwZRgFIAEoCRISCgpzaXplX2J5dGVzGAYgASgDEg4KBnNoYTI1NhgHIAEoCRIvCgtjcmVhdGVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKCG1ldGFkYXRhGAogASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIXCg9jb250ZW50X21pc3NpbmcYCyABKAgSIQoEdGV4dBgMIAEoCzITLm1lbXN2Yy52MS5GaWxlVGV4dCKtAQoIRmlsZVRleHQSJwoFc3RhdGUYASABKA4yGC5tZW1zdmMudjEuRmlsZVRleHRTdGF0ZRIpCgZyZWFzb24YAiABKA4yGS5tZW1zdmMudjEuRmlsZVRleHRSZWFzb24SDwoHbWVzc2FnZRgDIAEoCRISCgpjaGFyX2NvdW50GAQgASgDEhUKDXBhc3NhZ2VfY291bnQYBSABKAMSEQoJdHJ1bmNhdGVkGAYgASgIIloKEVVwbG9hZEZpbGVSZXF1ZXN0Ei0KBmhlYWRlchgBIAEoCzIbLm1lbXN2Yy52MS5VcGxvYWRGaWxlSGVhZGVySAASDgoEZGF0YRgCIAEoDEgAQgYKBHBhcnQi3AIKEFVwbG9hZEZpbGVIZWFkZXISJQoFc2NvcGUYASABKAsyEC5tZW1zdmMudjEuU2NvcGVCBOJBAQISEgoEbmFtZRgCIAEoCUIE4kEBAhIpCghjYXRlZ29yeRgDIAEoDjIXLm1lbXN2Yy52MS5GaWxlQ2F0ZWdvcnkSEgoKbWVkaWFfdHlwZRgEIAEoCRIpCghtZXRhZGF0YRgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFwoKc2l6ZV9ieXRlcxgGIAEoA0gAiAEBEg4KBnNoYTI1NhgHIAEoCRImCgN0dGwYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoLZXhwaXJlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJlcXVlc3RfaWQYCiABKAlCDQoLX3NpemVfYnl0ZXMiMwoSVXBsb2FkRmlsZVJlc3BvbnNlEh0KBGZpbGUYASABKAsyDy5tZW1zdmMudjEuRmlsZSJuChNEb3dubG9hZEZpbGVSZXF1ZXN0EiUKBXNjb3BlGAEgASgLMhAubWVtc3ZjLnYxLlNjb3BlQgTiQQECEhAKAmlkGAIgASgJQgTiQQECEg4KBm9mZnNldBgDIAEoAxIOCgZsZW5ndGgYBCABKAMiTwoURG93bmxvYWRGaWxlUmVzcG9uc2USHwoEZmlsZRgBIAEoCzIPLm1lbXN2Yy52MS5GaWxlSAASDgoEZGF0YRgCIAEoDEgAQgYKBHBhcnQiSQoOR2V0RmlsZVJlcXVlc3QSJQoFc2NvcGUYASABKAsyEC5tZW1zdmMudjEuU2NvcGVCBOJBAQISEAoCaWQYAiABKAlCBOJBAQIiMAoPR2V0RmlsZVJlc3BvbnNlEh0KBGZpbGUYASABKAsyDy5tZW1zdmMudjEuRmlsZSL6AQoQTGlzdEZpbGVzUmVxdWVzdBIlCgVzY29wZRgBIAEoCzIQLm1lbXN2Yy52MS5TY29wZUIE4kEBAhI4ChJwcm9qZWN0X3Zpc2liaWxpdHkYAiABKA4yHC5tZW1zdmMudjEuUHJvamVjdFZpc2liaWxpdHkSKwoKY2F0ZWdvcmllcxgDIAMoDjIXLm1lbXN2Yy52MS5GaWxlQ2F0ZWdvcnkSDQoFcXVlcnkYBCABKAkSEgoKbWVkaWFfdHlwZRgFIAEoCRIOCgZzaGEyNTYYBiABKAkSEQoJcGFnZV9zaXplGAcgASgFEhIKCnBhZ2VfdG9rZW4YCCABKAkiTAoRTGlzdEZpbGVzUmVzcG9uc2USHgoFZmlsZXMYASADKAsyDy5tZW1zdmMudjEuRmlsZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYAoRRGVsZXRlRmlsZVJlcXVlc3QSJQoFc2NvcGUYASABKAsyEC5tZW1zdmMudjEuU2NvcGVCBOJBAQISEAoCaWQYAiABKAlCBOJBAQISEgoKcmVxdWVzdF9pZBgDIAEoCSIzChJEZWxldGVGaWxlUmVzcG9uc2USHQoEZmlsZRgBIAEoCzIPLm1lbXN2Yy52MS5GaWxlIqMBCg9SZXNvbHZlZEZpbGVSZWYSHwoDcmVmGAEgASgLMhIubWVtc3ZjLnYxLkZpbGVSZWYSHQoEZmlsZRgCIAEoCzIPLm1lbXN2Yy52MS5GaWxlEhQKDGRvd25sb2FkX3VybBgDIAEoCRITCgtwcmV2aWV3X3VybBgEIAEoCRIlCgZzdGF0dXMYBSABKAsyFS5tZW1zdmMudjEuSXRlbVN0YXR1cyJhChZSZXNvbHZlRmlsZVJlZnNSZXF1ZXN0EiUKBXNjb3BlGAEgASgLMhAubWVtc3ZjLnYxLlNjb3BlQgTiQQECEiAKBHJlZnMYAiADKAsyEi5tZW1zdmMudjEuRmlsZVJlZiJHChdSZXNvbHZlRmlsZVJlZnNSZXNwb25zZRIsCghyZXNvbHZlZBgBIAMoCzIaLm1lbXN2Yy52MS5SZXNvbHZlZEZpbGVSZWYqpwEKDUZpbGVUZXh0U3RhdGUSHwobRklMRV9URVhUX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXRklMRV9URVhUX1NUQVRFX1BFTkRJTkcQARIbChdGSUxFX1RFWFRfU1RBVEVfSU5ERVhFRBACEh8KG0ZJTEVfVEVYVF9TVEFURV9VTlNVUFBPUlRFRBADEhoKFkZJTEVfVEVYVF9TVEFURV9GQUlMRUQQBCqJBAoORmlsZVRleHRSZWFzb24SIAocRklMRV9URVhUX1JFQVNPTl9VTlNQRUNJRklFRBAAEiUKIUZJTEVfVEVYVF9SRUFTT05fVU5TVVBQT1JURURfVFlQRRABEiQKIEZJTEVfVEVYVF9SRUFTT05fTElCUkFSWV9NSVNTSU5HEAISHQoZRklMRV9URVhUX1JFQVNPTl9ESVNBQkxFRBADEiMKH0ZJTEVfVEVYVF9SRUFTT05fRklMRV9UT09fTEFSR0UQBBIlCiFGSUxFX1RFWFRfUkVBU09OX1VOS05PV05fRU5DT0RJTkcQBRIeChpGSUxFX1RFWFRfUkVBU09OX01BTEZPUk1FRBAGEh4KGkZJTEVfVEVYVF9SRUFTT05fRU5DUllQVEVEEAcSJgoiRklMRV9URVhUX1JFQVNPTl9ORVNURURfVE9PX0RFRVBMWRAIEicKI0ZJTEVfVEVYVF9SRUFTT05fRVhQQU5ERURfVE9PX0xBUkdFEAkSJAogRklMRV9URVhUX1JFQVNPTl9NRU1PUllfRVhDRUVERUQQChIiCh5GSUxFX1RFWFRfUkVBU09OX1RJTUVfRVhDRUVERUQQCxIcChhGSUxFX1RFWFRfUkVBU09OX0NSQVNIRUQQDBIkCiBGSUxFX1RFWFRfUkVBU09OX0NPTlRFTlRfTUlTU0lORxANMtwDCgtGaWxlU2VydmljZRJLCgpVcGxvYWRGaWxlEhwubWVtc3ZjLnYxLlVwbG9hZEZpbGVSZXF1ZXN0Gh0ubWVtc3ZjLnYxLlVwbG9hZEZpbGVSZXNwb25zZSgBElEKDERvd25sb2FkRmlsZRIeLm1lbXN2Yy52MS5Eb3dubG9hZEZpbGVSZXF1ZXN0Gh8ubWVtc3ZjLnYxLkRvd25sb2FkRmlsZVJlc3BvbnNlMAESQAoHR2V0RmlsZRIZLm1lbXN2Yy52MS5HZXRGaWxlUmVxdWVzdBoaLm1lbXN2Yy52MS5HZXRGaWxlUmVzcG9uc2USRgoJTGlzdEZpbGVzEhsubWVtc3ZjLnYxLkxpc3RGaWxlc1JlcXVlc3QaHC5tZW1zdmMudjEuTGlzdEZpbGVzUmVzcG9uc2USSQoKRGVsZXRlRmlsZRIcLm1lbXN2Yy52MS5EZWxldGVGaWxlUmVxdWVzdBodLm1lbXN2Yy52MS5EZWxldGVGaWxlUmVzcG9uc2USWAoPUmVzb2x2ZUZpbGVSZWZzEiEubWVtc3ZjLnYxLlJlc29sdmVGaWxlUmVmc1JlcXVlc3QaIi5tZW1zdmMudjEuUmVzb2x2ZUZpbGVSZWZzUmVzcG9uc2VCVQoMaW8ubWVtc3ZjLnYxUAFaN2dpdGh1Yi5jb20vbWVtc3ZjL21lbXN2Yy9wYWNrYWdlcy9nby9tZW1zdmMvdjE7bWVtc3ZjdjGqAglNZW1zdmMuVjFiBnByb3RvMw", [file_google_api_field_behavior, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_memsvc_v1_errors, file_memsvc_v1_filters, file_memsvc_v1_types]);
 
 /**
  * File is the record of one file. All fields are output only.
@@ -104,6 +104,13 @@ export type File = Message<"memsvc.v1.File"> & {
    * @generated from field: bool content_missing = 11;
    */
   contentMissing: boolean;
+
+  /**
+   * text is the state of the text of the file, which is extracted in the background after the upload.
+   *
+   * @generated from field: memsvc.v1.FileText text = 12;
+   */
+  text?: FileText | undefined;
 };
 
 /**
@@ -112,6 +119,62 @@ export type File = Message<"memsvc.v1.File"> & {
  */
 export const FileSchema: GenMessage<File> = /*@__PURE__*/
   messageDesc(file_memsvc_v1_file_service, 0);
+
+/**
+ * FileText is the state of a file's text.
+ *
+ * @generated from message memsvc.v1.FileText
+ */
+export type FileText = Message<"memsvc.v1.FileText"> & {
+  /**
+   * state is the progress. Never UNSPECIFIED.
+   *
+   * @generated from field: memsvc.v1.FileTextState state = 1;
+   */
+  state: FileTextState;
+
+  /**
+   * reason is the reason of UNSUPPORTED and FAILED; UNSPECIFIED otherwise.
+   *
+   * @generated from field: memsvc.v1.FileTextReason reason = 2;
+   */
+  reason: FileTextReason;
+
+  /**
+   * message describes the reason in English, for people. Empty without a reason.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+
+  /**
+   * char_count is the number of indexed characters (Unicode code points).
+   *
+   * @generated from field: int64 char_count = 4;
+   */
+  charCount: bigint;
+
+  /**
+   * passage_count is the number of indexed passages.
+   *
+   * @generated from field: int64 passage_count = 5;
+   */
+  passageCount: bigint;
+
+  /**
+   * truncated is true when the file has more text than the setting files.text.max_chars: the rest is not found.
+   *
+   * @generated from field: bool truncated = 6;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message memsvc.v1.FileText.
+ * Use `create(FileTextSchema)` to create a new message.
+ */
+export const FileTextSchema: GenMessage<FileText> = /*@__PURE__*/
+  messageDesc(file_memsvc_v1_file_service, 1);
 
 /**
  * UploadFileRequest is one message of an upload: first the header, then the bytes in any number of messages, none for
@@ -150,7 +213,7 @@ export type UploadFileRequest = Message<"memsvc.v1.UploadFileRequest"> & {
  * Use `create(UploadFileRequestSchema)` to create a new message.
  */
 export const UploadFileRequestSchema: GenMessage<UploadFileRequest> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 1);
+  messageDesc(file_memsvc_v1_file_service, 2);
 
 /**
  * UploadFileHeader describes the file that follows.
@@ -248,7 +311,7 @@ export type UploadFileHeader = Message<"memsvc.v1.UploadFileHeader"> & {
  * Use `create(UploadFileHeaderSchema)` to create a new message.
  */
 export const UploadFileHeaderSchema: GenMessage<UploadFileHeader> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 2);
+  messageDesc(file_memsvc_v1_file_service, 3);
 
 /**
  * UploadFileResponse holds the stored file.
@@ -269,7 +332,7 @@ export type UploadFileResponse = Message<"memsvc.v1.UploadFileResponse"> & {
  * Use `create(UploadFileResponseSchema)` to create a new message.
  */
 export const UploadFileResponseSchema: GenMessage<UploadFileResponse> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 3);
+  messageDesc(file_memsvc_v1_file_service, 4);
 
 /**
  * DownloadFileRequest selects a file and a range of its bytes.
@@ -313,7 +376,7 @@ export type DownloadFileRequest = Message<"memsvc.v1.DownloadFileRequest"> & {
  * Use `create(DownloadFileRequestSchema)` to create a new message.
  */
 export const DownloadFileRequestSchema: GenMessage<DownloadFileRequest> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 4);
+  messageDesc(file_memsvc_v1_file_service, 5);
 
 /**
  * DownloadFileResponse is one message of a download: first the file record, then its bytes in order.
@@ -350,7 +413,7 @@ export type DownloadFileResponse = Message<"memsvc.v1.DownloadFileResponse"> & {
  * Use `create(DownloadFileResponseSchema)` to create a new message.
  */
 export const DownloadFileResponseSchema: GenMessage<DownloadFileResponse> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 5);
+  messageDesc(file_memsvc_v1_file_service, 6);
 
 /**
  * GetFileRequest selects one file.
@@ -378,7 +441,7 @@ export type GetFileRequest = Message<"memsvc.v1.GetFileRequest"> & {
  * Use `create(GetFileRequestSchema)` to create a new message.
  */
 export const GetFileRequestSchema: GenMessage<GetFileRequest> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 6);
+  messageDesc(file_memsvc_v1_file_service, 7);
 
 /**
  * GetFileResponse holds one file record.
@@ -399,7 +462,7 @@ export type GetFileResponse = Message<"memsvc.v1.GetFileResponse"> & {
  * Use `create(GetFileResponseSchema)` to create a new message.
  */
 export const GetFileResponseSchema: GenMessage<GetFileResponse> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 7);
+  messageDesc(file_memsvc_v1_file_service, 8);
 
 /**
  * ListFilesRequest selects files. An empty field does not restrict the list.
@@ -471,7 +534,7 @@ export type ListFilesRequest = Message<"memsvc.v1.ListFilesRequest"> & {
  * Use `create(ListFilesRequestSchema)` to create a new message.
  */
 export const ListFilesRequestSchema: GenMessage<ListFilesRequest> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 8);
+  messageDesc(file_memsvc_v1_file_service, 9);
 
 /**
  * ListFilesResponse is one page of file records.
@@ -499,7 +562,7 @@ export type ListFilesResponse = Message<"memsvc.v1.ListFilesResponse"> & {
  * Use `create(ListFilesResponseSchema)` to create a new message.
  */
 export const ListFilesResponseSchema: GenMessage<ListFilesResponse> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 9);
+  messageDesc(file_memsvc_v1_file_service, 10);
 
 /**
  * DeleteFileRequest selects a file to delete.
@@ -535,7 +598,7 @@ export type DeleteFileRequest = Message<"memsvc.v1.DeleteFileRequest"> & {
  * Use `create(DeleteFileRequestSchema)` to create a new message.
  */
 export const DeleteFileRequestSchema: GenMessage<DeleteFileRequest> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 10);
+  messageDesc(file_memsvc_v1_file_service, 11);
 
 /**
  * DeleteFileResponse holds the record of the deleted file.
@@ -556,7 +619,7 @@ export type DeleteFileResponse = Message<"memsvc.v1.DeleteFileResponse"> & {
  * Use `create(DeleteFileResponseSchema)` to create a new message.
  */
 export const DeleteFileResponseSchema: GenMessage<DeleteFileResponse> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 11);
+  messageDesc(file_memsvc_v1_file_service, 12);
 
 /**
  * ResolvedFileRef is the result of one reference.
@@ -607,7 +670,7 @@ export type ResolvedFileRef = Message<"memsvc.v1.ResolvedFileRef"> & {
  * Use `create(ResolvedFileRefSchema)` to create a new message.
  */
 export const ResolvedFileRefSchema: GenMessage<ResolvedFileRef> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 12);
+  messageDesc(file_memsvc_v1_file_service, 13);
 
 /**
  * ResolveFileRefsRequest holds the references to resolve.
@@ -635,7 +698,7 @@ export type ResolveFileRefsRequest = Message<"memsvc.v1.ResolveFileRefsRequest">
  * Use `create(ResolveFileRefsRequestSchema)` to create a new message.
  */
 export const ResolveFileRefsRequestSchema: GenMessage<ResolveFileRefsRequest> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 13);
+  messageDesc(file_memsvc_v1_file_service, 14);
 
 /**
  * ResolveFileRefsResponse holds the result of each reference.
@@ -656,7 +719,171 @@ export type ResolveFileRefsResponse = Message<"memsvc.v1.ResolveFileRefsResponse
  * Use `create(ResolveFileRefsResponseSchema)` to create a new message.
  */
 export const ResolveFileRefsResponseSchema: GenMessage<ResolveFileRefsResponse> = /*@__PURE__*/
-  messageDesc(file_memsvc_v1_file_service, 14);
+  messageDesc(file_memsvc_v1_file_service, 15);
+
+/**
+ * FileTextState is the progress of the extraction of a file's text.
+ *
+ * @generated from enum memsvc.v1.FileTextState
+ */
+export enum FileTextState {
+  /**
+   * FILE_TEXT_STATE_UNSPECIFIED is never in a response.
+   *
+   * @generated from enum value: FILE_TEXT_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * FILE_TEXT_STATE_PENDING: the extraction is still to come, under way, or waits for a retry; or the content is
+   * missing.
+   *
+   * @generated from enum value: FILE_TEXT_STATE_PENDING = 1;
+   */
+  PENDING = 1,
+
+  /**
+   * FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages.
+   *
+   * @generated from enum value: FILE_TEXT_STATE_INDEXED = 2;
+   */
+  INDEXED = 2,
+
+  /**
+   * FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file.
+   *
+   * @generated from enum value: FILE_TEXT_STATE_UNSUPPORTED = 3;
+   */
+  UNSUPPORTED = 3,
+
+  /**
+   * FILE_TEXT_STATE_FAILED: the extraction failed and is not repeated. The file itself is not affected.
+   *
+   * @generated from enum value: FILE_TEXT_STATE_FAILED = 4;
+   */
+  FAILED = 4,
+}
+
+/**
+ * Describes the enum memsvc.v1.FileTextState.
+ */
+export const FileTextStateSchema: GenEnum<FileTextState> = /*@__PURE__*/
+  enumDesc(file_memsvc_v1_file_service, 0);
+
+/**
+ * FileTextReason is the reason for which a file has no text. More reasons may be added.
+ *
+ * @generated from enum memsvc.v1.FileTextReason
+ */
+export enum FileTextReason {
+  /**
+   * FILE_TEXT_REASON_UNSPECIFIED: there is none.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * FILE_TEXT_REASON_UNSUPPORTED_TYPE: neither the media type nor the extension of the name is that of text (text/*,
+   * JSON, XML, YAML, TOML), Markdown, CSV, HTML, PDF, docx, xlsx or pptx.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_UNSUPPORTED_TYPE = 1;
+   */
+  UNSUPPORTED_TYPE = 1,
+
+  /**
+   * FILE_TEXT_REASON_LIBRARY_MISSING: the service lacks the library for PDF, `memsvc[documents]`. The text follows when
+   * the service starts with it.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_LIBRARY_MISSING = 2;
+   */
+  LIBRARY_MISSING = 2,
+
+  /**
+   * FILE_TEXT_REASON_DISABLED: the setting files.text.enabled is false.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_DISABLED = 3;
+   */
+  DISABLED = 3,
+
+  /**
+   * FILE_TEXT_REASON_FILE_TOO_LARGE: the file exceeds the setting files.text.max_bytes.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_FILE_TOO_LARGE = 4;
+   */
+  FILE_TOO_LARGE = 4,
+
+  /**
+   * FILE_TEXT_REASON_UNKNOWN_ENCODING: the text is neither UTF-8, UTF-16 or UTF-32 with a byte order mark, GB18030, nor
+   * what an HTML page declares.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_UNKNOWN_ENCODING = 5;
+   */
+  UNKNOWN_ENCODING = 5,
+
+  /**
+   * FILE_TEXT_REASON_MALFORMED: the file is damaged or of another type than it says; or a row of a table has more than
+   * 16 384 cells.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_MALFORMED = 6;
+   */
+  MALFORMED = 6,
+
+  /**
+   * FILE_TEXT_REASON_ENCRYPTED: the file is encrypted, or of an Office format from before 2007.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_ENCRYPTED = 7;
+   */
+  ENCRYPTED = 7,
+
+  /**
+   * FILE_TEXT_REASON_NESTED_TOO_DEEPLY: elements are nested more than 10 000 (HTML) or 1 000 (Office) deep.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_NESTED_TOO_DEEPLY = 8;
+   */
+  NESTED_TOO_DEEPLY = 8,
+
+  /**
+   * FILE_TEXT_REASON_EXPANDED_TOO_LARGE: the archive expands to more than the setting files.text.max_expanded_bytes.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_EXPANDED_TOO_LARGE = 9;
+   */
+  EXPANDED_TOO_LARGE = 9,
+
+  /**
+   * FILE_TEXT_REASON_MEMORY_EXCEEDED: the extraction needed more than the setting files.text.memory_bytes.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_MEMORY_EXCEEDED = 10;
+   */
+  MEMORY_EXCEEDED = 10,
+
+  /**
+   * FILE_TEXT_REASON_TIME_EXCEEDED: the extraction took more than files.text.seconds, or files.text.cpu_seconds.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_TIME_EXCEEDED = 11;
+   */
+  TIME_EXCEEDED = 11,
+
+  /**
+   * FILE_TEXT_REASON_CRASHED: the process of the extraction, or the service, ended unexpectedly in 3 attempts.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_CRASHED = 12;
+   */
+  CRASHED = 12,
+
+  /**
+   * FILE_TEXT_REASON_CONTENT_MISSING: the bytes of the file are lost.
+   *
+   * @generated from enum value: FILE_TEXT_REASON_CONTENT_MISSING = 13;
+   */
+  CONTENT_MISSING = 13,
+}
+
+/**
+ * Describes the enum memsvc.v1.FileTextReason.
+ */
+export const FileTextReasonSchema: GenEnum<FileTextReason> = /*@__PURE__*/
+  enumDesc(file_memsvc_v1_file_service, 1);
 
 /**
  * FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
