@@ -189,7 +189,8 @@ def _message(turn: _Turn) -> types_pb.ChatMessage:
     from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     role = types_pb.MESSAGE_ROLE_USER if turn.role == "user" else types_pb.MESSAGE_ROLE_ASSISTANT
-    message = types_pb.ChatMessage(role=role, content=turn.text, metadata={"uuid": turn.id})
+    message = types_pb.ChatMessage(role=role, content=turn.text)
+    message.metadata["uuid"] = turn.id
     try:
         message.event_time.FromDatetime(datetime.fromisoformat(turn.time))
     except ValueError:

@@ -102,8 +102,8 @@ def _confirmed(count: int) -> bool:
 
 def _show(edit: _Edit) -> None:
     before, after = ((text or "").splitlines() for text in (edit.before, edit.after))
-    names = ["/dev/null" if text is None else str(edit.path) for text in (edit.before, edit.after)]
-    for line in difflib.unified_diff(before, after, *names, lineterm=""):
+    old, new = ("/dev/null" if text is None else str(edit.path) for text in (edit.before, edit.after))
+    for line in difflib.unified_diff(before, after, old, new, lineterm=""):
         write(line)
 
 
