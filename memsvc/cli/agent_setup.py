@@ -30,6 +30,8 @@ _HOOK = re.compile(r"(?:^|[\s/'\"])memsvc['\"]? hook claude-code\b")
 """A command of ours among the hooks of others."""
 _BEGIN, _END = "# memsvc setup: begin", "# memsvc setup: end"
 _BLOCK = re.compile(rf"\n?^{_BEGIN}$.*?^{_END}$\n?", re.MULTILINE | re.DOTALL)
+_FOLDERS = frozenset({".claude", "commands", ".cursor", "rules", ".codex"})
+"""Folders that are removed when nothing is left in them."""
 _COMMANDS = {
     "remember": (
         "Store something in long-term memory",
@@ -111,6 +113,9 @@ def _write(edit: _Edit) -> None:
     """Write a file as a whole, so that a reader never sees a part of it; keep its permissions."""
     if edit.after is None:
         edit.path.unlink(missing_ok=True)
+        for folder in (edit.path.parent, edit.path.parent.parent):
+            if folder.name in _FOLDERS and not any(folder.iterdir()):
+                folder.rmdir()
         return
     edit.path.parent.mkdir(parents=True, exist_ok=True)
     target = edit.path.resolve()

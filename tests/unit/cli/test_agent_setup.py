@@ -60,6 +60,7 @@ def test_what_is_written_can_be_undone(folder: Path, home: Path, agent: str) -> 
 
     assert setup(folder, agent, "--undo", "--yes").exit_code == 0
     assert files(folder, home) == {}
+    assert list(folder.iterdir()) == []
     assert setup(folder, agent, "--undo", "--yes").stdout == "There is nothing to undo.\n"
 
 
