@@ -37,8 +37,9 @@ NOUNS = ("feed", "fastembed")
 """Nouns and names of products that end like a participle."""
 VAGUE = {"base", "common", "core", "helpers", "manager", "misc", "tools", "utils", "util", "stuff"}
 QUESTION_WORDS = {"What", "Which", "Who", "Whose", "Where", "Whether", "How", "When"}
-# 475 until the text of files came: its extraction has a file for each format and one for each side of the process.
-MOST_FILES = 485
+# 475 until the text of files came: its extraction has a file for each format and one for each side of the process. Then
+# imports from other systems, the front matter of OKF, and the setup of coding agents.
+MOST_FILES = 490
 LEAST_MEDIAN_LINES = 150
 MOST_FILES_OF_A_CALL = {"CreateMemory": 83, "Search": 57}
 
