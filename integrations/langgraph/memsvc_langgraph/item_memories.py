@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from langgraph.store.base import Item, SearchItem
+
 from memsvc.client import Draft
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc_langgraph.item_filters import MOST_STRING_CHARS, has_simple_name
@@ -49,11 +50,8 @@ class StoredItem:
     def of(cls, memory: types_pb.Memory) -> StoredItem:
         """Decode a memory that `draft_of` made."""
         fields = memory.metadata[FIELD]
-        if "offset" in fields:
-            text = memory.content[int(fields["offset"]) :]
-        else:
-            text = fields["value"]
-        ttl = fields["ttl"] if "ttl" in fields else None
+        text = memory.content[int(fields["offset"]) :] if "offset" in fields else fields["value"]
+        ttl = timedelta(minutes=fields["ttl"]) if "ttl" in fields else None
         updated = memory.update_time.ToDatetime(UTC)
         return cls(
             namespace=stored_namespace(memory),
@@ -61,7 +59,7 @@ class StoredItem:
             value=json.loads(text),
             created_at=memory.create_time.ToDatetime(UTC),
             updated_at=datetime.fromisoformat(fields["updated"]) if "updated" in fields else updated,
-            ttl=None if ttl is None else timedelta(minutes=ttl),
+            ttl=ttl,
             memory=memory,
         )
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import grpc
-
 from langgraph.store.base import (
     BaseStore,
     GetOp,
@@ -24,6 +23,7 @@ from langgraph.store.base import (
     TTLConfig,
     get_text_at_path,
 )
+
 from memsvc.client import AsyncMemsvc, Draft, Filters, Memsvc, MemsvcCallError
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc_langgraph.item_filters import check_filter, matches, where
@@ -124,7 +124,7 @@ class MemsvcStore(BaseStore):
             elif isinstance(op, ListNamespacesOp):
                 reads[index] = operations.list_namespaces(op)
             elif not isinstance(op, GetOp | PutOp):
-                raise ValueError(f"Unknown operation: {op!r}.")
+                raise TypeError(f"Unknown operation: {op!r}.")
         found, *others = await _in_parallel([operations.get_all(list(gets.values())), *reads.values()])
         for index, result in [*zip(gets, found, strict=True), *zip(reads, others, strict=True)]:
             results[index] = result

@@ -78,7 +78,7 @@ class TestBatches:
 
     def test_unknown_operations_are_refused(self, store: MemsvcStore) -> None:
         """Nothing is written then."""
-        with pytest.raises(ValueError, match="Unknown operation"):
+        with pytest.raises(TypeError, match="Unknown operation"):
             store.batch([PutOp(("a",), "k", {"n": 1}), "get"])
         assert store.get(("a",), "k") is None
 
