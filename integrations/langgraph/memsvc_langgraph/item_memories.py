@@ -49,7 +49,7 @@ class StoredItem:
     @classmethod
     def of(cls, memory: types_pb.Memory) -> StoredItem:
         """Decode a memory that `draft_of` made."""
-        fields = memory.metadata[FIELD]
+        fields: Any = memory.metadata[FIELD]
         text = memory.content[int(fields["offset"]) :] if "offset" in fields else fields["value"]
         ttl = timedelta(minutes=fields["ttl"]) if "ttl" in fields else None
         updated = memory.update_time.ToDatetime(UTC)
@@ -86,14 +86,15 @@ class StoredItem:
 
     def refreshed_metadata(self) -> dict[str, Any]:
         """Return the metadata with the present time of update, which a refresh of the expiry would change."""
-        updated = types_pb.Memory(metadata=self.memory.metadata).metadata
-        updated[FIELD]["updated"] = self.updated_at.isoformat()
-        return dict(updated)
+        metadata: Any = types_pb.Memory(metadata=self.memory.metadata).metadata
+        metadata[FIELD]["updated"] = self.updated_at.isoformat()
+        return dict(metadata)
 
 
 def stored_namespace(memory: types_pb.Memory) -> tuple[str, ...]:
     """Return the namespace of an item from the metadata of its memory."""
-    return tuple(json.loads(memory.metadata[FIELD]["namespace"]))
+    fields: Any = memory.metadata[FIELD]
+    return tuple(json.loads(fields["namespace"]))
 
 
 def draft_of(

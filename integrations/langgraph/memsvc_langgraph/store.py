@@ -238,8 +238,8 @@ class _Operations:
 
     async def sweep(self) -> int:
         """Delete the expired items."""
-        statuses = ("ACTIVE", "ARCHIVED", "CONFLICTED", "SUPERSEDED", "EXPIRED")
-        filters = Filters(**{**_VISIBLE, "statuses": statuses}, key_prefix=ROOT, include_expired=True)
+        filters = Filters(**_VISIBLE, key_prefix=ROOT, include_expired=True)
+        filters["statuses"] = [*filters["statuses"], "EXPIRED"]
         now = datetime.now(UTC)
         fields = ["id", "expire_time", "revision"]
         expired = [

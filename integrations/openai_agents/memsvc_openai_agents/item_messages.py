@@ -57,7 +57,7 @@ def item_of(messages: list[types_pb.ChatMessage]) -> Any:
     if FIELD not in first.metadata:
         name = types_pb.MessageRole.Name(first.role).removeprefix("MESSAGE_ROLE_").lower()
         return {"role": name if name in _ROLES else "user", "content": first.content}
-    fields = first.metadata[FIELD]
+    fields: Any = first.metadata[FIELD]
     return json.loads(fields["item"] if "item" in fields else "".join(each.content for each in messages))
 
 

@@ -103,4 +103,4 @@ class MemsvcSession:
 
 def _is_first(message: types_pb.ChatMessage) -> bool:
     """Return whether a message begins an item."""
-    return parts_of(message) == 1 or int(message.metadata["openai_agents"]["part"]) == 1  # type: ignore[index, call-overload, arg-type]
+    return parts_of(message) == 1 or int(message.metadata["openai_agents"]["part"]) == 1  # type: ignore[index, arg-type]
