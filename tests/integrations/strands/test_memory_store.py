@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_statements_are_stored_and_found(client: Memsvc) -> None:
 def test_memories_are_extracted_from_messages(client: Memsvc) -> None:
     """From what is said, not from calls of tools."""
     store = MemsvcMemoryStore(client, extraction=True)
-    messages = [
+    messages: list[Any] = [
         {"role": "user", "content": [{"text": "My name is Ann and I live in Oslo."}, {"image": {}}]},
         {"role": "assistant", "content": [{"toolUse": {"name": "f", "toolUseId": "1", "input": {}}}]},
     ]
