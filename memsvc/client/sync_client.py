@@ -7,6 +7,7 @@ import functools
 import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -27,11 +28,15 @@ class _LoopThread:
 
     def wait_for(self, work: Coroutine[Any, Any, R]) -> R:
         """Run *work* on the loop and return its result; when the wait is interrupted, the work is cancelled."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.submit(work)
         try:
             return future.result()
         finally:
             future.cancel()
+
+    def submit(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        """Start *work* on the loop; cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def abandon(self, source: AsyncGenerator[Any, None]) -> None:
         """Close a stream without waiting for it: it may be dropped by any thread, even this one."""

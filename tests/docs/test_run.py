@@ -6,6 +6,8 @@ page, so that all pages but those of OWN_SERVER share one server.
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import re
 import socket
@@ -86,6 +88,7 @@ def run(command: list[str], server: ServerProcess, folder: Path, programs: str) 
         "MEMSVC_ADDRESS": server.bound,
         "MEMSVC_DATA_DIR": str(server.data_dir),
         "PATH": programs,
+        "PYTHONPATH": os.pathsep.join(str(each) for each in sorted((ROOT / "integrations").iterdir())),
     }
     return subprocess.run(
         command, cwd=folder, env={**clean, **ours}, timeout=SECONDS, check=False,
@@ -98,10 +101,18 @@ def at_server(text: str, server: ServerProcess) -> str:
     return text.replace(ADDRESS, server.bound).replace(HTTP_URL, server.url).replace(".venv/bin/", f"{BIN}/")
 
 
+def is_runnable(snippet: str) -> bool:
+    """Return whether all packages of a snippet are installed: frameworks of `integrations/` need not be."""
+    imported = (node for node in ast.walk(ast.parse(snippet)) if isinstance(node, ast.Import | ast.ImportFrom))
+    names = {getattr(node, "module", None) or node.names[0].name for node in imported}
+    tops = {".".join(name.split(".")[:2]) if name.startswith("google.") else name.split(".")[0] for name in names}
+    return all(importlib.util.find_spec(name) is not None for name in tops)
+
+
 def steps(page: str, folder: Path) -> Iterator[Command]:
     """Yield the commands of a page; a snippet of Python is the command that runs it, without a warning."""
     for block in blocks("console", "python"):
-        if block.page != page:
+        if block.page != page or (block.language == "python" and not is_runnable(block.text)):
             continue
         if block.language == "console":
             yield from commands(block)
