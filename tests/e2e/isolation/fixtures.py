@@ -16,6 +16,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import upload
 from tests.support.rpc import TIMEOUT, create, list_all, write
 from tests.support.server_process import Stubs
+from tests.support.until import until
 
 EVERY = filters_pb.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 
@@ -142,8 +143,16 @@ class Owner:
             scope = types_pb.Scope(user_id=self.user, project_id=project)
             kept = upload(self.stubs, scope, content, name=f"secret{name}.txt", request_id=f"used {number}")
             self.files[name], self.contents[kept.id] = kept, content
+        until(self._has_texts)
         request = file_pb.ListFilesRequest(scope=self.home, page_size=1)
         self.tokens["files"] = self.stubs.files.ListFiles(request, timeout=TIMEOUT).next_page_token
+
+    def _has_texts(self) -> bool:
+        """Return whether the texts of the files are indexed; their records change until then."""
+        scopes = [types_pb.Scope(user_id=self.user, project_id=project) for project in ("", "p")]
+        listed = [self.stubs.files.ListFiles(file_pb.ListFilesRequest(scope=one), timeout=TIMEOUT) for one in scopes]
+        states = {file.id: file.text.state for found in listed for file in found.files}
+        return all(states[kept] == file_pb.FILE_TEXT_STATE_INDEXED for kept in self.contents)
 
     def talk(self) -> None:
         """Open a session of the project, say something in it, and collect tokens."""
