@@ -41,8 +41,8 @@ class WatchMethods(ScopedMethods):
         the first of them as soon as the watch has begun. Leaving the loop early ends the watch.
 
         Raises:
-            MemsvcCallError: OUT_OF_RANGE, the cursor's changes are no longer kept; or UNAVAILABLE, the service could
-                not be reached for *patience_seconds*.
+            MemsvcCallError: OUT_OF_RANGE, the cursor's changes are no longer kept; or UNAVAILABLE or
+                RESOURCE_EXHAUSTED, the service could not be reached, or was at its limit, for *patience_seconds*.
         """
         request = memory_pb.WatchMemoriesRequest(
             scope=self.scope,
@@ -62,8 +62,9 @@ class WatchMethods(ScopedMethods):
                         yield response
                     heard = clock()
             except MemsvcCallError as error:
-                if error.code is not grpc.StatusCode.UNAVAILABLE or clock() - heard > patience_seconds:
+                if not _may_pass(error) or clock() - heard > patience_seconds:
                     raise
+                pause = max(pause, error.retry_seconds or 0.0)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -91,6 +92,12 @@ class WatchMethods(ScopedMethods):
             raise MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message) from error
         finally:
             call.cancel()
+
+
+def _may_pass(error: MemsvcCallError) -> bool:
+    """Return whether the service cannot be reached, or asks for a delay."""
+    is_refused = error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.retry_seconds is not None
+    return is_refused or error.code is grpc.StatusCode.UNAVAILABLE
 
 
 async def _raise_for_end(

@@ -18,7 +18,7 @@ SUITES = {
     "typescript": ("npx tsc -p tsconfig.test.json && node --test --test-timeout=60000 dist-test/", r"^# pass (\d+)$"),
     "go": ("go test -count=1 -v .", r"^--- PASS: "),
     "java": (
-        "mvn --batch-mode --offline surefire:test",
+        "mvn --batch-mode surefire:test",
         r"^\[INFO\] Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$",
     ),
 }
