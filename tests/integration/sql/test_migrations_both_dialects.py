@@ -83,6 +83,18 @@ def test_a_new_database_is_as_the_migrations_create_it(
     assert _look(migrated) == _look(new)
 
 
+TEXT_COLUMNS = (
+    "text_state",
+    "text_reason",
+    "text_chars",
+    "text_bytes",
+    "text_passages",
+    "text_truncated",
+    "text_attempts",
+    "text_time",
+)
+
+
 def test_memories_of_the_first_version_get_their_cues_and_numbers(
     places: tuple[SqlSettings, SqlSettings], context: BackendContext
 ) -> None:
@@ -95,6 +107,10 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
     columns = ("owner", "project_id", "content_hash", "kind")
     with _connected(place) as connection:
         for undo in (
+            "DROP TABLE file_words",
+            "DROP TABLE file_passages",
+            "DROP INDEX files_text_waiting",
+            *(f"ALTER TABLE files DROP COLUMN {name}" for name in TEXT_COLUMNS),
             "DROP TABLE passage_tokens",
             "DROP TABLE webhook_cursors",
             "DROP TABLE webhook_deliveries",
