@@ -27,7 +27,7 @@ from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, FileSweep
 from memsvc.engine.files.inline_images import InlineImageExtractor
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
-from memsvc.engine.files.text_indexing import FileSource, TextIndexer, TextRules
+from memsvc.engine.files.text_indexer import FileSource, TextIndexer, TextRules
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback

@@ -31,7 +31,7 @@ MESSAGE_CHARS = 100_000
 """Longer messages are cut, as those that hold a whole file."""
 _RECALLED: Sequence[Section] = ("LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE")
 """Sections for a prompt: core memories are given at the start of the session."""
-_KEPT = frozenset({"Stop", "SubagentStop", "PreCompact", "SessionEnd"})
+_KEPT = frozenset({"Stop", "PreCompact", "SessionEnd"})
 _MARKUP = ("<command-", "<local-command-", "<system-reminder>", "Caveat: ")
 """Beginnings of messages that a person did not write."""
 

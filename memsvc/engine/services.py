@@ -25,7 +25,7 @@ from memsvc.engine.context.service import ContextService
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import FileSweep
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
-from memsvc.engine.files.text_indexing import TextIndexer
+from memsvc.engine.files.text_indexer import TextIndexer
 from memsvc.engine.files.upload import FileUploader
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback

@@ -40,7 +40,7 @@ BROAD_CATCHES = {
     "memsvc/engine/indexing/passage_tokens.py",
     "memsvc/engine/indexing/reindex.py",
     "memsvc/engine/indexing/vector_entries.py",
-    "memsvc/engine/files/text_indexing.py",
+    "memsvc/engine/files/text_indexer.py",
     "memsvc/engine/runtime/periodic_task.py",
     "memsvc/engine/maintenance/scheduler.py",
     "memsvc/engine/vault/outbox_follower.py",

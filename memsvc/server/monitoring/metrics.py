@@ -21,7 +21,7 @@ from memsvc.domain.errors import BackendUnavailableError, LimitKind
 from memsvc.domain.file_text import UNSUPPORTED, TextReason, TextState
 from memsvc.engine.admin.api_keys import QuotaService
 from memsvc.engine.admin.metrics import MetricsSnapshot
-from memsvc.engine.files.text_indexing import TextIndexingCounts
+from memsvc.engine.files.text_indexer import TextIndexingCounts
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
 from memsvc.engine.watch.webhooks import WebhookService

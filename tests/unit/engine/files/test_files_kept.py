@@ -21,7 +21,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, FileSweep, SweepCounts
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
-from memsvc.engine.files.text_indexing import FileSource, TextIndexer, TextRules
+from memsvc.engine.files.text_indexer import FileSource, TextIndexer, TextRules
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader, NewFile
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.runtime.search_priority import SearchPriority
