@@ -102,10 +102,9 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 	--no-annotate --no-emit-index-url --no-emit-find-links --group build
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
-	rm -f requirements.lock requirements-dev.lock docker/requirements.lock
-	$(COMPILE) --extra server --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --extra documents --group test --group docs --group dev -o requirements-dev.lock
-	$(COMPILE) --extra server -c requirements-dev.lock -o requirements.lock
-	$(COMPILE) -c requirements-dev.lock --all-extras -o docker/requirements.lock
+	$(COMPILE) --upgrade --extra server --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --extra documents --group test --group docs --group dev --group frameworks -o requirements-dev.lock
+	$(COMPILE) --upgrade --extra server -c requirements-dev.lock -o requirements.lock
+	$(COMPILE) --upgrade -c requirements-dev.lock --all-extras -o docker/requirements.lock
 
 sbom: install-dev  ## Write what the image may hold, as CycloneDX, into dist/memsvc.cdx.json
 	@mkdir -p dist

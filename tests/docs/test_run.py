@@ -101,12 +101,30 @@ def at_server(text: str, server: ServerProcess) -> str:
     return text.replace(ADDRESS, server.bound).replace(HTTP_URL, server.url).replace(".venv/bin/", f"{BIN}/")
 
 
+ADAPTERS = {path.parent.name: path.parent for path in (ROOT / "integrations").glob("*/memsvc_*/__init__.py")}
+
+
+def imported(source: str) -> set[str]:
+    """Return the packages that Python source imports."""
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom))
+    names = {getattr(node, "module", None) or node.names[0].name for node in nodes}
+    return {".".join(name.split(".")[:2]) if name.startswith("google.") else name.split(".")[0] for name in names}
+
+
 def is_runnable(snippet: str) -> bool:
     """Return whether all packages of a snippet are installed: frameworks of `integrations/` need not be."""
-    imported = (node for node in ast.walk(ast.parse(snippet)) if isinstance(node, ast.Import | ast.ImportFrom))
-    names = {getattr(node, "module", None) or node.names[0].name for node in imported}
-    tops = {".".join(name.split(".")[:2]) if name.startswith("google.") else name.split(".")[0] for name in names}
-    return all(importlib.util.find_spec(name) is not None for name in tops)
+    names = imported(snippet)
+    adapters = [module for name in names & set(ADAPTERS) for module in ADAPTERS[name].glob("*.py")]
+    names = names.union(*(imported(module.read_text(encoding="utf-8")) for module in adapters)) - set(ADAPTERS)
+    return all(is_installed(name) for name in names)
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a package, or one of a namespace, is installed."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def steps(page: str, folder: Path) -> Iterator[Command]:

@@ -179,15 +179,14 @@ def test_settings_of_texts(tmp_path: Path) -> None:
 def test_texts_on_postgresql(tmp_path: Path) -> None:
     """In two languages; two services share the work, and one takes over what the other one left."""
     with postgres_server.schema() as url:
-        environment = _environment(url)
+        environment = _environment(url) | {"MEMSVC_BLOBS__OPTIONS__URL": (tmp_path / "blobs").as_uri()}
         with ServerProcess(tmp_path / "one", environment) as one, ServerProcess(tmp_path / "two", environment) as two:
             with one.stubs() as stubs, two.stubs() as others:
                 files = [
                     upload(stubs, ADA, f"The walrus {at} sleeps. 海象池漏水。".encode(), name=f"{at}.txt")
                     for at in range(6)
                 ]
-                for file in files:
-                    settled(others, ADA, file.id)
+                assert {reason_of(settled(others, ADA, file.id)) for file in files} == {"UNSPECIFIED"}
                 assert sorted(names_found(others, "walrus sleeps")) == sorted(names_found(stubs, "海象 漏水"))
                 assert len(names_found(stubs, "walrus sleeps")) == 6
                 assert len(context_of(others, ADA, "walrus sleeps").citations) == 6
