@@ -133,6 +133,7 @@ class Server:
         Raises:
             AddressError: The server cannot listen at an address; nothing is left behind.
             CertificateError: The certificate cannot be used; likewise.
+            HttpEndedError: The HTTP server has ended by itself; gRPC was stopped gracefully.
         """
         loop = asyncio.get_running_loop()
         stop_requested = asyncio.Event()
@@ -142,11 +143,23 @@ class Server:
             await self.start()
             if on_ready is not None:
                 on_ready(self.addresses)
-            await stop_requested.wait()
+            await self._until(stop_requested)
         finally:
             await self.stop()
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
+
+    async def _until(self, stop_requested: asyncio.Event) -> None:
+        if self._http is None:
+            await stop_requested.wait()
+            return
+        # Without HTTP the process would look healthy to all but its callers; what supervises it starts it again.
+        awaited = asyncio.create_task(stop_requested.wait()), asyncio.create_task(self._http.wait_ended())
+        done, pending = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        for task in done:
+            task.result()
 
     async def start(self) -> None:
         """Start to listen; return when calls are answered.
@@ -288,11 +301,12 @@ class Server:
 
     def _mcp(self, chain: CallChain, is_open: Callable[[], bool]) -> McpEndpoint | None:
         """Return the endpoint of MCP, None if it is turned off or its package is not installed."""
-        if not self._context.options.http.mcp or find_spec("mcp") is None:
+        options = self._context.options
+        if not options.http.mcp or find_spec("mcp") is None:
             return None
         from memsvc.server.http.mcp_endpoint import McpEndpoint  # noqa: PLC0415 - an optional package
 
-        return McpEndpoint(chain.methods, self._context.options.http, self._authentication, is_open=is_open)
+        return McpEndpoint(chain.methods, options.http, self._authentication, options.slots, is_open=is_open)
 
     def _chain(self) -> CallChain:
         context = self._context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
 from urllib.parse import urlsplit
@@ -514,10 +515,21 @@ class OAuthSettings(SettingsGroup):
             raise ValueError(message)
         for name in ("issuer", "resource", "jwks_url"):
             url = getattr(self, name)
-            if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            if url and not _is_encrypted_or_local(url):
                 message = f"http.oauth.{name} must begin with https:// unless it is on this machine"
                 raise ValueError(message)
         return self
+
+
+def _is_encrypted_or_local(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+        return bool(host) and (
+            parts.scheme == "https" or (parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback))
+        )
+    except ValueError:
+        return False
 
 
 class HttpSettings(SettingsGroup):

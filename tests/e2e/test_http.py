@@ -378,17 +378,18 @@ def test_a_slow_client_is_let_go(tmp_path: Path) -> None:
     }  # fmt: skip
     with ServerProcess(tmp_path / "data", environment) as server:
         place = urlsplit(server.url)
-        with socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) as plain:
-            plain.sendall(
-                f"POST {SEARCH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                'Content-Length: 100\r\n\r\n{"query":'.encode()
-            )
-            # The header and the body may arrive one after the other.
-            answer = plain.recv(65_536)
-            while not answer.endswith(b"0\r\n\r\n"):
-                answer += plain.recv(65_536)
-        assert answer.startswith(b"HTTP/1.1 504")
-        assert b"deadline_exceeded" in answer
+        for path in (SEARCH, "/mcp?user=ada"):
+            with socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) as plain:
+                plain.sendall(
+                    f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                    'Content-Length: 100\r\n\r\n{"query":'.encode()
+                )
+                # The header and the body may arrive one after the other.
+                answer = plain.recv(65_536)
+                while not answer.endswith((b"0\r\n\r\n", b"}")):
+                    answer += plain.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 504")
+            assert b"deadline_exceeded" in answer
         whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for beginning in (b"POST / HTTP/1.1\r\nHost: loc", whole + b"GET /hea"):
             with socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) as plain:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import grpc
 import structlog
+from connectrpc.errors import ConnectError
 from mcp import MCPError
 from mcp import types as mcp
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -29,12 +30,14 @@ from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyR
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import INSTRUCTIONS, Open, built
-from memsvc.server.http.connect import Receive, Scope, Send, peer_of, send_error
+from memsvc.server.http.connect import Message, Receive, Scope, Send, in_time, peer_of, send_error
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
 from memsvc.server.interceptors.authentication import Authentication
 from memsvc.server.interceptors.chain import Method
+from memsvc.server.interceptors.rules import RefusalSummary
 from memsvc.server.options import HttpOptions, OAuthOptions
+from memsvc.server.slots import SlotOptions
 
 PATH = "/mcp"
 KEY_PREFIX = "memsvc_"
@@ -63,6 +66,7 @@ class _Verifier:
         self._authentication = authentication
         self._tokens = tokens
         self._log = structlog.get_logger("memsvc.mcp")
+        self._refused = RefusalSummary(self._log_refused)
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return what is known of a token, None unless it is valid.
@@ -79,10 +83,19 @@ class _Verifier:
         try:
             key, scopes = await self._tokens.verify(token)
         except ValueError as error:
-            self._log.info("token refused", reason=str(error))
+            reason = str(error)
+            if self._refused.has_own_line(grpc.StatusCode.UNAUTHENTICATED, reason):
+                self._log.info("token refused", reason=reason)
             await self._authentication.slow_down()
             return None
         return _verified(token, key, is_api_key=False, issuer=self._tokens.issuer, scopes=scopes)
+
+    def flush(self) -> None:
+        """Log the sum of the tokens that were refused since the last one."""
+        self._refused.flush()
+
+    def _log_refused(self, *, count: int, peers: Mapping[str, int], seconds: float, **_: object) -> None:
+        self._log.info("tokens refused", count=count, reasons=peers, seconds=seconds)
 
 
 def _verified(token: str, key: ApiKey, *, is_api_key: bool, issuer: str, scopes: Sequence[str] = ()) -> VerifiedToken:
@@ -220,25 +233,31 @@ class McpEndpoint:
         methods: Mapping[str, Method],
         options: HttpOptions,
         authentication: Authentication,
+        limits: SlotOptions,
         *,
         is_open: Callable[[], bool],
     ) -> None:
-        """Call *methods*; *authentication* finds API keys, *is_open* says whether none is needed."""
+        """Call *methods*; *authentication* finds API keys, *is_open* says whether none is needed.
+
+        *limits* has the longest silences of a client that sends a request.
+        """
         oauth = options.oauth
         tokens = TokenVerifier(oauth) if oauth.issuer else None
         self._is_open = is_open
+        self._limits, self._max_bytes = limits, options.max_json_bytes
+        self._verifier = _Verifier(authentication, tokens)
         self._has_tokens = tokens is not None
         self._links = _Links(methods)
         self._manager = StreamableHTTPSessionManager(
-            built(self._links, INSTRUCTIONS), max_request_body_size=options.max_json_bytes
+            built(self._links, INSTRUCTIONS), max_request_body_size=self._max_bytes
         )
-        self._open: Any = StreamableHTTPASGIApp(self._manager)
+        self._sdk: Any = StreamableHTTPASGIApp(self._manager)
         resource = AnyHttpUrl(oauth.resource) if tokens is not None else None
         where = None if resource is None else build_resource_metadata_url(resource)
-        guarded = RequireAuthMiddleware(self._open, [], where)
+        guarded = RequireAuthMiddleware(self._receive_whole, [], where)
         self._guarded = AuthContextMiddleware(guarded)
         self._whole = AuthenticationMiddleware(
-            self._route, backend=BearerAuthBackend(cast("Any", _Verifier(authentication, tokens)))
+            self._route, backend=BearerAuthBackend(cast("Any", self._verifier))
         )
         self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
         if where is not None:
@@ -251,6 +270,7 @@ class McpEndpoint:
             try:
                 yield
             finally:
+                self._verifier.flush()
                 await self._links.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -260,8 +280,38 @@ class McpEndpoint:
         except MemsvcError as error:
             # That is no refusal: after one, clients would forget their key and ask people to log in.
             await send_error(send, 503, "unavailable", error.message, [(b"retry-after", b"1")])
+        except ConnectError as error:
+            await send_error(send, 504, error.code.value, error.message, [(b"connection", b"close")])
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_token = any(name == b"authorization" for name, _ in scope["headers"])
         is_free = not has_token and not self._has_tokens and self._is_open()
-        await (self._open if is_free else self._guarded)(scope, receive, send)
+        await (self._receive_whole if is_free else self._guarded)(scope, receive, send)
+
+    async def _receive_whole(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request whose caller is known, once its body is here.
+
+        Raises:
+            ConnectError: The client was silent for too long.
+        """
+        if scope["method"] == "POST":
+            receive = await _buffered(in_time(receive, self._limits), receive, self._max_bytes)
+        await self._sdk(scope, receive, send)
+
+
+async def _buffered(timed: Receive, rest: Receive, max_bytes: int) -> Receive:
+    """Read a body by *timed*; return a receive that has it, and then what *rest* has.
+
+    Of a body that is too large only the beginning is read: whoever gets it refuses it.
+    """
+    messages = [await timed()]
+    size = len(messages[0].get("body", b""))
+    while messages[-1].get("more_body", False) and size <= max_bytes:
+        messages.append(await timed())
+        size += len(messages[-1].get("body", b""))
+    messages.reverse()
+
+    async def receive() -> Message:
+        return messages.pop() if messages else await rest()
+
+    return receive

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import structlog
 import uvicorn
 
+from memsvc.domain.errors import ReportedError
 from memsvc.server.addresses import AddressError, bound_address, is_local, remove_stale_socket, socket_path
 from memsvc.server.http.connect import Application, Receive, Scope, Send, send_error
 from memsvc.server.options import HttpOptions
@@ -31,6 +32,10 @@ CERTIFICATE_SECONDS = 5.0
 
 class StartupError(Exception):
     """Uvicorn ended while it started; its log says why."""
+
+
+class HttpEndedError(ReportedError):
+    """The HTTP server has ended though nobody stopped it."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -128,6 +133,18 @@ class HttpServer:
         scheme = "http" if context is None else "https"
         return f"{scheme}://{bound_address(address, listening.getsockname()[1])}"
 
+    async def wait_ended(self) -> None:
+        """Wait until the server has ended.
+
+        Raises:
+            HttpEndedError: By itself.
+        """
+        await asyncio.wait(self._tasks[:1])
+        if self._server is not None and not self._server.should_exit:
+            error = self._tasks[0].exception()
+            message = f"The HTTP server has ended ({type(error).__name__}: {error}), so the service stops. Start it again."
+            raise HttpEndedError(message) from error
+
     async def stop(self) -> None:
         """Refuse new requests, let those under way end within the grace, and stop listening."""
         if self._server is None:
@@ -136,6 +153,9 @@ class HttpServer:
         for follower in self._tasks[1:]:
             follower.cancel()
         await asyncio.wait(self._tasks)
+        # Closed by the server itself, unless it has ended by an error.
+        for listener in self._server.servers:
+            listener.close()
         if path := socket_path(self._options.address):
             path.unlink(missing_ok=True)
 

@@ -17,7 +17,7 @@ import trustme
 
 from memsvc.server.addresses import AddressError
 from memsvc.server.http.connect import peer_of
-from memsvc.server.http.server import HttpServer
+from memsvc.server.http.server import HttpEndedError, HttpServer, _Uvicorn
 from memsvc.server.options import HttpOptions
 from memsvc.server.tls import CertificateError, Certificates, TlsFiles
 
@@ -82,6 +82,28 @@ def test_an_application_that_cannot_start() -> None:
         with pytest.raises(AddressError, match=r"ended while it started"):
             await server.start(None)
         await server.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("is_at_fault", [False, True])
+def test_an_end_of_its_own_is_noticed(monkeypatch: pytest.MonkeyPatch, *, is_at_fault: bool) -> None:
+    """Whoever waits for the end is told so; of a server that was stopped, nothing."""
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        server = server_of(application(), address="127.0.0.1:0")
+        await server.start(None)
+        ended = asyncio.create_task(server.wait_ended())
+        if is_at_fault:
+            monkeypatch.setattr(_Uvicorn, "_close_slow", fail)
+            with pytest.raises(HttpEndedError, match=r"ZeroDivisionError.*Start it again"):
+                await ended
+        await server.stop()
+        if not is_at_fault:
+            await ended
 
     asyncio.run(asyncio.wait_for(run(), 60))
 

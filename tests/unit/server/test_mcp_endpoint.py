@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.requests import Request
 
@@ -20,8 +21,10 @@ from memsvc.server.executors import NamedExecutor
 from memsvc.server.http.mcp_endpoint import McpEndpoint, VerifiedToken, _Links
 from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
 from memsvc.server.interceptors.chain import Method
-from memsvc.server.options import HttpOptions
+from memsvc.server.interceptors.rules import REFUSED_LINES
+from memsvc.server.options import HttpOptions, OAuthOptions
 from memsvc.server.server import utc_now
+from memsvc.server.slots import SlotOptions
 from tests.support.sqlite_store import sqlite_store
 
 NOW = datetime.now(UTC)
@@ -83,7 +86,7 @@ def test_a_store_that_is_away_refuses_no_key(tmp_path: Path, *, is_away: bool) -
         )
         limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
         authentication = Authentication(keyring, limits, executor, recheck_seconds=1.0)
-        endpoint = McpEndpoint({}, HttpOptions(), authentication, is_open=lambda: False)
+        endpoint = McpEndpoint({}, HttpOptions(), authentication, SlotOptions(), is_open=lambda: False)
         committer.close()
 
         async def run() -> httpx.Response:
@@ -96,3 +99,31 @@ def test_a_store_that_is_away_refuses_no_key(tmp_path: Path, *, is_away: bool) -
         answer = asyncio.run(run())
         assert (503, "unavailable", "1") == (answer.status_code, answer.json()["code"], answer.headers["retry-after"])
     executor.close()
+
+
+def test_many_forged_tokens_share_a_line(tmp_path: Path) -> None:
+    """The log of them grows with the time, not with their number."""
+    executor = NamedExecutor("meta", threads=1, queue_factor=4)
+    with sqlite_store(tmp_path, utc_now) as store:
+        keyring = ApiKeyAuthenticator(
+            store.api_keys, demand=KeyDemand.REQUIRED, refresh=timedelta(seconds=2), now=utc_now
+        )
+        limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        authentication = Authentication(keyring, limits, executor, recheck_seconds=1.0)
+        options = HttpOptions(oauth=OAuthOptions(issuer="http://127.0.0.1:9", resource="http://127.0.0.1/mcp"))
+        endpoint = McpEndpoint({}, options, authentication, SlotOptions(), is_open=lambda: False)
+
+        async def run() -> list[int]:
+            async with (
+                endpoint.running(),
+                httpx.AsyncClient(transport=httpx.ASGITransport(endpoint), base_url="http://localhost") as web,
+            ):
+                forged = [f"Bearer forged{number}" for number in range(30)]
+                return [(await web.post("/mcp", json={}, headers={"authorization": one})).status_code for one in forged]
+
+        with structlog.testing.capture_logs() as lines:
+            assert [401] * 30 == asyncio.run(run())
+    executor.close()
+    written = [line for line in lines if line["event"] in {"token refused", "tokens refused"}]
+    assert REFUSED_LINES + 1 == len(written)
+    assert (30 - REFUSED_LINES, {"DecodeError": 30 - REFUSED_LINES}) == (written[-1]["count"], written[-1]["reasons"])

@@ -17,6 +17,25 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("issuer", "is_refused"),
+    [
+        ("https://login.example", False), ("http://localhost:8080/realms/a", False), ("http://127.0.0.1", False),
+        ("http://[::1]:8080", False), ("http://login.example", True), ("http://127.0.0.1.login.example", True),
+        ("http://localhost.login.example", True), ("http://localhost@login.example", True), ("https://", True),
+        ("https://login.example:port", True),
+    ],
+)  # fmt: skip
+def test_an_authorization_server_is_asked_by_https(issuer: str, tmp_path: Path, *, is_refused: bool) -> None:
+    """Unless it is on this machine, by the host of its URL and not by the beginning of it."""
+    environment = {"MEMSVC_HTTP__OAUTH__ISSUER": issuer, "MEMSVC_HTTP__OAUTH__RESOURCE": "https://m.example/mcp"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        told = invoke("check", "--data-dir", str(tmp_path / "data"))
+    assert is_refused == ("http.oauth.issuer must begin with https://" in told.output), told.output
+
+
+@pytest.mark.parametrize(
     ("variable", "meant"),
     [
         ("MEMSVC_PROFIL", "profil: there is no such setting; did you mean profile (MEMSVC_PROFILE)?"),
