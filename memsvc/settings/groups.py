@@ -526,7 +526,8 @@ def _is_encrypted_or_local(url: str) -> bool:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
         return bool(host) and (
-            parts.scheme == "https" or (parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback))
+            parts.scheme == "https"
+            or (parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback))
         )
     except ValueError:
         return False

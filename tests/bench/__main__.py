@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--memories", type=_listed, help="sizes, by commas (default: 10000,100000)")
     parser.add_argument("--data", type=Path, nargs="+", default=[], help="files with conversations, for the quality")
+    parser.add_argument("--sample", type=int, default=0, help="conversations of each file; all by default")
     parser.add_argument("--rankings", type=_listed, default=["default"], help=f"by commas: {','.join(RANKINGS)}")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="a setting of the servers")
     parser.add_argument(
@@ -76,6 +77,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         parts=frozenset(given.only),
         sizes=tuple(sorted(int(size.replace("_", "")) for size in sizes)),
         data=tuple(path.resolve(strict=True) for path in given.data),
+        sample=given.sample,
         rankings=tuple(given.rankings),
         server=dict(pair.partition("=")[::2] for pair in given.set),
         ablations=ablations,
@@ -91,6 +93,7 @@ def _described(plan: Plan) -> dict[str, object]:
         "parts": sorted(plan.parts),
         "memories": list(plan.sizes),
         "data": [path.name for path in plan.data],
+        "sample": plan.sample,
         "rankings": list(plan.rankings),
         "server": dict(plan.server),
         "ablations": {name: dict(settings) for name, settings in plan.ablations.items()},

@@ -1,4 +1,4 @@
-"""Conversations with questions whose evidence is known: the format is described in README.md."""
+"""Conversations with questions whose evidence is known: the formats are described in README.md."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-ADVERSARIAL = 5
-"""The category whose questions misquote: it is reported, and left out of the whole."""
-_DATE_FORMS = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S")
+from tests.bench.public_sets import ABSTENTION, as_conversations
+
+ADVERSARIAL = ABSTENTION
+"""The category whose questions misquote, or have no answer: it is reported, and left out of the whole."""
+_DATE_FORMS = (
+    "%I:%M %p on %d %B, %Y",
+    "%Y-%m-%d",
+    "%Y-%m-%dT%H:%M:%S%z",
+    "%Y-%m-%d %H:%M:%S",
+    # LongMemEval and BEAM.
+    "%Y/%m/%d (%a) %H:%M",
+    "%Y/%m/%d",
+    "%B-%d-%Y",
+    "%B %d, %Y",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +57,14 @@ class Conversation:
 
 
 def read_conversations(path: Path) -> list[Conversation]:
-    """Return the conversations of a file.
+    """Return the conversations of a file: a list in JSON, or an item on each line.
 
     Raises:
-        ValueError: A date is written in a way that is not known.
+        ValueError: The form, or the form of a date, is not known.
     """
-    return [_conversation(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    text = path.read_text(encoding="utf-8")
+    found = [json.loads(line) for line in text.splitlines() if line] if path.suffix == ".jsonl" else json.loads(text)
+    return [_conversation(one) for one in as_conversations(found)]
 
 
 def digest(path: Path) -> str:

@@ -5,6 +5,7 @@ Foreign questions measure the confidence in first hits, and ablations the share 
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from tests.bench.cross_language import PAIRS, cross_language
 from tests.bench.relevance import FirstHit, foreign_questions, relevance_rows
 from tests.bench.requests import scope, timestamp
 from tests.bench.results import CHANGE, QUESTIONS, Report, Row, Target, at_least
-from tests.bench.scoring import DEPTH, Scores
+from tests.bench.scoring import DEPTH, Scores, SessionScores
 from tests.bench.seed import rebuild_vectors, searchable, settled
 from tests.bench.server import Server, running_server
 from tests.bench.settings import RANKING, Plan
@@ -83,6 +84,7 @@ class _Answer:
     Attributes:
         ranks: The rank of each evidence, or None if it is not among the hits; empty for a foreign question.
         scores: None for a foreign question.
+        sessions: None for a foreign question, and for data without sessions.
     """
 
     data_set: str
@@ -92,6 +94,7 @@ class _Answer:
     hits: tuple[_Hit, ...]
     ranks: Mapping[str, int | None]
     scores: Scores | None
+    sessions: SessionScores | None = None
 
     def first_hit(self) -> FirstHit:
         """Return the first hit with its confidence."""
@@ -111,6 +114,7 @@ class _Answer:
             "question": self.question.text,
             "ranks": dict(self.ranks),
             "scores": {} if self.scores is None else asdict(self.scores),
+            "sessions": {} if self.sessions is None else asdict(self.sessions),
             "hits": [hit.as_json() for hit in self.hits],
         }
 
@@ -148,10 +152,17 @@ async def measure_quality(plan: Plan, report: Report, told: Stage) -> None:
 
 
 def _data_sets(plan: Plan) -> Sets:
-    files = {path.stem: read_conversations(path) for path in plan.data}
+    files = {path.stem: _sample(read_conversations(path), plan.sample) for path in plan.data}
     return {PAIRS.stem: [cross_language()]} | {
         name: conversations[:1] if plan.is_quick else conversations for name, conversations in files.items()
     }
+
+
+def _sample(conversations: list[Conversation], most: int) -> list[Conversation]:
+    """Return at most so many conversations, those whose names have the least digests; all for 0."""
+    by_digest = sorted(conversations, key=lambda one: hashlib.sha256(one.name.encode()).digest())
+    chosen = {one.name for one in by_digest[: most or None]}
+    return [one for one in conversations if one.name in chosen]
 
 
 @asynccontextmanager
@@ -206,7 +217,7 @@ async def _own_answers(service: _Service, ranking: str, told: Stage) -> list[_An
     for name, one in conversations:
         for question in one.questions:
             hits = await _search(service, one.name, question, ranking)
-            answers.append(_scored(name, one.name, ranking, question, hits, service.memory_ids[one.name]))
+            answers.append(_scored(name, one, ranking, question, hits, service.memory_ids[one.name]))
             step()
     return answers
 
@@ -246,14 +257,18 @@ def _relevance(hit: search_pb.Hit) -> float | None:
 
 
 def _scored(
-    name: str, user: str, ranking: str, question: Probe, hits: tuple[_Hit, ...], memory_ids: Mapping[str, str]
+    name: str, told: Conversation, ranking: str, question: Probe, hits: tuple[_Hit, ...], memory_ids: Mapping[str, str]
 ) -> _Answer:
     evidence = [data_id for data_id in question.evidence if data_id in memory_ids]
     found = [hit.memory_id for hit in hits]
     rank_of = {memory_id: rank for rank, memory_id in enumerate(found, start=1)}
     ranks = {data_id: rank_of.get(memory_ids[data_id]) for data_id in evidence}
     scores = Scores.of(found, {memory_ids[data_id] for data_id in evidence})
-    return _Answer(name, user, ranking, question, hits, ranks, scores)
+    session_of = {line.id: line.session for line in told.lines if line.session}
+    wanted = {session_of[one] for one in evidence if one in session_of}
+    seen = [session_of[data_id] for hit in hits for data_id in hit.ids[:1] if data_id in session_of]
+    sessions = SessionScores.of(seen, wanted) if wanted else None
+    return _Answer(name, told.name, ranking, question, hits, ranks, scores, sessions)
 
 
 def _judged(answers: Sequence[_Answer]) -> list[Scores]:
@@ -264,11 +279,13 @@ def _judged(answers: Sequence[_Answer]) -> list[Scores]:
 def _rows(name: str, ranking: str, answers: Sequence[_Answer]) -> list[Row]:
     """Return the rows of a data set: all questions, then each category if there are several."""
     categories = sorted({one.question.category for one in answers})
-    groups = {"all": _judged(answers)}
+    grouped = {"all": [one for one in answers if one.question.category != ADVERSARIAL]}
     for category in categories if len(categories) > 1 else ():
-        groups[f"category {category}"] = [
-            one.scores for one in answers if one.scores is not None and one.question.category == category
-        ]
+        grouped[f"category {category}"] = [one for one in answers if one.question.category == category]
+    groups = {group: [one.scores for one in several if one.scores is not None] for group, several in grouped.items()}
+    sessions_of = {
+        group: [one.sessions for one in several if one.sessions is not None] for group, several in grouped.items()
+    }
     label = name if ranking == "default" else f"{name} ({ranking})"
     wanted = _TARGETS.get(name, {}) if ranking == "default" else {}
     rows = []
@@ -280,6 +297,10 @@ def _rows(name: str, ranking: str, answers: Sequence[_Answer]) -> list[Row]:
                 Row(PART, f"{label}, {group}", value, measure, targets=_target(value, bounds, measure))
                 for measure, value in Scores.mean(several).named().items()
             ]
+            sessions = sessions_of[group]
+            if len(sessions) == len(several):
+                means = SessionScores.mean(sessions).named().items()
+                rows += [Row(PART, f"{label}, {group}", value, measure) for measure, value in means]
     return rows
 
 

@@ -52,6 +52,32 @@ class Scores:
         return {_printed(one.name): getattr(self, one.name) for one in fields(self)}
 
 
+@dataclass(frozen=True, slots=True)
+class SessionScores:
+    """Whether the first five sessions of the hits have all, or any, of the sessions with evidence (strict and lenient).
+
+    This is what results of LongMemEval call recall_all@5 and recall_any@5.
+    """
+
+    all_at_5: float
+    any_at_5: float
+
+    @classmethod
+    def of(cls, found: Sequence[str], evidence: AbstractSet[str]) -> SessionScores:
+        """Score the sessions of the hits, in their order."""
+        first = set(list(dict.fromkeys(found))[:5])
+        return cls(float(evidence <= first), float(not evidence.isdisjoint(first)))
+
+    @classmethod
+    def mean(cls, several: Sequence[SessionScores]) -> SessionScores:
+        """Return the means."""
+        return cls(*(math.fsum(column) / len(several) for column in zip(*map(astuple, several), strict=True)))
+
+    def named(self) -> dict[str, float]:
+        """Return the measures by their names as they are printed."""
+        return {"all sessions@5": self.all_at_5, "any session@5": self.any_at_5}
+
+
 def _printed(name: str) -> str:
     measure, _, depth = name.partition("_at_")
     printed = {"recall": "R", "mrr": "MRR", "ndcg": "nDCG"}.get(measure, measure)

@@ -25,6 +25,7 @@ class Plan:
         parts: Which of `PARTS` and `ASKED_FOR`.
         sizes: How many memories to measure latencies with.
         data: Files with conversations and questions.
+        sample: The number of conversations of each file, the first by the digests of their names; 0: all.
         rankings: The ways of ranking whose quality is compared; the targets are the first one's.
         server: Settings of the servers by their path, such as "ranking.tier"; none is the default service.
         ablations: The settings of each ablation by its name, in addition to those of the servers.
@@ -40,6 +41,7 @@ class Plan:
     rankings: tuple[str, ...] = ("default",)
     server: Mapping[str, str] = field(default_factory=dict)
     ablations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sample: int = 0
     searches: int = 500
     embedded: int = 1_280
     is_quick: bool = False

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from grpc import aio
 
-from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said
+from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said, read_conversations
 from tests.bench.load_generators import Load, concurrent_load
 from tests.bench.relevance import MOST_FOREIGN, FirstHit, foreign_questions, is_held_out, relevance_rows
-from tests.bench.scoring import Scores, calibration_error, share_below, threshold_that_keeps
+from tests.bench.scoring import Scores, SessionScores, calibration_error, share_below, threshold_that_keeps
 from tests.bench.settings import parse_ablations
 
 
@@ -206,3 +208,101 @@ def test_clients_in_processes_share_the_requests() -> None:
     assert (len(found.seconds), found.refused) == (59, 1)
     assert 0 < max(found.seconds) <= found.ended - found.began
     assert found.per_second == 59 / (found.ended - found.began)
+
+
+def read(tmp_path: Path, *items: dict[str, Any], name: str = "set.json") -> list[Conversation]:
+    """Return the conversations of a file with items."""
+    path = tmp_path / name
+    lines = "\n".join(map(json.dumps, items))
+    path.write_text(lines if name.endswith(".jsonl") else json.dumps(items), encoding="utf-8")
+    return read_conversations(path)
+
+
+def test_locomo_as_it_is_published(tmp_path: Path) -> None:
+    """Malformed lists of evidence are read, ids of no turn dropped, and questions without evidence left out."""
+    turns = [
+        {"speaker": "Ann", "dia_id": "D1:1", "text": "Hi!"},
+        {"speaker": "Bo", "dia_id": "D1:2", "text": "Look!", "blip_caption": "a dog", "img_url": ["http://x"]},
+    ]
+    later = [{"speaker": "Ann", "dia_id": "D10:05", "text": "Bye."}]
+    asked = [
+        {"question": "What did Bo show?", "answer": "A dog", "evidence": ["D1:2; D10:5"], "category": 1},
+        {"question": "Where?", "answer": 5, "evidence": ["D9:9"], "category": 4},
+        {"question": "When?", "adversarial_answer": "now", "evidence": ["D1:01"], "category": 5},
+    ]
+    talk = {
+        "speaker_a": "Ann", "session_10": later, "session_10_date_time": "1:56 pm on 8 May, 2023", "session_1": turns,
+        "session_1_date_time": "1:56 pm on 1 May, 2023",
+    }  # fmt: skip
+    [found] = read(tmp_path, {"sample_id": "c", "conversation": talk, "qa": asked})
+
+    assert ["D1:1", "D1:2", "D10:5"] == [line.id for line in found.lines]
+    assert "Look! [image: a dog]" == found.lines[1].text
+    assert [("session_1", 1), ("session_10", 8)] == [(one.session, one.time.day) for one in found.lines[1:] if one.time]
+    assert [(("D1:2", "D10:5"), 1), (("D1:1",), ADVERSARIAL)] == [(q.evidence, q.category) for q in found.questions]
+
+
+def test_longmemeval_as_it_is_published(tmp_path: Path) -> None:
+    """What is stored says nothing of the answer; turns with the flag are evidence, or the whole session without one."""
+    turns = [
+        {"role": "user", "content": "I moved to Oslo.", "has_answer": True}, {"role": "assistant", "content": "Nice!"},
+        {"role": "user", "content": " "},
+    ]  # fmt: skip
+    item = {
+        "question_id": "q1", "question": "Where do I live?", "question_type": "knowledge-update", "answer": "Oslo",
+        "question_date": "2023/05/30 (Tue) 23:40", "answer_session_ids": ["answer_1", "answer_2"],
+        "haystack_session_ids": ["x", "answer_1", "answer_2"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 02:21", "2023/05/22 (Mon) 02:21"],
+        "haystack_sessions": [[{"role": "user", "content": "Hi"}], turns, [{"role": "user", "content": "Still Oslo."}]],
+    }  # fmt: skip
+    found, other = read(tmp_path, item, {**item, "question_id": "q2_abs"}, name="set.jsonl")
+
+    assert not any("answer" in f"{line.id} {line.session}" for line in found.lines)
+    assert ["S1:0", "S2:0", "S2:1", "S3:0"] == [line.id for line in found.lines]
+    assert [(("S2:0", "S3:0"), 7)] == [(one.evidence, one.category) for one in found.questions]
+    assert [ADVERSARIAL] == [one.category for one in other.questions]
+    assert "2023-05-20T02:21:00+00:00" == (found.lines[0].time and found.lines[0].time.isoformat())
+
+
+@pytest.mark.parametrize("is_literal", [False, True])
+def test_beam_as_it_is_published(tmp_path: Path, *, is_literal: bool) -> None:
+    """Sessions of any nesting; evidence by message ids, those that are not unique excepted."""
+    first = [
+        {"id": 0, "role": "user", "content": "Sprint ends on May 3.", "time_anchor": "March-15-2024"},
+        {"id": 1, "role": "assistant", "content": "Noted."},
+    ]
+    chat = [
+        {"plan-1": [first]},
+        {"plan-2": [[{"id": 2, "role": "user", "content": "a"}, {"id": 1, "role": "user", "content": "b"}]]},
+    ]
+    asked: Any = {
+        "information_extraction": [
+            {"question": "When does the sprint end?", "source_chat_ids": {"first": [0], "x": [1, 7]}}
+        ],
+        "abstention": [{"question": "Who am I?", "source_chat_ids": []}],
+        "summarization": [{"question": "What was said?", "source_chat_ids": [[0], [2]]}],
+    }
+    [found] = read(
+        tmp_path, {"chat": chat, "probing_questions": repr(asked) if is_literal else asked, "conversation_id": 4}
+    )
+
+    assert ("4", ["0", "S1:1", "2", "S2:1"]) == (found.name, [line.id for line in found.lines])
+    assert ["S1", "S1", "S2", "S2"] == [line.session for line in found.lines]
+    assert [15, 15, None, None] == [line.time and line.time.day for line in found.lines]
+    assert [(("0",), 1), (("0", "2"), 10)] == [(one.evidence, one.category) for one in found.questions]
+
+
+def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
+    """By what it has."""
+    with pytest.raises(ValueError, match=r"Item 0 is of no form .* it has texts"):
+        read(tmp_path, {"texts": []})
+
+
+def test_scores_of_sessions() -> None:
+    """Of hits of many sessions the first five sessions count, not the first five hits."""
+    seen = ["a", "a", "b", "a", "c", "d", "e", "f"]
+
+    assert SessionScores(1.0, 1.0) == SessionScores.of(seen, {"a", "e"})
+    assert SessionScores(0.0, 1.0) == SessionScores.of(seen, {"a", "f"})
+    assert SessionScores(0.0, 0.0) == SessionScores.of(seen, {"f"})
+    assert SessionScores(0.5, 1.0) == SessionScores.mean([SessionScores(0.0, 1.0), SessionScores(1.0, 1.0)])

@@ -256,9 +256,7 @@ class McpEndpoint:
         where = None if resource is None else build_resource_metadata_url(resource)
         guarded = RequireAuthMiddleware(self._receive_whole, [], where)
         self._guarded = AuthContextMiddleware(guarded)
-        self._whole = AuthenticationMiddleware(
-            self._route, backend=BearerAuthBackend(cast("Any", self._verifier))
-        )
+        self._whole = AuthenticationMiddleware(self._route, backend=BearerAuthBackend(cast("Any", self._verifier)))
         self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
         if where is not None:
             self.routes.append(Route(where.path or "/", _metadata(oauth)))

@@ -142,7 +142,9 @@ class HttpServer:
         await asyncio.wait(self._tasks[:1])
         if self._server is not None and not self._server.should_exit:
             error = self._tasks[0].exception()
-            message = f"The HTTP server has ended ({type(error).__name__}: {error}), so the service stops. Start it again."
+            message = (
+                f"The HTTP server has ended ({type(error).__name__}: {error}), so the service stops. Start it again."
+            )
             raise HttpEndedError(message) from error
 
     async def stop(self) -> None:
