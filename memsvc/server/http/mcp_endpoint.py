@@ -300,7 +300,7 @@ class McpEndpoint:
 async def _buffered(timed: Receive, rest: Receive, max_bytes: int) -> Receive:
     """Read a body by *timed*; return a receive that has it, and then what *rest* has.
 
-    Of a body that is too large only the beginning is read: whoever gets it refuses it.
+    Of a body that is too large only the beginning is read; the SDK refuses it.
     """
     messages = [await timed()]
     size = len(messages[0].get("body", b""))

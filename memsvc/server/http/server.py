@@ -35,7 +35,7 @@ class StartupError(Exception):
 
 
 class HttpEndedError(ReportedError):
-    """The HTTP server has ended though nobody stopped it."""
+    """The HTTP server has ended without a stop."""
 
 
 class _Uvicorn(uvicorn.Server):
