@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-fast coverage check fresh docs bench lock sbom clean
+.PHONY: help install install-dev demo test test-fast coverage check fresh docs bench lock release sbom clean
 .PHONY: check-types check-docs check-generated check-imports check-code check-api
 
 help:  ## Say what can be done
@@ -106,10 +106,11 @@ lock:  ## Pin every dependency anew, with hashes (needs uv)
 	$(COMPILE) --upgrade --extra server -c requirements-dev.lock -o requirements.lock
 	$(COMPILE) --upgrade -c requirements-dev.lock --all-extras -o docker/requirements.lock
 
+release: install-dev  ## Build packages, chart and SBOM of a release into dist/, publishing nothing (SNAPSHOT=1: of any state)
+	$(BIN)/python packages/release.py $(if $(SNAPSHOT),--snapshot,)
+
 sbom: install-dev  ## Write what the image may hold, as CycloneDX, into dist/memsvc.cdx.json
-	@mkdir -p dist
-	$(BIN)/cyclonedx-py requirements docker/requirements.lock --pyproject pyproject.toml --mc-type application \
-		--output-reproducible --of JSON -o dist/memsvc.cdx.json
+	$(BIN)/python packages/release.py --snapshot --only sbom
 
 clean:  ## Remove what was installed and made here
 	rm -rf $(VENV) dist build bench-results .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,6 +10,10 @@ from typing import Any
 
 import yaml
 
+from memsvc.bootstrap.backends import NO_BACKEND, options_of
+from memsvc.bootstrap.plugins import GROUPS, load_backend
+from memsvc.settings import BackendChoice, Settings
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
 COMPOSE = tuple(sorted(DOCKER.glob("compose*.yaml")))
@@ -36,6 +40,23 @@ def pods() -> Iterator[tuple[Path, dict[str, Any]]]:
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the containers of a pod, sidecars included."""
     return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
+def hardening(context: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what must be true of a container's rights."""
+    return (
+        context.get("readOnlyRootFilesystem"),
+        context.get("allowPrivilegeEscalation"),
+        context.get("capabilities", {}).get("drop"),
+    )
+
+
+def validate_options(settings: Settings) -> None:
+    """Validate the options of every backend that is chosen."""
+    for port in GROUPS:
+        choice: BackendChoice = getattr(settings, port)
+        if choice.backend != NO_BACKEND:
+            options_of(port, choice, load_backend(port, choice.backend).settings, settings.metadata.options)
 
 
 def named_settings() -> dict[Path, dict[str, str]]:

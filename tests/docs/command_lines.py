@@ -112,6 +112,12 @@ def kubectl(words: Sequence[str]) -> str:
     return next((f"no folder {folder}" for folder in folders if not (ROOT / folder).is_dir()), "")
 
 
+def helm(words: Sequence[str]) -> str:
+    """Check that charts exist; tests/architecture/test_chart.py looks into them."""
+    charts = [word for word in words if word.startswith("docker/")]
+    return next((f"no chart {chart}" for chart in charts if not (ROOT / chart / "Chart.yaml").is_file()), "")
+
+
 def python(words: Sequence[str]) -> str:
     """Check that a module or script of the project, and the tests that it is given, exist."""
     if words[0] == "-m" and words[1].startswith(("tests.", "memsvc.")):
@@ -132,6 +138,7 @@ PROGRAMS: dict[str, Callable[[Sequence[str]], str]] = {
     "pip": pip,
     "docker": docker,
     "kubectl": kubectl,
+    "helm": helm,
     "python": python,
     "export": anything,
     "cd": anything,

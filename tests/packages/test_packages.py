@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Callable
 
 import pytest
@@ -51,33 +49,6 @@ def test_a_package_passes_its_tests_against_a_service(
     counts = re.findall(passed, output, re.MULTILINE)
     assert sum(int(count) if count.isdigit() else 1 for count in counts) >= 10, output[-8000:]
     assert "SKIP" not in output
-
-
-def test_packages_have_the_version_of_the_service() -> None:
-    """One number, also in the files that name it for each language."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    lock = json.loads((ROOT / "packages/typescript/package-lock.json").read_text(encoding="utf-8"))
-    go = (ROOT / "packages/go/version.go").read_text(encoding="utf-8")
-    found = {
-        "package.json": json.loads((ROOT / "packages/typescript/package.json").read_text(encoding="utf-8"))["version"],
-        "package-lock.json": lock["version"],
-        "packages[''] of package-lock.json": lock["packages"][""]["version"],
-        "version.go": re.findall(r'^const Version = "(.*)"$', go, re.MULTILINE)[0],
-        "pom.xml": artifact_version("packages/java/pom.xml"),
-        "pom.xml of the example": artifact_version("examples/java/pom.xml"),
-        "go.mod of the example": re.findall(
-            r"memsvc/packages/go v(\S+)$", (ROOT / "examples/go/go.mod").read_text(encoding="utf-8"), re.MULTILINE
-        )[0],
-    }
-
-    assert found == dict.fromkeys(found, version)
-
-
-def artifact_version(pom: str) -> str:
-    """Return the version of the artifact memsvc in a file of Maven."""
-    text = (ROOT / pom).read_text(encoding="utf-8")
-    [version] = re.findall(r"<artifactId>memsvc</artifactId>\s*<version>([^<]*)</version>", text)
-    return str(version)
 
 
 @pytest.mark.parametrize("language", sorted(set(TOOLS) - {"python"}))

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.support.server_process import ServerProcess
 
 FENCES = {"typescript": "typescript", "go": "go", "java": "java"}
 MODULE = "github.com/memsvc/memsvc/packages/go"
-VERSION = "0.1.0"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS + 300)
 

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_commands_of_the_image_say_who_they_are(image: Image) -> None:
     """Without a home, without a data directory."""
     done = run(image, f"{image.root}/opt/memsvc/bin/memsvc", "--version")
 
-    assert done.stdout.strip() == "0.1.0", done.stderr
+    assert done.stdout.strip() == version("memsvc"), done.stderr
 
 
 def test_all_that_the_image_copies_is_sent_to_the_engine() -> None:
