@@ -112,6 +112,7 @@ class UseCounts:
     wrong: int = 0
 
     def __add__(self, other: UseCounts) -> UseCounts:
+        """Return the sum."""
         return UseCounts(self.used + other.used, self.ignored + other.ignored, self.wrong + other.wrong)
 
     @property
@@ -181,7 +182,7 @@ class FeedbackRules:
     """
 
     is_default: bool = False
-    weight: float = 0.3
+    weight: float = 0.5
     min_reports: int = 100
     min_queries: int = 20
     min_gain: float = 0.01

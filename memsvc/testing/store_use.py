@@ -32,6 +32,7 @@ from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, 
 
 USED, IGNORED, WRONG = UseOutcome
 REPLAY = UseReplay(NOW, 9, 5, 0.25, 0.5, 0.125, 0.75, 0.0625)
+ANY = UseSelection()
 ALL = UseSelection(sessions=SessionVisibility.ALL)
 
 
@@ -52,7 +53,7 @@ def report(
 
 
 def found(
-    store: MetadataStore, selection: UseSelection = UseSelection(), projects: tuple[str, ...] = ("", "web")
+    store: MetadataStore, selection: UseSelection = ANY, projects: tuple[str, ...] = ("", "web")
 ) -> list[tuple[str, str, UseOutcome]]:
     """Return the queries, ids and outcomes of a page, long enough for all."""
     page = store.uses.page(reach=reach_of(projects=projects), selection=selection, after=None, limit=99)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -55,7 +55,7 @@ from memsvc_backends.sql.write_session import WriteSession
 _CALL, _REPORT, _COUNTS, _STATE = use_calls.c, use_reports.c, use_counts.c, use_feedback.c
 _OUTCOMES = ("used", "ignored", "wrong")
 _FRACTIONS = ("mrr_without", "mrr_with", "ndcg_without", "ndcg_with", "standard_error")
-_SESSION = sa.literal_column("'SESSION'")
+_SESSION: sa.ColumnElement[str] = sa.literal_column("'SESSION'")
 _TOTAL = _STATE.used + _STATE.ignored + _STATE.wrong
 
 
@@ -130,6 +130,8 @@ class SqlUseReads:
 
 class SqlUseWrites(WriteSession):
     """`memsvc.ports.features.UseWrites`, on the connection of a transaction."""
+
+    refuse_erased: Callable[[Iterable[str]], None]
 
     def add_use(self, call: UseCall, rows: Sequence[int]) -> None:
         """Insert a call and its reports, and add to the counts."""
@@ -322,7 +324,7 @@ def _select_reports() -> sa.Select[Any]:
 
 @cached_statement
 def _select_due(*, of_one: bool) -> sa.Select[Any]:
-    conditions = [IS_DUE_FOR_REPLAY, _TOTAL >= sa.bindparam("least"), _STATE.owner > sa.bindparam("after")]
+    conditions = [IS_DUE_FOR_REPLAY, sa.bindparam("least") <= _TOTAL, _STATE.owner > sa.bindparam("after")]
     if of_one:
         conditions.append(_STATE.owner == sa.bindparam("owner"))
     return (
@@ -340,7 +342,7 @@ def _add_counts() -> sa.Insert:
 def _add_state() -> sa.Insert:
     sums = (*_OUTCOMES, "pending")
     values: dict[str, Any] = {name: sa.bindparam(name) for name in ("owner", *sums)}
-    fixed = dict.fromkeys(("is_due", "replay_calls", "tested", *_FRACTIONS), sa.literal_column("0"))
+    fixed: dict[str, Any] = dict.fromkeys(("is_due", "replay_calls", "tested", *_FRACTIONS), sa.literal_column("0"))
     return upsert_sum(use_feedback, (*sums, "calls")).values(values | fixed | {"calls": sa.literal_column("1")})
 
 
