@@ -50,16 +50,8 @@ def build_search_services(
     settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     store, threads = backends.metadata, settings.server.search_threads
     reads = store.memories
-    retriever = HybridRetriever(
-        reads,
-        (backends.vectors, backends.lexical),
-        index.spaces,
-        threads,
-        patience=settings.ranking.retriever_seconds,
-        faults=backends.faults,
-    )
-    stack.callback(retriever.close)
-    rules = feedback_rules(settings)
+    retriever = _retriever(assembly, index)
+    rules = _feedback_rules(settings)
     signal = UseSignal(store.uses, rules)
     ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance, signal)
     refiner = ResultRefiner(reads, backends.reranker)
@@ -68,8 +60,7 @@ def build_search_services(
     file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    vectors, model = index.embedding.stored_vectors, lambda: index.embedding.model
-    currency = CurrencyJudge(vectors, model, ConflictMarkReader(store.statements))
+    currency = _currency_judge(store, index.embedding)
     dependencies = ContextDependencies(
         reads,
         core,
@@ -87,9 +78,8 @@ def build_search_services(
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
-    replayer = UseReplayer(
-        store.uses, retriever, ranker, rules, backends.now, assembly.search_priority.yield_to_searches
-    )
+    yield_to_searches = assembly.search_priority.yield_to_searches
+    replayer = UseReplayer(store.uses, retriever, ranker, rules, backends.now, yield_to_searches)
     return SearchParts(
         search,
         GlobalSearch(search, file_searcher),
@@ -102,7 +92,25 @@ def build_search_services(
     )
 
 
-def feedback_rules(settings: Settings) -> FeedbackRules:
+def _retriever(assembly: Assembly, index: IndexParts) -> HybridRetriever:
+    settings, backends = assembly.settings, assembly.backends
+    retriever = HybridRetriever(
+        backends.metadata.memories,
+        (backends.vectors, backends.lexical),
+        index.spaces,
+        settings.server.search_threads,
+        patience=settings.ranking.retriever_seconds,
+        faults=backends.faults,
+    )
+    assembly.stack.callback(retriever.close)
+    return retriever
+
+
+def _currency_judge(store: MetadataStore, embedding: CachedEmbedder) -> CurrencyJudge:
+    return CurrencyJudge(embedding.stored_vectors, lambda: embedding.model, ConflictMarkReader(store.statements))
+
+
+def _feedback_rules(settings: Settings) -> FeedbackRules:
     """Return the conditions on which reports of use join the ranking."""
     ranking = settings.ranking
     return FeedbackRules(

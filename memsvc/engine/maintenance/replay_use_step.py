@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.use_feedback import FeedbackRules, UseReplay
@@ -14,6 +16,8 @@ from memsvc.engine.maintenance.step import BEGINNING, StepPart, StepResult
 from memsvc.engine.search.use_replay import UseReplayer
 from memsvc.ports.features import UseReads
 from memsvc.ports.metadata import Transaction
+
+log = logging.getLogger(__name__)
 
 
 class ReplayUseStep:
@@ -38,14 +42,20 @@ class ReplayUseStep:
         return StepPart(tuple(map(self._due, owners)), owners[-1] if len(owners) == limit else BEGINNING)
 
     def apply(self, due: Sequence[DueChange]) -> StepResult:
-        """Replay, and store the result of each user."""
+        """Replay, and store the result of each user; one whose searches fail is skipped until the next run."""
+        done: list[DueChange] = []
         for one in due:
             owner = one.scope.owner
             # Before the replay: reports that arrive while it runs stay pending.
             pending = self._uses.feedback(owner).pending
-            replay = self._replayer.replay(owner)
+            try:
+                replay = self._replayer.replay(owner)
+            except (BackendUnavailableError, DeadlineExceededError) as error:
+                log.warning("a replay of reports of use was skipped: %s", error.message)
+                continue
             self._committer.submit(partial(_store, owner, replay, pending), owner=owner)
-        return StepResult(tuple(due))
+            done.append(one)
+        return StepResult(tuple(done), len(due) - len(done))
 
     def _due(self, owner: str) -> DueChange:
         tenant, _, user = owner.partition(OWNER_SEPARATOR)

@@ -29,8 +29,8 @@ from memsvc.ports.metadata import MemoryReads, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class CitedContext:
-    """What a report needs of a context: its query, and the id and revision of each citation."""
+class ContextCitations:
+    """Query of a context, and the id and revision of each of the cited memories."""
 
     query: str
     memories: Sequence[tuple[str, int]]
@@ -72,7 +72,7 @@ class UseReporter:
         self._reads = reads
         self._now = now
 
-    def report(self, new: NewUseReports, resolve: Callable[[], CitedContext]) -> UseReceipt:
+    def report(self, new: NewUseReports, resolve: Callable[[], ContextCitations]) -> UseReceipt:
         """Store reports in one transaction; *resolve* looks up their context, and is called if they have one.
 
         Raises:
@@ -116,7 +116,7 @@ def _receipt(note: Any) -> UseReceipt:
     return UseReceipt(answer["stored"], tuple(answer["missing"]))
 
 
-def _with_context(new: NewUseReports, context: CitedContext) -> NewUseReports:
+def _with_context(new: NewUseReports, context: ContextCitations) -> NewUseReports:
     """Return the reports with the memories that they cite, and the query of the context where none is given."""
     reports = list(new.reports)
     for place, (memory_id, revision) in zip(new.citations, context.memories, strict=True):

@@ -17,7 +17,7 @@ from memsvc.domain.errors import NotReadyError
 from memsvc.domain.scope import SessionVisibility
 from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
 from memsvc.engine.context.service import ContextRun
-from memsvc.engine.search.use_feedback import CitedContext
+from memsvc.engine.search.use_feedback import ContextCitations
 from memsvc.server import call_context, tokens
 from memsvc.server.error_status import Severity, error_rule, item_status_from_error
 from memsvc.server.executors import Answer, Pending, runs_in
@@ -210,10 +210,10 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         asked = requests.report_use_request(request)
         new, contexts = asked.new, self._app.contexts
 
-        def resolve() -> CitedContext:
+        def resolve() -> ContextCitations:
             fields = [f"reports[{place}].citation" for place in new.citations]
             cited = contexts.resolve(asked.run_id, [*new.citations.values()], new.scope, fields)
-            return CitedContext(contexts.query_of(asked.run_id, new.scope), cited)
+            return ContextCitations(contexts.query_of(asked.run_id, new.scope), cited)
 
         return responses.report_use_response(self._app.use_reporter.report(new, resolve))
 

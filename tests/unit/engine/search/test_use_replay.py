@@ -17,7 +17,7 @@ from memsvc.domain.search import Order, SearchQuery, Selection
 from memsvc.domain.use_feedback import FeedbackState, UseFeedback, UseOutcome, UseReport
 from memsvc.domain.visibility import session_privacy, usual_conditions
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
-from memsvc.engine.search.use_feedback import CitedContext, NewUseReports
+from memsvc.engine.search.use_feedback import ContextCitations, NewUseReports
 from memsvc.engine.search.use_replay import RankedUse, summarize
 from memsvc.engine.services import Services
 from memsvc.server.requests.decoder import RequestDecoder
@@ -36,11 +36,12 @@ def test_ranks_become_means() -> None:
     first, third, missing = RankedUse([1, 3], 2), RankedUse([3], 1), RankedUse([], 1)
     replay = summarize([(third, first), (missing, third)], calls=9, time=NOW)
 
-    assert (first.reciprocal_rank, third.reciprocal_rank, missing.reciprocal_rank) == (1.0, pytest.approx(1 / 3), 0.0)
+    ranks = [one.reciprocal_rank for one in (first, third, missing)]
+    assert ranks == pytest.approx([1.0, 1 / 3, 0.0])
     assert RankedUse([1, 2], 2).ndcg == pytest.approx(1.0)
-    assert (third.ndcg, RankedUse([11], 1).ndcg) == (pytest.approx(0.5), 0.0)
+    assert [third.ndcg, RankedUse([11], 1).ndcg] == pytest.approx([0.5, 0.0])
     assert (replay.calls, replay.tested) == (9, 2)
-    assert (replay.mrr_without, replay.mrr_with) == (pytest.approx(1 / 6), pytest.approx(2 / 3))
+    assert [replay.mrr_without, replay.mrr_with] == pytest.approx([1 / 6, 2 / 3])
     assert replay.standard_error == pytest.approx(1 / 6)
     assert summarize([], calls=9, time=NOW).tested == 0
 
@@ -86,7 +87,7 @@ def report(application: Services, query: str, used: str, shown: Sequence[str], s
     """Report that one of the shown memories was used and the others ignored."""
     reports = [UseReport(one, UseOutcome.USED if one == used else UseOutcome.IGNORED) for one in shown]
     application.use_reporter.report(
-        NewUseReports(scope, query, tuple(reports), {}, "", ""), lambda: CitedContext("", ())
+        NewUseReports(scope, query, tuple(reports), {}, "", ""), lambda: ContextCitations("", ())
     )
 
 

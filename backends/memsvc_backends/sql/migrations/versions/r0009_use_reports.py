@@ -17,6 +17,11 @@ _OUTCOMES = ("used", "ignored", "wrong")
 
 def upgrade() -> None:
     """Create the tables."""
+    _create_reports()
+    _create_counts()
+
+
+def _create_reports() -> None:
     op.create_table(
         "use_calls",
         sa.Column("owner", _TEXT, nullable=False),
@@ -46,6 +51,9 @@ def upgrade() -> None:
         sqlite_where=_IS_WRONG,
         postgresql_where=_IS_WRONG,
     )
+
+
+def _create_counts() -> None:
     op.create_table(
         "use_counts",
         sa.Column("owner", _TEXT, nullable=False),
