@@ -83,7 +83,9 @@ def _build_services(assembly: Assembly) -> Services:
     return Services(
         **_merge(memories, capture, consolidation, search, index, diagnostics, user_data),
         files=files,
-        maintenance=build_maintenance(assembly, parts, memories, (*consolidation.steps, *diagnostics.steps), measures),
+        maintenance=build_maintenance(
+            assembly, parts, memories, (*consolidation.steps, *diagnostics.steps, *search.steps), measures
+        ),
         migration=StoreMigration(assembly.backends.metadata, parts.accesses.flush, assembly.search_priority),
         api_keys=build_key_access(assembly, parts.committer),
         vault=vault,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
+from memsvc.domain.use_feedback import FeedbackRules
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.engine.context.core_memories import CoreMemoryCache
@@ -18,43 +20,47 @@ from memsvc.engine.context.service import ContextDependencies, ContextService
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.maintenance.replay_use_step import ReplayUseStep
+from memsvc.engine.maintenance.step import MaintenanceStep
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.search.late_interaction import LateInteraction
-from memsvc.engine.search.ranking import Ranker
+from memsvc.engine.search.ranking import Ranker, UseSignal
 from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import HybridRetriever
 from memsvc.engine.search.scoring import RECIPES, BoostConstants, Recipe
 from memsvc.engine.search.search import FileSearcher, GlobalSearch, SearchReaders, SearchService
+from memsvc.engine.search.use_feedback import UseReader, UseReporter
+from memsvc.engine.search.use_replay import UseReplayer
 from memsvc.engine.services import SearchServices
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 
 
+@dataclass(frozen=True)
+class SearchParts(SearchServices):
+    """The use cases that search and build contexts, and the maintenance step that replays reports of use."""
+
+    steps: tuple[MaintenanceStep, ...]
+
+
 def build_search_services(
     assembly: Assembly, index: IndexParts, parts: WriteParts, reminders: ReminderService
-) -> SearchServices:
+) -> SearchParts:
     """Build the use cases that search and build contexts, with their threads."""
     settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     store, threads = backends.metadata, settings.server.search_threads
     reads = store.memories
-    retriever = HybridRetriever(
-        reads,
-        (backends.vectors, backends.lexical),
-        index.spaces,
-        threads,
-        patience=settings.ranking.retriever_seconds,
-        faults=backends.faults,
-    )
-    stack.callback(retriever.close)
-    ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance)
+    retriever = _retriever(assembly, index)
+    rules = _feedback_rules(settings)
+    signal = UseSignal(store.uses, rules)
+    ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance, signal)
     refiner = ResultRefiner(reads, backends.reranker)
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
     file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    vectors, model = index.embedding.stored_vectors, lambda: index.embedding.model
-    currency = CurrencyJudge(vectors, model, ConflictMarkReader(store.statements))
+    currency = _currency_judge(store, index.embedding)
     dependencies = ContextDependencies(
         reads,
         core,
@@ -72,7 +78,48 @@ def build_search_services(
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
-    return SearchServices(search, GlobalSearch(search, file_searcher), core, contexts, currency)
+    yield_to_searches = assembly.search_priority.yield_to_searches
+    replayer = UseReplayer(store.uses, retriever, ranker, rules, backends.now, yield_to_searches)
+    return SearchParts(
+        search,
+        GlobalSearch(search, file_searcher),
+        core,
+        contexts,
+        currency,
+        UseReporter(parts.requests, reads, backends.now),
+        UseReader(store.uses, reads, rules),
+        steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),
+    )
+
+
+def _retriever(assembly: Assembly, index: IndexParts) -> HybridRetriever:
+    settings, backends = assembly.settings, assembly.backends
+    retriever = HybridRetriever(
+        backends.metadata.memories,
+        (backends.vectors, backends.lexical),
+        index.spaces,
+        settings.server.search_threads,
+        patience=settings.ranking.retriever_seconds,
+        faults=backends.faults,
+    )
+    assembly.stack.callback(retriever.close)
+    return retriever
+
+
+def _currency_judge(store: MetadataStore, embedding: CachedEmbedder) -> CurrencyJudge:
+    return CurrencyJudge(embedding.stored_vectors, lambda: embedding.model, ConflictMarkReader(store.statements))
+
+
+def _feedback_rules(settings: Settings) -> FeedbackRules:
+    """Return the conditions on which reports of use join the ranking."""
+    ranking = settings.ranking
+    return FeedbackRules(
+        ranking.use_feedback,
+        ranking.use_weight,
+        ranking.use_min_reports,
+        ranking.use_min_queries,
+        ranking.use_min_gain,
+    )
 
 
 def _as_of_search(assembly: Assembly, embedding: CachedEmbedder) -> AsOfSearch:

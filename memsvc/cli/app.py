@@ -14,6 +14,7 @@ from memsvc.cli import (
     conflicts,
     context,
     diagnostics,
+    feedback,
     files,
     health,
     history,
@@ -92,6 +93,7 @@ app.add_typer(watch.quarantine, name="quarantine")
 vault.app.command("watch")(vault_watch.watch)
 app.add_typer(vault.app, name="vault")
 app.add_typer(reminders.app, name="reminders")
+app.add_typer(feedback.app, name="feedback")
 app.command()(diagnostics.stats)
 app.add_typer(diagnostics.usage, name="usage")
 app.command()(diagnostics.perf)

@@ -186,6 +186,15 @@ class MaintenanceStep(_Hyphenated):
     SUMMARIZE = auto()
     CHECK_REFERENCES = auto()
     COMPARE_INDEXES = auto()
+    REPLAY_USE = auto()
+
+
+class UseOutcome(_Hyphenated):
+    """Outcome of a memory that was shown."""
+
+    USED = auto()
+    IGNORED = auto()
+    WRONG = auto()
 
 
 class ImportFormat(_Hyphenated):

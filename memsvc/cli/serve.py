@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from memsvc.server.slots import SlotOptions
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
-    from memsvc.settings.groups import ContextSettings
 
 
 DataDir = Annotated[Path | None, typer.Option(help="Data directory. One process at a time.")]
@@ -244,7 +243,8 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         default_deadline_seconds=server.default_deadline_seconds,
         reflection=server.reflection,
         default_weighting=TimeWeighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
-        context=_context_defaults(settings.context),
+        use_feedback=ranking.use_feedback,
+        context=_context_defaults(settings),
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
         watch_threads=settings.watch.threads,
@@ -292,10 +292,11 @@ def _slots(settings: Settings) -> SlotOptions:
     )
 
 
-def _context_defaults(context: ContextSettings) -> ContextDefaults:
+def _context_defaults(settings: Settings) -> ContextDefaults:
     from memsvc.domain.context import Section, SectionShares  # noqa: PLC0415 - a quick start
     from memsvc.server.options import ContextDefaults  # noqa: PLC0415
 
+    context = settings.context
     return ContextDefaults(
         context.total_tokens,
         SectionShares(context.core_share, context.session_share, context.short_term_share, context.long_term_share),
@@ -303,6 +304,7 @@ def _context_defaults(context: ContextSettings) -> ContextDefaults:
         frozenset(Section)
         - (frozenset() if context.evidence else {Section.EVIDENCE})
         - (frozenset() if context.files else {Section.FILES}),
+        settings.ranking.use_feedback,
     )
 
 

@@ -307,6 +307,16 @@ class MemoryMethods(ScopedMethods):
         request = by_id if memory_id else by_key
         return await self._remote.unary(self._remote.memories.GetMemory, request, timeout)
 
+    async def use_counts(
+        self, memory_id: str = "", *, key: str = "", timeout: float | None = None
+    ) -> types_pb.UseCounts:
+        """Return how often one memory was reported as used, ignored or wrong; see `report_use`."""
+        name = to_proto.memory_name(memory_id, key)
+        request = memory_pb.GetMemoryRequest(
+            scope=self.scope, **name, include_use_counts=True, read_mask=FieldMask(paths=["id"])
+        )
+        return (await self._remote.unary(self._remote.memories.GetMemory, request, timeout)).use_counts
+
     async def get_many(
         self,
         memory_ids: Sequence[str] = (),

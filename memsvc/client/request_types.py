@@ -55,7 +55,9 @@ MaintenanceStep = Literal[
     "SUMMARIZE",
     "CHECK_REFERENCES",
     "COMPARE_INDEXES",
+    "REPLAY_USE",
 ]
+UseOutcome = Literal["USED", "IGNORED", "WRONG"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment within to the first after; None leaves a side open."""
@@ -259,6 +261,7 @@ class SearchOptions(TypedDict, total=False):
     min_score: float
     min_relevance: float
     judge_currency: bool
+    use_feedback: bool
     snippet_chars: int
     diversity: search_pb.Diversity
     collapsing: search_pb.Collapsing
@@ -288,6 +291,7 @@ class ContextOptions(TypedDict, total=False):
     as_of: AsOf
     citation_style: CitationStyle
     first_handle: int
+    use_feedback: bool
     vector: Sequence[float]
     consistency_token: str
     earlier_cursor: str

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Literal, Unpack
+from uuid import uuid4
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.request_types import ContextOptions, Filters, SearchOptions
+from memsvc.client.request_types import ContextOptions, Filters, SearchOptions, SessionVisibility, UseOutcome
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 
@@ -67,6 +68,62 @@ class SearchMethods(ScopedMethods):
             read_mask=FieldMask(paths=fields),
         )
         return await self._remote.unary(self._remote.searches.ResolveCitations, request, timeout)
+
+    async def report_use(  # noqa: PLR0913 - a field each
+        self,
+        *,
+        used: Sequence[str] = (),
+        ignored: Sequence[str] = (),
+        wrong: Sequence[str] = (),
+        query: str = "",
+        context_cursor: str = "",
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> search_pb.ReportUseResponse:
+        """Report which memories of one search or context were used, ignored or found wrong.
+
+        Each is named by its id, or by a handle such as "[m3]" of the context that *context_cursor* identifies. A
+        repeated call needs the same *request_id* to count once; retries of this client have one.
+        """
+        outcomes: list[tuple[UseOutcome, Sequence[str]]] = [("USED", used), ("IGNORED", ignored), ("WRONG", wrong)]
+        request = search_pb.ReportUseRequest(
+            scope=self.scope,
+            query=query,
+            context_cursor=context_cursor,
+            reports=[to_proto.use_report(name, outcome) for outcome, names in outcomes for name in names],
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.searches.ReportUse, request, timeout)
+
+    async def use_reports(
+        self,
+        *,
+        outcome: UseOutcome | None = None,
+        memory_id: str = "",
+        session_visibility: SessionVisibility = "CURRENT",
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[search_pb.StoredUseReport, None]:
+        """Yield reports of use, newest first, page by page; the timeout holds for each page."""
+        request = search_pb.ListUseReportsRequest(
+            scope=self.scope,
+            outcome=to_proto.named("outcome", outcome),
+            memory_id=memory_id,
+            session_visibility=to_proto.named("session_visibility", session_visibility),
+            page_size=page_size,
+        )
+        while True:
+            page = await self._remote.unary(self._remote.searches.ListUseReports, request, timeout)
+            for report in page.reports:
+                yield report
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def use_feedback(self, *, timeout: float | None = None) -> search_pb.GetUseFeedbackResponse:
+        """Return whether reports of use are part of the ranking of the client's user, and why."""
+        request = search_pb.GetUseFeedbackRequest(scope=self.scope)
+        return await self._remote.unary(self._remote.searches.GetUseFeedback, request, timeout)
 
     async def load_core(
         self, *, limit: int = 0, time_zone: str = "", timeout: float | None = None

@@ -67,7 +67,9 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "slot": (types_pb.ReminderSlot, "REMINDER_SLOT_"),
     "recurrence": (types_pb.ReminderRecurrence, "REMINDER_RECURRENCE_"),
     "role": (types_pb.MessageRole, "MESSAGE_ROLE_"),
+    "outcome": (search_pb.UseOutcome, "USE_OUTCOME_"),
 }
+_UUID_CHARS = 36
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
 _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"})
 
@@ -117,6 +119,18 @@ def memory_name(memory_id: str, key: str) -> dict[str, Any]:
     if key and not memory_id:
         return {"key": key}
     return {"id": memory_id}
+
+
+def use_report(name: str, outcome: str) -> search_pb.UseReport:
+    """Return the report about a memory that is named by its id, by "[mem:ID]", or by a handle such as "[m3]".
+
+    Raises:
+        ValueError: The name of the outcome is unknown.
+    """
+    bare = name.strip().strip("[]").removeprefix("mem:").strip()
+    if len(bare) >= _UUID_CHARS:
+        return search_pb.UseReport(memory_id=bare, outcome=named("outcome", outcome))
+    return search_pb.UseReport(citation=name, outcome=named("outcome", outcome))
 
 
 def memory_to_proto(fields: MemoryFields, **more: Any) -> types_pb.Memory:

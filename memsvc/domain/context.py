@@ -108,6 +108,7 @@ class ContextQuery:
         as_of: The moment that the context is of; None: now.
         in_force: The default conditions on memories at that moment; of no use without *as_of*.
         first_handle: The number of the first handle; a delta goes on with those of the earlier context instead.
+        use_feedback: As in `SearchQuery`.
     """
 
     scope: Scope
@@ -127,6 +128,7 @@ class ContextQuery:
     in_force: Filter | None = None
     citation_style: CitationStyle = CitationStyle.HANDLE
     first_handle: int = 1
+    use_feedback: bool = False
 
     @property
     def moment(self) -> datetime | None:

@@ -115,7 +115,11 @@ CONTEXT_TOKENS = 10_000_000
 CONTEXT_SECTIONS = 64
 FIRST_HANDLE = 10_000
 RESOLVED_CITATIONS = 100
-"""Sections that one context names."""
+"""Citations of one call."""
+USE_REPORTS = 100
+"""Reports of use of one call."""
+USE_POSITION = 1_000
+"""The last place of a memory among what was shown."""
 LOCALE = 35
 TIME_ZONE = 64
 """The length of the name of a time zone."""

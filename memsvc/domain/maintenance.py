@@ -22,6 +22,7 @@ class UpkeepStep(StrEnum):
     SUMMARIZE = "SUMMARIZE"
     CHECK_REFERENCES = "CHECK_REFERENCES"
     COMPARE_INDEXES = "COMPARE_INDEXES"
+    REPLAY_USE = "REPLAY_USE"
 
 
 ROUTINE_STEPS = (
@@ -30,6 +31,7 @@ ROUTINE_STEPS = (
     UpkeepStep.ARCHIVE,
     UpkeepStep.COMPACT,
     UpkeepStep.CONSOLIDATE,
+    UpkeepStep.REPLAY_USE,
 )
 """The steps of scheduled runs by default."""
 
@@ -48,6 +50,7 @@ class MaintenanceReason(StrEnum):
     MONTH_ENDED = "MONTH_ENDED"
     REFERENCE_GONE = "REFERENCE_GONE"
     INDEX_DIFFERS = "INDEX_DIFFERS"
+    USE_REPORTED = "USE_REPORTED"
 
 
 class MaintenancePlan(StrEnum):

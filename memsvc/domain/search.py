@@ -112,6 +112,7 @@ class SearchQuery:
         weighting: None means that time and layer play no part.
         known_time: Search what was known then; None: what is known now.
         min_relevance: The minimum relevance of a hit, if it is known.
+        use_feedback: Whether reports of use are part of the ranking, if they are for the user.
     """
 
     scope: Scope
@@ -131,6 +132,7 @@ class SearchQuery:
     snippet_chars: int = 240
     known_time: datetime | None = None
     refinement: Refinement = Refinement()
+    use_feedback: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ It comes on top of `Reach`, which every store and index holds reads to.
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes
 from memsvc.domain.memory import Layer, Memory, Status, Tier
@@ -27,6 +30,20 @@ def visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionV
     if memory.layer is not Layer.SESSION or sessions is SessionVisibility.ALL:
         return True
     return scope.session_id != "" and memory.scope.session_id == scope.session_id
+
+
+def usual_conditions(now: datetime) -> Filter:
+    """Return the conditions that a search adds by default: active, not archived, not expired, and valid at *now*."""
+    moment = to_micros(now)
+    return And(
+        (
+            AnyOf(Field.STATUS, (_STATUS,)),
+            Not(AnyOf(Field.TIER, (_ARCHIVED,))),
+            Not(Range(Field.EXPIRE_TIME, at_most=moment)),
+            Not(Range(Field.VALID_TO, at_most=moment)),
+            Not(Range(Field.VALID_FROM, above=moment)),
+        )
+    )
 
 
 def session_privacy(scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> Filter | None:

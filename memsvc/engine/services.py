@@ -48,6 +48,7 @@ from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater, Selecti
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.search import GlobalSearch, SearchService
+from memsvc.engine.search.use_feedback import UseReader, UseReporter
 from memsvc.engine.sessions.append import MessageAppender, MessageRemover
 from memsvc.engine.sessions.flush import SessionFlusher
 from memsvc.engine.sessions.service import SessionLifecycle, SessionReader
@@ -139,6 +140,8 @@ class SearchServices:
     core_memories: CoreMemoryCache
     contexts: ContextService
     currency: CurrencyJudge
+    use_reporter: UseReporter
+    use_reader: UseReader
 
 
 @dataclass(frozen=True)

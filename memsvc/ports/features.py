@@ -13,6 +13,7 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Fact
 from memsvc.domain.file_text import FilePassage, FileText, TextReason
 from memsvc.domain.files import File, FileCategory, FileFilter
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
+from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import FileRef, Layer, Memory, Slot
 from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach, Scope
@@ -27,7 +28,17 @@ from memsvc.domain.sessions import (
     SessionState,
     SessionStatus,
 )
+from memsvc.domain.use_feedback import (
+    RecordedUse,
+    StoredUseReport,
+    UseCall,
+    UseCounts,
+    UseFeedback,
+    UseReplay,
+    UseSelection,
+)
 from memsvc.domain.vault import VaultEntry
+from memsvc.ports.candidates import Rows
 
 
 class SessionReads(Protocol):
@@ -274,6 +285,65 @@ class ReminderWrites(Protocol):
 
         What is noted stays however the memory changes, and goes when it is purged.
         """
+        ...
+
+
+# Reports of use, and the state of the ranking that they lead to.
+
+
+class UseReads(Protocol):
+    """Reads of reports of use."""
+
+    def page(
+        self, *, reach: Reach, selection: UseSelection, after: tuple[int, int] | None, limit: int
+    ) -> list[StoredUseReport]:
+        """Return at most *limit* reports, by call and row, descending, that come after the pair *after*.
+
+        They were made in a project of *reach*, about a memory of *reach* that is not DELETED. Unless the selection says
+        otherwise, those made in another session than its own, and those about private memories of one, are left out.
+        """
+        ...
+
+    def counts(self, row: int, *, owner: str) -> UseCounts:
+        """Return the counts of a memory."""
+        ...
+
+    def feedback(self, owner: str) -> UseFeedback:
+        """Return the state of the reports of an owner."""
+        ...
+
+    def signal(self, owner: str, rows: Rows) -> tuple[UseFeedback, dict[int, UseCounts]]:
+        """Return the state of an owner, and the counts of those of its memories that have reports, by row.
+
+        One statement, which reads by primary keys alone.
+        """
+        ...
+
+    def calls(self, owner: str, *, limit: int) -> list[RecordedUse]:
+        """Return the newest *limit* calls of an owner, oldest first, without those that have no report left."""
+        ...
+
+    def due_for_replay(self, area: MaintenanceScope, *, least: int, after: str, limit: int) -> list[str]:
+        """Return at most *limit* owners after the owner *after*, in order, with *least* reports or more.
+
+        One in `memsvc.domain.use_feedback.REPLAY_SHARE` of their reports, or more, came after their last replay. It
+        reads an index that holds no others.
+        """
+        ...
+
+
+class UseWrites(Protocol):
+    """Writes of reports of use."""
+
+    def add_use(self, call: UseCall, rows: Sequence[int]) -> None:
+        """Store the reports of a call about the memories with these rows, in order, and count them.
+
+        Calls of the owner beyond the newest `memsvc.domain.use_feedback.CALLS_KEPT` are removed; their counts remain.
+        """
+        ...
+
+    def set_replay(self, owner: str, replay: UseReplay, *, pending: int) -> None:
+        """Store the result of a replay that began when *pending* reports had come after the one before."""
         ...
 
 

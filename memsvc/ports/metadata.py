@@ -40,6 +40,8 @@ from memsvc.ports.features import (
     SessionReads,
     SessionWrites,
     StatementReads,
+    UseReads,
+    UseWrites,
     VaultManifest,
 )
 from memsvc.ports.operations import (
@@ -326,6 +328,7 @@ class Transaction(
     ErasureWrites,
     KeyWrites,
     QuotaWrites,
+    UseWrites,
     Protocol,
 ):
     """One transaction of the store: all of it is committed, or none of it.
@@ -491,6 +494,11 @@ class MetadataStore(Protocol):
     @property
     def reminders(self) -> ReminderReads:
         """Read reminders."""
+        ...
+
+    @property
+    def uses(self) -> UseReads:
+        """Read reports of use."""
         ...
 
     @property

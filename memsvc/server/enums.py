@@ -22,6 +22,7 @@ from memsvc.domain.provenance import ReviewVerdict
 from memsvc.domain.scope import SessionVisibility, Visibility
 from memsvc.domain.search import FusionMethod, Mode, Normalization, ResultGroup, Retriever
 from memsvc.domain.sessions import AutoTrim, OnOpen, Role, SessionState
+from memsvc.domain.use_feedback import FeedbackState, UseOutcome
 from memsvc.domain.user_data import ImportIssueReason
 from memsvc.domain.vault import VaultAction
 from memsvc.domain.watch import Effect, Start
@@ -103,6 +104,8 @@ CATEGORY_NUMBERS = {category.value: number for category, number in FILE_CATEGORY
 """The numbers of file categories by their names in references, such as `artifact`."""
 AUTO_TRIM = EnumTable(AutoTrim, session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
+USE_OUTCOME = EnumTable(UseOutcome, search_pb.UseOutcome, "USE_OUTCOME")
+FEEDBACK_STATE = EnumTable(FeedbackState, search_pb.UseFeedbackState, "USE_FEEDBACK_STATE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
 NORMALIZATION = EnumTable(Normalization, search_pb.FusionNormalization, "FUSION_NORMALIZATION")

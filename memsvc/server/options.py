@@ -18,6 +18,7 @@ class ContextDefaults:
     shares: SectionShares = field(default_factory=SectionShares)
     locale: Locale = Locale.EN
     sections: frozenset[Section] = frozenset(Section)
+    use_feedback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class ServerOptions:
         health_seconds: The interval of pings of the backends.
         reflection: True serves the API's description to clients.
         default_weighting: The weighting of searches that do not name one.
+        use_feedback: True adds reports of use to the ranking of searches that do not say otherwise.
         context: Defaults of contexts.
         version: The service's version, for Diagnose.
         watch_streams: The number of watches that may be open; further ones are refused.
@@ -155,6 +157,7 @@ class ServerOptions:
     health_seconds: float = 5.0
     reflection: bool = True
     default_weighting: TimeWeighting | None = None
+    use_feedback: bool = False
     context: ContextDefaults = ContextDefaults()
     version: str = ""
     watch_streams: int = 1_000

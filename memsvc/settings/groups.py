@@ -94,6 +94,17 @@ class RankingSettings(SettingsGroup):
     decay_factor: float = Field(default=TimeWeighting().decay_factor, gt=0, le=1)
     """Factor of time weighting for an age of 30 days."""
 
+    use_feedback: bool = False
+    """Default of searches and contexts: whether reports of use are part of the ranking, once a replay shows a gain."""
+    use_weight: float = Field(default=0.5, ge=0, le=1)
+    """The most that reports of use add to a score, or take from it, relative to the fused score."""
+    use_min_reports: int = Field(default=100, ge=1)
+    """Reports of a user below which they are no part of the ranking."""
+    use_min_queries: int = Field(default=20, ge=1, le=100)
+    """Queries that the replay of a user must test."""
+    use_min_gain: float = Field(default=0.01, ge=0, le=1)
+    """Gain of the mean reciprocal rank that the replay of a user must show; it must also exceed its standard error."""
+
     @model_validator(mode="after")
     def _has_a_retriever(self) -> Self:
         if self.dense == 0 and self.lexical == 0:

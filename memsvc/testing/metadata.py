@@ -34,6 +34,7 @@ from memsvc.testing.store_reminders import StoreRemindersContract
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract
 from memsvc.testing.store_uniqueness import StoreNamesContract
+from memsvc.testing.store_use import StoreUseContract
 from memsvc.testing.store_user_data import StoreTransferContract
 from memsvc.testing.store_vault import StoreVaultContract
 from memsvc.testing.store_webhooks import StoreWebhooksContract
@@ -75,6 +76,7 @@ class MetadataStoreContract(
     StoreVaultContract,
     StoreFileFindingContract,
     StoreWebhooksContract,
+    StoreUseContract,
 ):
     """Subclass it, give the fixture `store`, and `close` and `reopen` where they apply: see StoreSeams."""
 

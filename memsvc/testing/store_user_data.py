@@ -15,6 +15,7 @@ from memsvc.domain.index_entries import ChangeAction, Chunk
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Reminder, Review, Slot, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
+from memsvc.domain.use_feedback import UseCall, UseOutcome, UseReport
 from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision, said_by
 from memsvc.ports.metadata import MetadataStore, Record, RestoredRecord, UniquenessRaceError
 from memsvc.testing import factories
@@ -45,6 +46,8 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
     )  # fmt: skip
     with store.transaction() as transaction:
         transaction.acknowledge(second, NOW.date(), Slot.AFTERNOON, NOW)
+        reports = [UseReport(first.id, UseOutcome.USED, 1, 1), UseReport(second.id, UseOutcome.WRONG)]
+        transaction.add_use(UseCall(scope, "谁喜欢爵士乐？", NOW, reports), [first.row, second.row])
     first = revise(store, first, content="小王喜欢摇滚乐。", content_hash="other", update_time=NOW + timedelta(hours=1))
     with store.transaction() as transaction:
         session = transaction.sessions.insert(Session(scope, NOW, NOW, 500, title="题", last_ordinal=1))

@@ -76,6 +76,11 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
     it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
     """
+    MAINTENANCE_STEP_REPLAY_USE: _MaintenanceStep.ValueType  # 10
+    """MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so decides
+    whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory; memory_id of a
+    change is empty. A run for one project does not include it.
+    """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
@@ -130,6 +135,11 @@ MAINTENANCE_STEP_COMPARE_INDEXES: MaintenanceStep.ValueType  # 9
 and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
 it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
 """
+MAINTENANCE_STEP_REPLAY_USE: MaintenanceStep.ValueType  # 10
+"""MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so decides
+whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory; memory_id of a
+change is empty. A run for one project does not include it.
+"""
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
 class _MaintenanceReason:
@@ -162,6 +172,8 @@ class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mai
     """MAINTENANCE_REASON_REFERENCE_GONE: it refers to a memory or a file that does not exist."""
     MAINTENANCE_REASON_INDEX_DIFFERS: _MaintenanceReason.ValueType  # 11
     """MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
+    MAINTENANCE_REASON_USE_REPORTED: _MaintenanceReason.ValueType  # 12
+    """MAINTENANCE_REASON_USE_REPORTED: its user has made enough reports of use since the last replay."""
 
 class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
     """MaintenanceReason is the reason for which a memory is due."""
@@ -190,6 +202,8 @@ MAINTENANCE_REASON_REFERENCE_GONE: MaintenanceReason.ValueType  # 10
 """MAINTENANCE_REASON_REFERENCE_GONE: it refers to a memory or a file that does not exist."""
 MAINTENANCE_REASON_INDEX_DIFFERS: MaintenanceReason.ValueType  # 11
 """MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
+MAINTENANCE_REASON_USE_REPORTED: MaintenanceReason.ValueType  # 12
+"""MAINTENANCE_REASON_USE_REPORTED: its user has made enough reports of use since the last replay."""
 Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
 
 class _DifferenceKind:
@@ -1854,7 +1868,7 @@ class ExportUserRequest(_message.Message):
     """ExportUserRequest selects the user to export: the memories of every project, layer and status with all their fields,
     earlier revisions, sessions with their messages, conflicts, checkpoints, file records, and the tombstones of
     permanently deleted memories. The export does not contain the bytes of files (use FileService.DownloadFile), request
-    ids with their responses, and the changes that WatchMemories streams.
+    ids with their responses, the changes that WatchMemories streams, and reports of use (use SearchService.ListUseReports).
 
     The responses are the pieces of one file: JSON Lines in UTF-8, each line one object whose first field is `record`.
     The first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,

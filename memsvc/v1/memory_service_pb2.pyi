@@ -889,6 +889,7 @@ class GetMemoryRequest(_message.Message):
     AS_OF_FIELD_NUMBER: _builtins.int
     READ_MASK_FIELD_NUMBER: _builtins.int
     INCLUDE_FILES_FIELD_NUMBER: _builtins.int
+    INCLUDE_USE_COUNTS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the UUID of the memory. The lookup covers the scope's project and the global memories."""
     key: _builtins.str
@@ -904,6 +905,8 @@ class GetMemoryRequest(_message.Message):
     """
     include_files: _builtins.bool
     """include_files fills GetMemoryResponse.files and linked_content, whatever read_mask selects."""
+    include_use_counts: _builtins.bool
+    """include_use_counts fills GetMemoryResponse.use_counts."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -931,10 +934,11 @@ class GetMemoryRequest(_message.Message):
         as_of: _types_pb2.AsOf | None = ...,
         read_mask: _field_mask_pb2.FieldMask | None = ...,
         include_files: _builtins.bool = ...,
+        include_use_counts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "include_files", b"include_files", "key", b"key", "read_mask", b"read_mask", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "include_files", b"include_files", "include_use_counts", b"include_use_counts", "key", b"key", "read_mask", b"read_mask", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
     _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
@@ -952,6 +956,7 @@ class GetMemoryResponse(_message.Message):
     CHAIN_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     LINKED_CONTENT_FIELD_NUMBER: _builtins.int
+    USE_COUNTS_FIELD_NUMBER: _builtins.int
     linked_content: _builtins.str
     """linked_content is the content in which references to existing files are links to their download URLs: "`chart:c1`"
     becomes "[sales.png](URL)", and the URL replaces the reference as the target of a link or an image. References in
@@ -973,6 +978,12 @@ class GetMemoryResponse(_message.Message):
     def files(self) -> _containers.RepeatedCompositeFieldContainer[_file_service_pb2.ResolvedFileRef]:
         """files are the files of memory.file_refs, in their order: see ResolveFileRefs. Empty unless include_files is set."""
 
+    @_builtins.property
+    def use_counts(self) -> _types_pb2.UseCounts:
+        """use_counts are the reports about the memory, of every revision, project and session: see SearchService.ReportUse.
+        Unset unless include_use_counts is set.
+        """
+
     def __init__(
         self,
         *,
@@ -980,10 +991,11 @@ class GetMemoryResponse(_message.Message):
         chain: _abc.Iterable[_types_pb2.Memory] | None = ...,
         files: _abc.Iterable[_file_service_pb2.ResolvedFileRef] | None = ...,
         linked_content: _builtins.str = ...,
+        use_counts: _types_pb2.UseCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "use_counts", b"use_counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chain", b"chain", "files", b"files", "linked_content", b"linked_content", "memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chain", b"chain", "files", b"files", "linked_content", b"linked_content", "memory", b"memory", "use_counts", b"use_counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

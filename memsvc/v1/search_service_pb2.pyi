@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from memsvc.v1 import errors_pb2 as _errors_pb2
@@ -495,6 +496,86 @@ tells of a change. See Currency.
 """
 Global___OmissionReason: _TypeAlias = OmissionReason  # noqa: Y015
 
+class _UseOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UseOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UseOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    USE_OUTCOME_UNSPECIFIED: _UseOutcome.ValueType  # 0
+    """USE_OUTCOME_UNSPECIFIED in a report is INVALID_ARGUMENT, in a filter any."""
+    USE_OUTCOME_USED: _UseOutcome.ValueType  # 1
+    """USE_OUTCOME_USED: the agent's answer or action builds on the memory."""
+    USE_OUTCOME_IGNORED: _UseOutcome.ValueType  # 2
+    """USE_OUTCOME_IGNORED: the memory was shown and not needed."""
+    USE_OUTCOME_WRONG: _UseOutcome.ValueType  # 3
+    """USE_OUTCOME_WRONG: the memory is untrue, outdated, or not what the query asked for. To correct or delete it, use
+    UpdateMemory, SupersedeMemory or DeleteMemory.
+    """
+
+class UseOutcome(_UseOutcome, metaclass=_UseOutcomeEnumTypeWrapper):
+    """UseOutcome is what became of a memory that the agent was shown."""
+
+USE_OUTCOME_UNSPECIFIED: UseOutcome.ValueType  # 0
+"""USE_OUTCOME_UNSPECIFIED in a report is INVALID_ARGUMENT, in a filter any."""
+USE_OUTCOME_USED: UseOutcome.ValueType  # 1
+"""USE_OUTCOME_USED: the agent's answer or action builds on the memory."""
+USE_OUTCOME_IGNORED: UseOutcome.ValueType  # 2
+"""USE_OUTCOME_IGNORED: the memory was shown and not needed."""
+USE_OUTCOME_WRONG: UseOutcome.ValueType  # 3
+"""USE_OUTCOME_WRONG: the memory is untrue, outdated, or not what the query asked for. To correct or delete it, use
+UpdateMemory, SupersedeMemory or DeleteMemory.
+"""
+Global___UseOutcome: _TypeAlias = UseOutcome  # noqa: Y015
+
+class _UseFeedbackState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UseFeedbackStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UseFeedbackState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    USE_FEEDBACK_STATE_UNSPECIFIED: _UseFeedbackState.ValueType  # 0
+    """USE_FEEDBACK_STATE_UNSPECIFIED is never in a response."""
+    USE_FEEDBACK_STATE_TOO_FEW_REPORTS: _UseFeedbackState.ValueType  # 1
+    """USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking."""
+    USE_FEEDBACK_STATE_REPLAY_PENDING: _UseFeedbackState.ValueType  # 2
+    """USE_FEEDBACK_STATE_REPLAY_PENDING: no replay has run yet; the maintenance step REPLAY_USE runs it. They are no part
+    of the ranking.
+    """
+    USE_FEEDBACK_STATE_TOO_FEW_QUERIES: _UseFeedbackState.ValueType  # 3
+    """USE_FEEDBACK_STATE_TOO_FEW_QUERIES: the replay tested fewer queries than min_tested_count: only calls of ReportUse
+    with a query and a used memory can be tested. They are no part of the ranking.
+    """
+    USE_FEEDBACK_STATE_NO_GAIN: _UseFeedbackState.ValueType  # 4
+    """USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
+    of the ranking.
+    """
+    USE_FEEDBACK_STATE_GAIN: _UseFeedbackState.ValueType  # 5
+    """USE_FEEDBACK_STATE_GAIN: the replay shows a gain. They are part of the ranking of searches with use_feedback."""
+
+class UseFeedbackState(_UseFeedbackState, metaclass=_UseFeedbackStateEnumTypeWrapper):
+    """UseFeedbackState is the reason for which reports are, or are not, part of the ranking. More states may be added."""
+
+USE_FEEDBACK_STATE_UNSPECIFIED: UseFeedbackState.ValueType  # 0
+"""USE_FEEDBACK_STATE_UNSPECIFIED is never in a response."""
+USE_FEEDBACK_STATE_TOO_FEW_REPORTS: UseFeedbackState.ValueType  # 1
+"""USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking."""
+USE_FEEDBACK_STATE_REPLAY_PENDING: UseFeedbackState.ValueType  # 2
+"""USE_FEEDBACK_STATE_REPLAY_PENDING: no replay has run yet; the maintenance step REPLAY_USE runs it. They are no part
+of the ranking.
+"""
+USE_FEEDBACK_STATE_TOO_FEW_QUERIES: UseFeedbackState.ValueType  # 3
+"""USE_FEEDBACK_STATE_TOO_FEW_QUERIES: the replay tested fewer queries than min_tested_count: only calls of ReportUse
+with a query and a used memory can be tested. They are no part of the ranking.
+"""
+USE_FEEDBACK_STATE_NO_GAIN: UseFeedbackState.ValueType  # 4
+"""USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
+of the ranking.
+"""
+USE_FEEDBACK_STATE_GAIN: UseFeedbackState.ValueType  # 5
+"""USE_FEEDBACK_STATE_GAIN: the replay shows a gain. They are part of the ranking of searches with use_feedback."""
+Global___UseFeedbackState: _TypeAlias = UseFeedbackState  # noqa: Y015
+
 @_typing.final
 class FusionWeights(_message.Message):
     """FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
@@ -749,6 +830,7 @@ class SearchRequest(_message.Message):
     READ_MASK_FIELD_NUMBER: _builtins.int
     MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
     JUDGE_CURRENCY_FIELD_NUMBER: _builtins.int
+    USE_FEEDBACK_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
     White space alone counts as empty. Of a long one only the beginning is searched by meaning (see
@@ -782,6 +864,11 @@ class SearchRequest(_message.Message):
     judge_currency: _builtins.bool
     """judge_currency compares the hits with each other and looks up their open conflicts, both sides of which are
     CONFLICTED, so that Hit.currency tells of more than stored states. It takes about 2 ms for a page of 50.
+    """
+    use_feedback: _builtins.bool
+    """use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
+    it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
+    setting ranking.use_feedback, off by default.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -881,12 +968,15 @@ class SearchRequest(_message.Message):
         read_mask: _field_mask_pb2.FieldMask | None = ...,
         min_relevance: _builtins.float = ...,
         judge_currency: _builtins.bool = ...,
+        use_feedback: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback", "as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "use_feedback", b"use_feedback", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "judge_currency", b"judge_currency", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback", "as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "judge_currency", b"judge_currency", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "use_feedback", b"use_feedback", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__use_feedback: _TypeAlias = _typing.Literal["use_feedback"]  # noqa: Y015
+    _WhichOneofArgType__use_feedback: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__use_feedback) -> _WhichOneofReturnType__use_feedback | None: ...
 
 Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
 
@@ -1119,8 +1209,8 @@ class Boost(_message.Message):
     name: _builtins.str
     """name is one of "late_interaction" (of the tokens), "late_interaction_estimate" (the fused score in its place, if
     the memory has no token vectors yet), "neighbour", "session", "date", "speaker", and the cues of the text "length",
-    "questions", "when", "where", "who", "first_person" and "previous_question", whose value is added (that of speaker
-    and questions is negative), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
+    "questions", "when", "where", "who", "first_person" and "previous_question", and "use" (the reports of ReportUse),
+    whose value is added (that of speaker and questions is negative, that of use may be), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
     "layer", "ceiling" (maps all scores of the response back to 0..1 when cues or a factor raised one above 1),
     "rerank" (lowers the score to that of the reranker, or below it) and "depth" (keeps the hits that a deeper search
     for a later page found after those of the earlier pages). More names may be added.
@@ -1721,6 +1811,7 @@ class ContextOptions(_message.Message):
     AS_OF_FIELD_NUMBER: _builtins.int
     CITATION_STYLE_FIELD_NUMBER: _builtins.int
     FIRST_HANDLE_FIELD_NUMBER: _builtins.int
+    USE_FEEDBACK_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """total_tokens is the maximum size of the whole context in tokens, including headings, separators and the opening and
     closing lines, counted by the service's tokenizer: 1 to 10 000 000. Absent: as in the service's settings, 128 000
@@ -1743,6 +1834,10 @@ class ContextOptions(_message.Message):
     first_handle: _builtins.int
     """first_handle is the number of the first handle: 1 to 10 000. Several contexts of one conversation with different
     numbers have no handle in common. 0: 1; a delta goes on after the last handle of the earlier context instead.
+    """
+    use_feedback: _builtins.bool
+    """use_feedback ranks what the query retrieves as SearchRequest.use_feedback does. Unset: as in the setting
+    ranking.use_feedback, off by default.
     """
     @_builtins.property
     def shares(self) -> Global___ContextShares:
@@ -1779,14 +1874,20 @@ class ContextOptions(_message.Message):
         as_of: _types_pb2.AsOf | None = ...,
         citation_style: Global___CitationStyle.ValueType = ...,
         first_handle: _builtins.int = ...,
+        use_feedback: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "_use_feedback", b"_use_feedback", "as_of", b"as_of", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens", "use_feedback", b"use_feedback"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "citation_style", b"citation_style", "filter", b"filter", "first_handle", b"first_handle", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "_use_feedback", b"_use_feedback", "as_of", b"as_of", "citation_style", b"citation_style", "filter", b"filter", "first_handle", b"first_handle", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens", "use_feedback", b"use_feedback"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__total_tokens: _TypeAlias = _typing.Literal["total_tokens"]  # noqa: Y015
     _WhichOneofArgType__total_tokens: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__use_feedback: _TypeAlias = _typing.Literal["use_feedback"]  # noqa: Y015
+    _WhichOneofArgType__use_feedback: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_tokens) -> _WhichOneofReturnType__total_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__use_feedback) -> _WhichOneofReturnType__use_feedback | None: ...
 
 Global___ContextOptions: _TypeAlias = ContextOptions  # noqa: Y015
 
@@ -2657,3 +2758,419 @@ class MemoryCurrency(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MemoryCurrency: _TypeAlias = MemoryCurrency  # noqa: Y015
+
+@_typing.final
+class UseReport(_message.Message):
+    """UseReport is the report about one memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    CITATION_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the UUID of the memory, as in Hit.memory."""
+    citation: _builtins.str
+    """citation is the mark of a line of the context that ReportUseRequest.context_cursor identifies, with or without
+    brackets: "[m3]" or "m3".
+    """
+    outcome: Global___UseOutcome.ValueType
+    """outcome is what became of the memory."""
+    revision: _builtins.int
+    """revision is the revision that was shown. With a citation 0 is that of the context. 0: not known."""
+    position: _builtins.int
+    """position is the place of the memory among the hits or lines that were shown, counted from 1: 1 to 1 000. 0: not
+    known.
+    """
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        citation: _builtins.str = ...,
+        outcome: Global___UseOutcome.ValueType = ...,
+        revision: _builtins.int = ...,
+        position: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "citation", b"citation", "memory_id", b"memory_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "citation", b"citation", "memory_id", b"memory_id", "outcome", b"outcome", "position", b"position", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["memory_id", "citation"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___UseReport: _TypeAlias = UseReport  # noqa: Y015
+
+@_typing.final
+class ReportUseRequest(_message.Message):
+    """ReportUseRequest reports what became of the memories of one search or context. Report all that were shown, those
+    ignored too: the share of used ones is what ranking compares.
+
+    Errors: INVALID_ARGUMENT also when two reports are about the same memory, for a citation without context_cursor, and
+    for a context_cursor that is unknown, older than an hour, of another scope, or from before a restart; ALREADY_EXISTS
+    (REQUEST_ID_REUSED). A memory that is not found is not an error: see ReportUseResponse.missing. Reports do not count
+    towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the counts.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    CONTEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    REPORTS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """query is the query that found the memories: at most 8 192 characters, of which the first 2 048 are stored. White
+    space alone counts as empty. Empty: the reports count, but no replay tests this query.
+    """
+    context_cursor: _builtins.str
+    """context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event of
+    the stream. Empty: the reports name their memories by memory_id.
+    """
+    request_id: _builtins.str
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts again."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope is the scope of the search or context."""
+
+    @_builtins.property
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___UseReport]:
+        """reports are the reports. 1 to 100, each about another memory."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        query: _builtins.str = ...,
+        context_cursor: _builtins.str = ...,
+        reports: _abc.Iterable[Global___UseReport] | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_cursor", b"context_cursor", "query", b"query", "reports", b"reports", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportUseRequest: _TypeAlias = ReportUseRequest  # noqa: Y015
+
+@_typing.final
+class ReportUseResponse(_message.Message):
+    """ReportUseResponse is the result of storing reports."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STORED_COUNT_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    stored_count: _builtins.int
+    """stored_count is the number of reports that were stored."""
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their memory
+        does not exist, is deleted, is not visible in the scope, or is a passage of a file.
+        """
+
+    def __init__(
+        self,
+        *,
+        stored_count: _builtins.int = ...,
+        missing: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missing", b"missing", "stored_count", b"stored_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportUseResponse: _TypeAlias = ReportUseResponse  # noqa: Y015
+
+@_typing.final
+class ListUseReportsRequest(_message.Message):
+    """ListUseReportsRequest selects reports.
+
+    Errors: INVALID_ARGUMENT also for a page_token of another request.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    SESSION_VISIBILITY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    outcome: Global___UseOutcome.ValueType
+    """outcome restricts the reports. Unspecified: any."""
+    memory_id: _builtins.str
+    """memory_id restricts the reports to one memory. Empty: all."""
+    session_visibility: _filters_pb2.SessionVisibility.ValueType
+    """session_visibility ALL includes the reports of all sessions of the user. Unspecified: CURRENT, those of the scope's
+    session and those that were made without a session.
+    """
+    page_size: _builtins.int
+    """page_size is the maximum number of reports: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is the next_page_token of the previous page. Empty: the first page. page_size may change."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the reports: those that were made in its project, or without a project, about memories that are visible
+        in the scope. Reports that were made in another session are left out: see session_visibility.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        outcome: Global___UseOutcome.ValueType = ...,
+        memory_id: _builtins.str = ...,
+        session_visibility: _filters_pb2.SessionVisibility.ValueType = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "session_visibility", b"session_visibility"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUseReportsRequest: _TypeAlias = ListUseReportsRequest  # noqa: Y015
+
+@_typing.final
+class StoredUseReport(_message.Message):
+    """StoredUseReport is a report as it is stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    REPORT_TIME_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the UUID of the memory."""
+    outcome: Global___UseOutcome.ValueType
+    """outcome is what became of it. Never UNSPECIFIED."""
+    revision: _builtins.int
+    """revision is the revision that was shown. 0: not known."""
+    position: _builtins.int
+    """position is the place among the hits or lines that were shown, from 1. 0: not known."""
+    query: _builtins.str
+    """query is the query that found it, at most 2 048 characters. Empty: none was given."""
+    @_builtins.property
+    def report_time(self) -> _timestamp_pb2.Timestamp:
+        """report_time is the time of the call of ReportUse. Always set."""
+
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope is the scope of the call."""
+
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        outcome: Global___UseOutcome.ValueType = ...,
+        revision: _builtins.int = ...,
+        position: _builtins.int = ...,
+        query: _builtins.str = ...,
+        report_time: _timestamp_pb2.Timestamp | None = ...,
+        scope: _types_pb2.Scope | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["report_time", b"report_time", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "outcome", b"outcome", "position", b"position", "query", b"query", "report_time", b"report_time", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredUseReport: _TypeAlias = StoredUseReport  # noqa: Y015
+
+@_typing.final
+class ListUseReportsResponse(_message.Message):
+    """ListUseReportsResponse is one page of reports."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPORTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
+    @_builtins.property
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredUseReport]:
+        """reports are ordered by time, newest first; those of one call by the age of their memories, newest first."""
+
+    def __init__(
+        self,
+        *,
+        reports: _abc.Iterable[Global___StoredUseReport] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "reports", b"reports"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUseReportsResponse: _TypeAlias = ListUseReportsResponse  # noqa: Y015
+
+@_typing.final
+class GetUseFeedbackRequest(_message.Message):
+    """GetUseFeedbackRequest selects the user.
+
+    Errors: none of its own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the user. Its other fields are ignored: the ranking of a user is decided as a whole."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUseFeedbackRequest: _TypeAlias = GetUseFeedbackRequest  # noqa: Y015
+
+@_typing.final
+class UseReplay(_message.Message):
+    """UseReplay is a replay of stored reports: the searches of the newest 200 calls of ReportUse in the order of time. The
+    first half only counts. Each call of the second half with a query and a used memory is searched again, in its scope,
+    with the filter that is the default, and ranked twice: without reports, and with those of all calls before it. Means
+    are over these queries.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLAY_TIME_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
+    TESTED_COUNT_FIELD_NUMBER: _builtins.int
+    MRR_WITHOUT_FIELD_NUMBER: _builtins.int
+    MRR_WITH_FIELD_NUMBER: _builtins.int
+    NDCG_WITHOUT_FIELD_NUMBER: _builtins.int
+    NDCG_WITH_FIELD_NUMBER: _builtins.int
+    STANDARD_ERROR_FIELD_NUMBER: _builtins.int
+    call_count: _builtins.int
+    """call_count is the number of calls that the replay read."""
+    tested_count: _builtins.int
+    """tested_count is the number of queries that were searched again."""
+    mrr_without: _builtins.float
+    """mrr_without is the mean reciprocal rank of the first used memory without reports: 0 to 1. A rank beyond 100 is 0."""
+    mrr_with: _builtins.float
+    """mrr_with is the same with reports."""
+    ndcg_without: _builtins.float
+    """ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits, without
+    reports: 0 to 1. It is shown for comparison; mrr decides.
+    """
+    ndcg_with: _builtins.float
+    """ndcg_with is the same with reports."""
+    standard_error: _builtins.float
+    """standard_error is the standard error of mrr_with - mrr_without over the queries."""
+    @_builtins.property
+    def replay_time(self) -> _timestamp_pb2.Timestamp:
+        """replay_time is the time of the replay. Always set."""
+
+    def __init__(
+        self,
+        *,
+        replay_time: _timestamp_pb2.Timestamp | None = ...,
+        call_count: _builtins.int = ...,
+        tested_count: _builtins.int = ...,
+        mrr_without: _builtins.float = ...,
+        mrr_with: _builtins.float = ...,
+        ndcg_without: _builtins.float = ...,
+        ndcg_with: _builtins.float = ...,
+        standard_error: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["replay_time", b"replay_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "mrr_with", b"mrr_with", "mrr_without", b"mrr_without", "ndcg_with", b"ndcg_with", "ndcg_without", b"ndcg_without", "replay_time", b"replay_time", "standard_error", b"standard_error", "tested_count", b"tested_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UseReplay: _TypeAlias = UseReplay  # noqa: Y015
+
+@_typing.final
+class GetUseFeedbackResponse(_message.Message):
+    """GetUseFeedbackResponse is the state of the reports of a user.
+
+    In a search with use_feedback, in state GAIN, a memory with reports gets
+
+      weight * (p - base) / max(base, 1 - base)
+      p = (used + 10 * base) / (used + wrong + ignored / 2 + 10)
+
+    added to its score before the factor "scale", as the boost "use": -weight to weight. used, wrong and ignored are the
+    counts of the memory, and base is the share of the user's memories that were used, counted in the same way. p is the
+    mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few reports
+    move a score little. See the page on ranking for the source.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    ENABLED_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
+    PENDING_COUNT_FIELD_NUMBER: _builtins.int
+    REPLAY_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    MIN_REPORT_COUNT_FIELD_NUMBER: _builtins.int
+    MIN_TESTED_COUNT_FIELD_NUMBER: _builtins.int
+    MIN_GAIN_FIELD_NUMBER: _builtins.int
+    state: Global___UseFeedbackState.ValueType
+    """state is whether reports are part of the ranking, and the reason. Never UNSPECIFIED."""
+    enabled: _builtins.bool
+    """enabled is the setting ranking.use_feedback: whether searches that do not say otherwise use the reports in state
+    GAIN.
+    """
+    call_count: _builtins.int
+    """call_count is the number of calls of ReportUse that are stored."""
+    pending_count: _builtins.int
+    """pending_count is the number of reports since the last replay. The next one runs when they are a tenth of all."""
+    weight: _builtins.float
+    """weight is the setting ranking.use_weight."""
+    min_report_count: _builtins.int
+    """min_report_count is the setting ranking.use_min_reports."""
+    min_tested_count: _builtins.int
+    """min_tested_count is the setting ranking.use_min_queries."""
+    min_gain: _builtins.float
+    """min_gain is the setting ranking.use_min_gain."""
+    @_builtins.property
+    def counts(self) -> _types_pb2.UseCounts:
+        """counts are the numbers of reports of the user, those of permanently deleted memories left out."""
+
+    @_builtins.property
+    def replay(self) -> Global___UseReplay:
+        """replay is the last replay. Unset: none has run."""
+
+    def __init__(
+        self,
+        *,
+        state: Global___UseFeedbackState.ValueType = ...,
+        enabled: _builtins.bool = ...,
+        counts: _types_pb2.UseCounts | None = ...,
+        call_count: _builtins.int = ...,
+        pending_count: _builtins.int = ...,
+        replay: Global___UseReplay | None = ...,
+        weight: _builtins.float = ...,
+        min_report_count: _builtins.int = ...,
+        min_tested_count: _builtins.int = ...,
+        min_gain: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "replay", b"replay"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "counts", b"counts", "enabled", b"enabled", "min_gain", b"min_gain", "min_report_count", b"min_report_count", "min_tested_count", b"min_tested_count", "pending_count", b"pending_count", "replay", b"replay", "state", b"state", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUseFeedbackResponse: _TypeAlias = GetUseFeedbackResponse  # noqa: Y015

@@ -81,6 +81,21 @@ class SearchServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreResponse.FromString,
                 _registered_method=True)
+        self.ReportUse = channel.unary_unary(
+                '/memsvc.v1.SearchService/ReportUse',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.ReportUseRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.ReportUseResponse.FromString,
+                _registered_method=True)
+        self.ListUseReports = channel.unary_unary(
+                '/memsvc.v1.SearchService/ListUseReports',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.ListUseReportsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.ListUseReportsResponse.FromString,
+                _registered_method=True)
+        self.GetUseFeedback = channel.unary_unary(
+                '/memsvc.v1.SearchService/GetUseFeedback',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.GetUseFeedbackRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.GetUseFeedbackResponse.FromString,
+                _registered_method=True)
 
 
 class SearchServiceServicer(object):
@@ -158,6 +173,31 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportUse(self, request, context):
+        """ReportUse stores which hits of a search, or lines of a context, the agent used, ignored or found wrong. The reports
+        are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
+        show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUseReports(self, request, context):
+        """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
+        every report acknowledged before the call, and it does not count as an access.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetUseFeedback(self, request, context):
+        """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
+        searches, with the replay that decided it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SearchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -200,6 +240,21 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.LoadCore,
                     request_deserializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreResponse.SerializeToString,
+            ),
+            'ReportUse': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportUse,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.ReportUseRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.ReportUseResponse.SerializeToString,
+            ),
+            'ListUseReports': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUseReports,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.ListUseReportsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.ListUseReportsResponse.SerializeToString,
+            ),
+            'GetUseFeedback': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUseFeedback,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.GetUseFeedbackRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.GetUseFeedbackResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -425,6 +480,87 @@ class SearchService(object):
             '/memsvc.v1.SearchService/LoadCore',
             memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.SerializeToString,
             memsvc_dot_v1_dot_search__service__pb2.LoadCoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportUse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/ReportUse',
+            memsvc_dot_v1_dot_search__service__pb2.ReportUseRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.ReportUseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUseReports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/ListUseReports',
+            memsvc_dot_v1_dot_search__service__pb2.ListUseReportsRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.ListUseReportsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUseFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/GetUseFeedback',
+            memsvc_dot_v1_dot_search__service__pb2.GetUseFeedbackRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.GetUseFeedbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

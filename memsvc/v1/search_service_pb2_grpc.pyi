@@ -70,6 +70,19 @@ class SearchServiceStub:
     """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
     reminders. Errors: only those of every call.
     """
+    ReportUse: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.ReportUseRequest, _search_service_pb2.ReportUseResponse]
+    """ReportUse stores which hits of a search, or lines of a context, the agent used, ignored or found wrong. The reports
+    are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
+    show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
+    """
+    ListUseReports: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.ListUseReportsRequest, _search_service_pb2.ListUseReportsResponse]
+    """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
+    every report acknowledged before the call, and it does not count as an access.
+    """
+    GetUseFeedback: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.GetUseFeedbackRequest, _search_service_pb2.GetUseFeedbackResponse]
+    """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
+    searches, with the replay that decided it.
+    """
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
@@ -112,6 +125,19 @@ class SearchServiceAsyncStub(SearchServiceStub):
     LoadCore: _aio.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]  # type: ignore[assignment]
     """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
     reminders. Errors: only those of every call.
+    """
+    ReportUse: _aio.UnaryUnaryMultiCallable[_search_service_pb2.ReportUseRequest, _search_service_pb2.ReportUseResponse]  # type: ignore[assignment]
+    """ReportUse stores which hits of a search, or lines of a context, the agent used, ignored or found wrong. The reports
+    are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
+    show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
+    """
+    ListUseReports: _aio.UnaryUnaryMultiCallable[_search_service_pb2.ListUseReportsRequest, _search_service_pb2.ListUseReportsResponse]  # type: ignore[assignment]
+    """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
+    every report acknowledged before the call, and it does not count as an access.
+    """
+    GetUseFeedback: _aio.UnaryUnaryMultiCallable[_search_service_pb2.GetUseFeedbackRequest, _search_service_pb2.GetUseFeedbackResponse]  # type: ignore[assignment]
+    """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
+    searches, with the replay that decided it.
     """
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -200,6 +226,37 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_search_service_pb2.LoadCoreResponse, _abc.Awaitable[_search_service_pb2.LoadCoreResponse]]:
         """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
         reminders. Errors: only those of every call.
+        """
+
+    @_abc_1.abstractmethod
+    def ReportUse(
+        self,
+        request: _search_service_pb2.ReportUseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_service_pb2.ReportUseResponse, _abc.Awaitable[_search_service_pb2.ReportUseResponse]]:
+        """ReportUse stores which hits of a search, or lines of a context, the agent used, ignored or found wrong. The reports
+        are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
+        show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUseReports(
+        self,
+        request: _search_service_pb2.ListUseReportsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_service_pb2.ListUseReportsResponse, _abc.Awaitable[_search_service_pb2.ListUseReportsResponse]]:
+        """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
+        every report acknowledged before the call, and it does not count as an access.
+        """
+
+    @_abc_1.abstractmethod
+    def GetUseFeedback(
+        self,
+        request: _search_service_pb2.GetUseFeedbackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_service_pb2.GetUseFeedbackResponse, _abc.Awaitable[_search_service_pb2.GetUseFeedbackResponse]]:
+        """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
+        searches, with the replay that decided it.
         """
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

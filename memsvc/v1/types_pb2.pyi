@@ -1835,3 +1835,33 @@ class Warning(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Warning: _TypeAlias = Warning  # noqa: Y015
+
+@_typing.final
+class UseCounts(_message.Message):
+    """UseCounts are numbers of reports of SearchService.ReportUse."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USED_COUNT_FIELD_NUMBER: _builtins.int
+    IGNORED_COUNT_FIELD_NUMBER: _builtins.int
+    WRONG_COUNT_FIELD_NUMBER: _builtins.int
+    used_count: _builtins.int
+    """used_count is the number of reports that a memory was used."""
+    ignored_count: _builtins.int
+    """ignored_count is the number of reports that a memory was shown and not needed."""
+    wrong_count: _builtins.int
+    """wrong_count is the number of reports that a memory was found wrong."""
+    def __init__(
+        self,
+        *,
+        used_count: _builtins.int = ...,
+        ignored_count: _builtins.int = ...,
+        wrong_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ignored_count", b"ignored_count", "used_count", b"used_count", "wrong_count", b"wrong_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UseCounts: _TypeAlias = UseCounts  # noqa: Y015

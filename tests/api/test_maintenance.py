@@ -25,6 +25,7 @@ EXPIRE, PROMOTE, ARCHIVE = (
     lifecycle_pb.MAINTENANCE_STEP_ARCHIVE,
 )
 COMPACT, CONSOLIDATE = lifecycle_pb.MAINTENANCE_STEP_COMPACT, lifecycle_pb.MAINTENANCE_STEP_CONSOLIDATE
+REPLAY_USE = lifecycle_pb.MAINTENANCE_STEP_REPLAY_USE
 SHORT = types_pb.MEMORY_LAYER_SHORT_TERM
 ACTIVE, ARCHIVED, EXPIRED = (
     types_pb.MEMORY_STATUS_ACTIVE,
@@ -91,7 +92,7 @@ def test_what_is_past_its_time_is_put_away(
 
     told = run(stubs, scope=scope)
     assert changes(foretold) == changes(told)
-    assert [EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE] == [tally.step for tally in told[-1].tallies]
+    assert [EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE, REPLAY_USE] == [tally.step for tally in told[-1].tallies]
     tally = told[-1].tallies[0]
     assert (2, 2, 0, True, "") == (
         tally.due_count, tally.changed_count, tally.skipped_count, tally.complete, tally.failure,

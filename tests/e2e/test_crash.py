@@ -133,6 +133,45 @@ def _all_contents(stubs: Stubs) -> dict[str, str]:
 
 
 @pytest.mark.timeout(600)
+def test_acknowledged_reports_of_use_survive_kill_9(killed_server: ServerProcess) -> None:
+    """Each is stored and counted once after a kill in the middle of them, also if it is repeated afterwards."""
+    sent = iter(range(10**6))
+    acknowledged: list[search_pb.ReportUseRequest] = []
+    with killed_server.stubs() as stubs:
+        written = memory_pb.CreateMemoryRequest(scope=SCOPE, memory=types_pb.Memory(content="The walrus sings."))
+        memory_id = stubs.memory.CreateMemory(written, timeout=30).memory.id
+        report = search_pb.UseReport(memory_id=memory_id, outcome=search_pb.USE_OUTCOME_USED)
+
+        def run() -> None:
+            for number in sent:
+                name = f"walrus {number}"
+                request = search_pb.ReportUseRequest(scope=SCOPE, query=name, reports=[report], request_id=name)
+                try:
+                    stubs.search.ReportUse(request, timeout=30)
+                except grpc.RpcError:
+                    return
+                acknowledged.append(request)
+
+        with ThreadPoolExecutor(WRITERS) as pool:
+            runs = [pool.submit(run) for _ in range(WRITERS)]
+            until(lambda: len(acknowledged) >= 100)
+            killed_server.kill()
+            for one in runs:
+                one.result()
+    killed_server.start()
+    with killed_server.stubs() as stubs:
+        for request in acknowledged[-20:]:
+            stubs.search.ReportUse(request, timeout=30)
+        listing = search_pb.ListUseReportsRequest(scope=SCOPE, memory_id=memory_id, page_size=1_000)
+        queries = [one.query for one in stubs.search.ListUseReports(listing, timeout=30).reports]
+        asked = memory_pb.GetMemoryRequest(scope=SCOPE, id=memory_id, include_use_counts=True)
+        counts = stubs.memory.GetMemory(asked, timeout=30).use_counts
+    assert len(queries) == len(set(queries)) == min(1_000, counts.used_count)
+    assert counts.used_count > 1_000 or {request.query for request in acknowledged} <= set(queries)
+    assert counts.used_count >= len(acknowledged)
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_deletion_by_filter_leaves_whole_memories(killed_server: ServerProcess, seed: int) -> None:
     """A kill -9 in the middle leaves each memory deleted or as it was, in whole batches; a new dry run completes it."""

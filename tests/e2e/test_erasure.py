@@ -95,6 +95,10 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
         "embeddings",
         "outbox",
         "files",
+        "use_calls",
+        "use_reports",
+        "use_counts",
+        "use_feedback",
     } <= set(counts["metadata"])
     assert receipt == erase(stubs, user, confirm=True, request_id="once")
     assert set() == files_with(server.data_dir, SECRET)

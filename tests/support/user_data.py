@@ -8,6 +8,7 @@ from typing import Any
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import upload
@@ -74,6 +75,11 @@ def furnish(stubs: Stubs, user: str, secret: str) -> None:
         lifecycle_pb.CreateCheckpointRequest(scope=project, name=f"at {secret}", note=secret), timeout=TIMEOUT
     )
     stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=project, key="home"), timeout=TIMEOUT)
+    reports = [search_pb.UseReport(memory_id=kept.id, outcome=search_pb.USE_OUTCOME_WRONG)]
+    stubs.search.ReportUse(
+        search_pb.ReportUseRequest(scope=talk, query=f"小王住在哪里？{secret}", reports=reports, request_id=secret),
+        timeout=TIMEOUT,
+    )
 
 
 def export(stubs: Stubs, user: str, **request: Any) -> bytes:

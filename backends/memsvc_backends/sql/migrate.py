@@ -17,7 +17,7 @@ from memsvc_backends.sql.database import Database, SchemaVersionError
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.tables import counters, metadata
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"

@@ -21,6 +21,7 @@ from memsvc.ports.features import (
     ReminderReads,
     SessionReads,
     StatementReads,
+    UseReads,
     VaultManifest,
 )
 from memsvc.ports.metadata import MetadataStore, Record, Transaction, UserReads
@@ -57,6 +58,7 @@ from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import SqliteDriver
 from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
+from memsvc_backends.sql.use_reports import SqlUseReads
 from memsvc_backends.sql.user_export import SqlUserReads
 from memsvc_backends.sql.vault import SqlVaultManifest
 from memsvc_backends.sql.write_session import SHARDS, BlockAllocator, NumberAllocator, QuotaCache, UsageLedger
@@ -84,6 +86,7 @@ class SqlMetadataStore:
         self._conflicts = SqlConflictReads(database)
         self._statements = SqlStatementReads(database)
         self._reminders = SqlReminderReads(database)
+        self._uses = SqlUseReads(database)
         self._integrity = SqlIntegrityReads(database)
         self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
@@ -147,6 +150,11 @@ class SqlMetadataStore:
     def reminders(self) -> ReminderReads:
         """Read reminders."""
         return self._reminders
+
+    @property
+    def uses(self) -> UseReads:
+        """Read reports of use."""
+        return self._uses
 
     @property
     def checkpoints(self) -> CheckpointReads:

@@ -598,6 +598,76 @@ sa.Index(
 )
 
 
+# Reports of use. The tables name their owner, so that an erasure finds their rows.
+
+
+use_calls = sa.Table(
+    "use_calls",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    # From the same counter as the rows of memories.
+    sa.Column("call", Number, primary_key=True, autoincrement=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("time", Number, nullable=False),
+    sa.Column("query", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+use_reports = sa.Table(
+    "use_reports",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("call", Number, primary_key=True, autoincrement=False),
+    # The row of the memory.
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("revision", Number, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+IS_WRONG = use_reports.c.outcome == sa.literal_column("'WRONG'")
+sa.Index("use_reports_memory", use_reports.c.owner, use_reports.c.row, use_reports.c.call)
+# What is listed for a review: few of many.
+_conditional("use_reports_wrong", IS_WRONG, use_reports.c.owner, use_reports.c.call, use_reports.c.row)
+
+use_counts = sa.Table(
+    "use_counts",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("used", Number, nullable=False),
+    sa.Column("ignored", Number, nullable=False),
+    sa.Column("wrong", Number, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+use_feedback = sa.Table(
+    "use_feedback",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("used", Number, nullable=False),
+    sa.Column("ignored", Number, nullable=False),
+    sa.Column("wrong", Number, nullable=False),
+    sa.Column("calls", Number, nullable=False),
+    # Reports since the last replay; is_due: they are enough for another one.
+    sa.Column("pending", Number, nullable=False),
+    sa.Column("is_due", sa.SmallInteger, nullable=False),
+    # The last replay.
+    sa.Column("replay_time", Number),
+    sa.Column("replay_calls", Number, nullable=False),
+    sa.Column("tested", Number, nullable=False),
+    sa.Column("mrr_without", sa.Double, nullable=False),
+    sa.Column("mrr_with", sa.Double, nullable=False),
+    sa.Column("ndcg_without", sa.Double, nullable=False),
+    sa.Column("ndcg_with", sa.Double, nullable=False),
+    sa.Column("standard_error", sa.Double, nullable=False),
+)
+IS_DUE_FOR_REPLAY = use_feedback.c.is_due == ONE
+_conditional("use_feedback_due", IS_DUE_FOR_REPLAY, use_feedback.c.owner)
+
+
 # The tables of the vault; they belong to those of `memsvc_backends.sql.tables`.
 
 

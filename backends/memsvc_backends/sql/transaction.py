@@ -31,6 +31,7 @@ from memsvc_backends.sql.reminders import SqlReminderWrites
 from memsvc_backends.sql.row_writer import delete_rows, update_record, update_statuses
 from memsvc_backends.sql.sessions import SqlSessionWrites
 from memsvc_backends.sql.tables import IS_LIVE, IS_NAMED, IS_SUPERSEDED, IS_UNIQUE, memories, revisions
+from memsvc_backends.sql.use_reports import SqlUseWrites, delete_use_of
 from memsvc_backends.sql.user_import import SqlTransferWrites
 from memsvc_backends.sql.write_session import amount_of
 
@@ -43,6 +44,7 @@ class SqlTransaction(
     SqlErasureWrites,
     SqlKeyWrites,
     SqlQuotaWrites,
+    SqlUseWrites,
 ):
     """`memsvc.ports.metadata.Transaction`."""
 
@@ -163,6 +165,7 @@ class SqlTransaction(
         self._position = position
         self._ledger.add(stored.scope.owner, -amount_of(stored))
         delete_rows(self._connection, stored)
+        delete_use_of(self._connection, stored)
         insert_tombstone(self._connection, stored, self._time)
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:

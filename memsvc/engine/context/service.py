@@ -158,8 +158,20 @@ class ContextService:
         )
         return [one for one in found if one.score >= LEAST_PASSAGE_SCORE]
 
-    def resolve(self, run_id: bytes, citations: Sequence[str], scope: Scope) -> list[tuple[str, int]]:
+    def query_of(self, run_id: bytes, scope: Scope) -> str:
+        """Return the text of the query of a context.
+
+        Raises:
+            InvalidRequestError: The context is unknown, too old or of another scope.
+        """
+        return self._find_run(run_id, scope, "context_cursor").query_text
+
+    def resolve(
+        self, run_id: bytes, citations: Sequence[str], scope: Scope, fields: Sequence[str] = ()
+    ) -> list[tuple[str, int]]:
         """Return the memory id and revision of each citation of a context, with or without its brackets.
+
+        *fields* are the paths of the citations in the request; empty: those of ResolveCitations.
 
         Raises:
             InvalidRequestError: The context is unknown, too old or of another scope, or it has no such citation.
@@ -167,7 +179,7 @@ class ContextService:
         cited = self._find_run(run_id, scope, "context_cursor").citations()
         found = [cited.get(one.strip().strip("[]")) for one in citations]
         wrong = [
-            Violation(f"citations[{place}]", "must be a citation of this context")
+            Violation(fields[place] if fields else f"citations[{place}]", "must be a citation of this context")
             for place, one in enumerate(found)
             if one is None
         ]
@@ -212,6 +224,7 @@ class ContextRun:
     def __init__(self, run_id: bytes, builder: ContextBuilder, clock: float) -> None:
         self.id = run_id
         self.scope = builder.query.scope
+        self.query_text = builder.query.text
         self.began = clock
         self.chars = 0
         self._builder = builder

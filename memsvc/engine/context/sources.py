@@ -106,6 +106,7 @@ def search_of(query: ContextQuery, min_relevance: float = 0.0) -> SearchQuery:
         limit=query.relevant_limit,
         snippet_chars=SNIPPET_MAX,
         known_time=None if query.as_of is None else query.as_of.known_time,
+        use_feedback=query.use_feedback,
     )
 
 

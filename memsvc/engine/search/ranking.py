@@ -25,6 +25,7 @@ from memsvc.domain.search import (
     RetrieverScore,
     SearchQuery,
 )
+from memsvc.domain.use_feedback import FeedbackRules, FeedbackState, use_scores
 from memsvc.engine.search.late_interaction import RELEVANCE, LateInteraction, LateScores
 from memsvc.engine.search.retrieval import CandidateReader, RetrievalResult, Timing
 from memsvc.engine.search.scoring import (
@@ -47,6 +48,7 @@ from memsvc.engine.search.scoring import (
     weighted_sum,
 )
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
+from memsvc.ports.features import UseReads
 from memsvc.text.analysis import Script, script_of
 from memsvc.text.ranking_cues import date_match, mentioned_dates, question_cues, unpack_cues
 
@@ -70,6 +72,22 @@ _SCRIPTS = tuple(Script)
 NO_FEATURES = TextFeatures(NO_VALUES, NO_VALUES, frozenset(), None, NO_VALUES)
 
 
+class UseSignal:
+    """Reports of use as terms of a score."""
+
+    def __init__(self, uses: UseReads, rules: FeedbackRules) -> None:
+        """Read from *uses*; *rules* decide whether reports join the ranking, and their weight."""
+        self._uses = uses
+        self._rules = rules
+
+    def scores(self, owner: str, rows: Integers) -> Mapping[int, float]:
+        """Return the terms of those of the owner's memories that have any, by row, with one read of the store."""
+        feedback, counts = self._uses.signal(owner, rows)
+        if feedback.state(self._rules) is not FeedbackState.GAIN:
+            return {}
+        return use_scores(counts, feedback.counts.share, self._rules.weight)
+
+
 class Ranker:
     """Fusion, late interaction, boosts, weighting and sorting."""
 
@@ -79,8 +97,9 @@ class Ranker:
         recipe: Recipe,
         late: LateInteraction | None = None,
         min_relevance: float = 0.0,
+        use_signal: UseSignal | None = None,
     ) -> None:
-        """Rank by *recipe*; without *late* no search compares tokens.
+        """Rank by *recipe*; without *late* no search compares tokens, without *use_signal* none uses reports.
 
         A search that gives no minimum of its own reports that nothing reaches *min_relevance*.
         """
@@ -88,9 +107,13 @@ class Ranker:
         self._recipe = recipe
         self._late = late
         self._min_relevance = min_relevance
+        self._use_signal = use_signal
 
     def with_reader(self, reads: CandidateReader) -> Ranker:
-        """Return the same ranker on another reader, without late interaction: tokens are those of the current state."""
+        """Return the same ranker on another reader, without late interaction and reports of use.
+
+        Tokens and reports are those of the current state.
+        """
         return Ranker(reads, self._recipe)
 
     @property
@@ -103,8 +126,19 @@ class Ranker:
         is_default = query.fusion.method is FusionMethod.DEFAULT
         return self._late is not None and is_default and self._constants(query).late > 0.0
 
-    def rank(self, query: SearchQuery, found: RetrievalResult, *, reach: Reach, now: datetime) -> RankedCandidates:
-        """Rank the retrieved hits, without memories that an index still has but that may no longer be shown."""
+    def rank(
+        self,
+        query: SearchQuery,
+        found: RetrievalResult,
+        *,
+        reach: Reach,
+        now: datetime,
+        use: Mapping[int, float] | None = None,
+    ) -> RankedCandidates:
+        """Rank the retrieved hits, without memories that an index still has but that may no longer be shown.
+
+        If the query asks for reports of use, *use* are their terms by row; None: those of the store.
+        """
         started = time.perf_counter()
         rankings = _rankings(found)
         fused = _fuse(query, rankings, found, self._constants(query))
@@ -120,7 +154,12 @@ class Ranker:
         if late is not None:
             timings = (*timings, ("late_interaction", comparing, boosting - comparing))
         normalized = NO_VALUES if late is None else late.normalized
-        scored = self._apply_boosts(query, totals, candidates, fused, rankings, normalized)
+        terms = self._use_terms(query, candidates, reach, use)
+        if _fusion_method(query) is FusionMethod.DEFAULT:
+            features = self._features(query, candidates, fused, rankings, normalized, terms)
+            scored = apply_boosts(totals, candidates, features, self._constants(query))
+        else:
+            scored = apply_boosts(totals, candidates, NO_FEATURES, NO_BOOSTS)
         weights = apply_weighting(spread_low_scores(totals, scored), candidates, query.weighting, now)
         order = _best_first(weights.scores, query.min_score)
         if query.min_relevance and late is not None:
@@ -132,6 +171,16 @@ class Ranker:
         # A comparison with NaN is False: where a relevance is not known, nothing is said.
         nothing_relevant = late is not None and bool((relevances < least).all())
         return RankedCandidates(order, is_cut, breakdown, timings, nothing_relevant=nothing_relevant)
+
+    def _use_terms(
+        self, query: SearchQuery, candidates: Candidates, reach: Reach, use: Mapping[int, float] | None
+    ) -> ScoreColumn:
+        is_default = query.mode is Mode.HYBRID and query.fusion.method is FusionMethod.DEFAULT
+        if not (query.use_feedback and is_default and len(candidates)):
+            return NO_VALUES
+        if use is None:
+            use = {} if self._use_signal is None else self._use_signal.scores(reach.owner, candidates.rows)
+        return np.array([use.get(row, 0.0) for row in candidates.rows.tolist()]) if use else NO_VALUES
 
     def _constants(self, query: SearchQuery) -> BoostConstants:
         return self._recipe.hybrid if query.mode is Mode.HYBRID else self._recipe.single
@@ -149,28 +198,26 @@ class Ranker:
         lists = [rankings[name] for name in (DENSE[View.CHUNK], BM25) if name in rankings]
         return self._late.scores(found.query_tokens, found.token_model, candidates, totals, lists)
 
-    def _apply_boosts(
+    def _features(
         self,
         query: SearchQuery,
-        totals: ScoreColumn,
         candidates: Candidates,
         fused: FusedScores,
         rankings: RankedLists,
         late: ScoreColumn,
-    ) -> BoostedScores:
-        if _fusion_method(query) is not FusionMethod.DEFAULT:
-            return apply_boosts(totals, candidates, NO_FEATURES, NO_BOOSTS)
+        use: ScoreColumn,
+    ) -> TextFeatures:
         speakers = map(candidates.names.text, set(candidates.speakers.tolist()))
         words = fused.columns[BM25].of(candidates.rows) if BM25 in fused.columns else NO_VALUES
-        features = TextFeatures(
+        return TextFeatures(
             late=late,
             dates=_dates(query.text, candidates),
             named=named_speakers(query.text, speakers),
             lexical=rankings.get(BM25),
             words=words,
             asked=question_cues(query.text),
+            use=use,
         )
-        return apply_boosts(totals, candidates, features, self._constants(query))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

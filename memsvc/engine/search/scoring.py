@@ -2,7 +2,7 @@
 
 Final scores add late interaction, neighbours, session, date, speaker and cues, and apply time weighting:
 
-    score = (fused + late + neighbour + session + date + speaker + cues) / (1 + maximum of the terms before the cues)
+    score = (fused + late + neighbour + session + date + speaker + cues + use) / (1 + maximum of the terms before cues)
 
 A recipe is a set of weights. Those of the earlier one come from an ablation on chats in two languages, those of 2026-11
 from `python -m tests.bench.late_interaction`. Every weight is a setting.
@@ -235,6 +235,7 @@ QUESTIONS = "questions"
 WHEN, WHERE, WHO = "when", "where", "who"
 FIRST_PERSON = "first_person"
 PREVIOUS_QUESTION = "previous_question"
+USE = "use"
 SCALE = "scale"
 MAX_ACCESS_FACTOR = 1.3
 """Limit of the feedback loop between reading and rank: without it the top memories stay on top."""
@@ -380,6 +381,7 @@ class TextFeatures:
         lexical: The lexical list, which shows the sessions that the query is about.
         words: The normalised lexical scores, in 0..1; empty if there are none.
         asked: The kinds of answer that the query asks for.
+        use: The terms of reports of use, weights included; empty if they are no part of the ranking.
     """
 
     late: ScoreColumn
@@ -388,6 +390,7 @@ class TextFeatures:
     lexical: RankedList | None
     words: ScoreColumn
     asked: QuestionCues = NO_QUESTION
+    use: ScoreColumn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +425,7 @@ def apply_boosts(
         DATE: constants.date * features.dates,
         SPEAKER: _speaker(candidates, features.named, constants.speaker),
         **_cues(candidates, places, features, constants),
+        USE: _NONE if features.use is None else features.use,
     }
     boosts = {name: column for name, column in columns.items() if column.any()}
     sums = fused

@@ -18,7 +18,7 @@ MOST_IDS = 100
 """The number of ids in one line."""
 REFUSED = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _NAMES = ("id", "ids", "memory_id", "conflict_id", "session_id", "file_id", "api_key_id")
-_PARTS = ("memory", "memories", "results", "session", "header", "api_key", "file", "scope")
+_PARTS = ("memory", "memories", "results", "session", "header", "api_key", "file", "scope", "reports")
 
 
 class Sink(Protocol):

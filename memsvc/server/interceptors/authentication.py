@@ -227,7 +227,7 @@ READS = frozenset(
         "ResolveCitations",
         "LoadCore", "GetSession", "ListSessions", "ListMessages", "DownloadFile", "GetFile", "ListFiles",
         "ResolveFileRefs", "GetStats", "ListCheckpoints", "DiffCheckpoint", "ListDueReminders", "ExportUser",
-        "ListScopes", "ListProjects", "ListAgents",
+        "ListScopes", "ListProjects", "ListAgents", "ListUseReports", "GetUseFeedback",
     }
 )  # fmt: skip
 """Methods that change nothing."""
@@ -239,7 +239,7 @@ WRITES = frozenset(
         "ReopenSession", "UploadFile", "DeleteFile", "CreateCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
         "AcknowledgeReminder", "CheckIntegrity", "ConsolidateMemories", "UndoConsolidation", "SummarizePeriod",
         "RunMaintenance", "DetectConflicts", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
-        "DeleteMemories", "UpdateMemories", "PopMessages", "ClearMessages",
+        "DeleteMemories", "UpdateMemories", "PopMessages", "ClearMessages", "ReportUse",
     }
 )  # fmt: skip
 """Methods that can change the data of a scope."""

@@ -10,21 +10,33 @@ from zoneinfo import ZoneInfo
 
 from memsvc.domain import limits
 from memsvc.domain.context import CitationStyle, ContextQuery, Locale, SectionShares
-from memsvc.domain.scope import Scope
+from memsvc.domain.scope import Scope, SessionVisibility
 from memsvc.domain.search import (
     Fusion,
     FusionMethod,
     GlobalQuery,
     Mode,
     Normalization,
+    PageCursor,
     Refinement,
     ResultGroup,
     Retriever,
     SearchQuery,
     TimeWeighting,
 )
+from memsvc.domain.use_feedback import UseOutcome, UseReport
+from memsvc.engine.search.use_feedback import NewUseReports
 from memsvc.server import tokens
-from memsvc.server.enums import CITATION_STYLE, FUSION_METHOD, MODE, NORMALIZATION, SEARCH_GROUP, SECTION
+from memsvc.server.enums import (
+    CITATION_STYLE,
+    FUSION_METHOD,
+    MODE,
+    NORMALIZATION,
+    SEARCH_GROUP,
+    SECTION,
+    SESSION_VISIBILITY,
+    USE_OUTCOME,
+)
 from memsvc.server.options import ContextDefaults
 from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.server.requests.filters import decode_as_of, decode_selection, default_conditions
@@ -66,6 +78,7 @@ def search_request(
     now: datetime,
     dimension: int,
     weighting: TimeWeighting | None = None,
+    use_feedback: bool = False,
     prefix: str = "",
 ) -> SearchQuery:
     """Return the search with all its defaults filled in.
@@ -75,6 +88,7 @@ def search_request(
         now: The present moment.
         dimension: The length that a given vector must have.
         weighting: The weighting of a search that does not name one.
+        use_feedback: Whether reports of use are part of the ranking of a search that does not say so.
         prefix: The path of the message, with a trailing dot, when it is part of another one.
     """
     decoder = RequestDecoder(prefix)
@@ -105,6 +119,7 @@ def search_request(
         explain=message.explain,
         position=decoder.position(message.consistency_token),
         known_time=None if as_of is None else as_of.known_time,
+        use_feedback=message.use_feedback if message.HasField("use_feedback") else use_feedback,
     )
     decoder.read_mask(message.read_mask)
     decoder.finish()
@@ -124,7 +139,7 @@ def search_digest(message: search_pb.SearchRequest) -> bytes:
 
 
 def search_all_request(
-    message: search_pb.SearchAllRequest, *, now: datetime, weighting: TimeWeighting | None
+    message: search_pb.SearchAllRequest, *, now: datetime, weighting: TimeWeighting | None, use_feedback: bool
 ) -> GlobalQuery:
     """Return the search over all groups, or over those that are named."""
     decoder = RequestDecoder()
@@ -144,6 +159,7 @@ def search_all_request(
         snippet_chars=_snippet_chars(decoder, message.snippet_chars),
         weighting=weighting,
         position=decoder.position(message.consistency_token),
+        use_feedback=use_feedback,
     )
     decoder.read_mask(message.read_mask)
     decoder.finish()
@@ -223,6 +239,88 @@ def resolve_citations_request(message: search_pb.ResolveCitationsRequest) -> Cit
     decoder.read_mask(message.read_mask)
     decoder.finish()
     return CitedContext(scope, run_id, tuple(message.citations))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportUse:
+    """Reports to store, and the context that their citations are of; an empty *run_id* is none."""
+
+    new: NewUseReports
+    run_id: bytes
+
+
+def report_use_request(message: search_pb.ReportUseRequest) -> ReportUse:
+    """Return the reports to store."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    query = decoder.text("query", message.query, most=limits.QUERY)
+    run_id = b""
+    if message.context_cursor:
+        read, cursor = tokens.context_position, message.context_cursor
+        run_id, _ = decoder.token(read, cursor, field="context_cursor", default=(b"", 0))
+    decoder.count("reports", message.reports, least=1, most=limits.USE_REPORTS)
+    citations: dict[int, str] = {}
+    reports = []
+    for place, report in enumerate(message.reports[: limits.USE_REPORTS]):
+        reports.append(_use_report(decoder, f"reports[{place}]", report))
+        if report.WhichOneof("by") == "citation":
+            citations[place] = report.citation
+            if not message.context_cursor:
+                decoder.add(f"reports[{place}].citation", "must be given with a context_cursor only")
+    request_id = decoder.request_id(message.request_id)
+    decoder.finish()
+    return ReportUse(NewUseReports(scope, query, tuple(reports), citations, message.context_cursor, request_id), run_id)
+
+
+def _use_report(decoder: RequestDecoder, field: str, report: search_pb.UseReport) -> UseReport:
+    by = report.WhichOneof("by")
+    if by is None:
+        decoder.add(field, "must name a memory by memory_id or citation")
+    if not report.outcome:
+        decoder.add(f"{field}.outcome", "must be set")
+    if report.revision < 0:
+        decoder.add(f"{field}.revision", "must be a revision, or 0 if it is not known")
+    return UseReport(
+        decoder.uuid(f"{field}.memory_id", report.memory_id) if by == "memory_id" else "",
+        decoder.enum(f"{field}.outcome", report.outcome, USE_OUTCOME, UseOutcome.IGNORED),
+        report.revision,
+        decoder.integer(f"{field}.position", report.position, least=1, most=limits.USE_POSITION),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListUseReports:
+    """One page of reports; an empty *memory_id* and an outcome None are any."""
+
+    scope: Scope
+    outcome: UseOutcome | None
+    memory_id: str
+    sessions: SessionVisibility
+    after: PageCursor | None
+    limit: int
+
+
+def list_use_reports_request(message: search_pb.ListUseReportsRequest) -> ListUseReports:
+    """Return the page to list."""
+    decoder = RequestDecoder()
+    request = ListUseReports(
+        decoder.scope(message.scope),
+        decoder.enum("outcome", message.outcome, USE_OUTCOME, None),
+        decoder.uuid("memory_id", message.memory_id) if message.memory_id else "",
+        decoder.enum("session_visibility", message.session_visibility, SESSION_VISIBILITY, SessionVisibility.CURRENT),
+        decoder.list_cursor(message),
+        decoder.page_size(message.page_size),
+    )
+    decoder.finish()
+    return request
+
+
+def get_use_feedback_request(message: search_pb.GetUseFeedbackRequest) -> Scope:
+    """Return the scope of the user."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    decoder.finish()
+    return scope
 
 
 def load_core_request(message: search_pb.LoadCoreRequest) -> LoadCore:
@@ -399,6 +497,7 @@ def _context_query(
         first_handle=decoder.integer(
             "options.first_handle", options.first_handle, least=1, most=limits.FIRST_HANDLE, default=1
         ),
+        use_feedback=options.use_feedback if options.HasField("use_feedback") else defaults.use_feedback,
     )
     decoder.finish()
     return query

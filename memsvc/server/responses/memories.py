@@ -21,6 +21,7 @@ from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.memory import FileRef, Json, Memory, Reminder
 from memsvc.domain.reminders import DueReminder
 from memsvc.domain.scope import Scope
+from memsvc.domain.use_feedback import UseCounts
 from memsvc.domain.write_requests import Redaction
 from memsvc.server.enums import (
     CATEGORY_NUMBERS,
@@ -213,6 +214,11 @@ def fill_conflict(message: types_pb.Conflict, contradiction: Contradiction) -> N
 def redactions_to_proto(redactions: Iterable[Redaction]) -> list[types_pb.Redaction]:
     """Return the kinds of secrets that were replaced, and how many of each."""
     return [types_pb.Redaction(kind=redaction.kind, match_count=redaction.count) for redaction in redactions]
+
+
+def use_counts(counts: UseCounts) -> types_pb.UseCounts:
+    """Return numbers of reports of use."""
+    return types_pb.UseCounts(used_count=counts.used, ignored_count=counts.ignored, wrong_count=counts.wrong)
 
 
 def time_to_proto(moment: datetime) -> Timestamp:

@@ -19,25 +19,36 @@ from memsvc.domain.search import (
     SearchQuery,
     SearchReply,
 )
+from memsvc.domain.use_feedback import FeedbackRules, StoredUseReport, UseFeedback
 from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
+from memsvc.engine.search.use_feedback import UseReceipt
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CATEGORY_NUMBERS,
     CURRENCY,
     DEGRADATION_REASONS,
+    FEEDBACK_STATE,
     FILE_CATEGORY,
     OMISSION_REASON,
     REFINEMENT_STAGES,
     RETRIEVER,
     SECTION,
     SEVERITY,
+    USE_OUTCOME,
     WARNING_CODES,
 )
 from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.requests.search import search_digest
 from memsvc.server.responses.file import fill_resolved, linked_content
-from memsvc.server.responses.memories import apply_read_mask, fill_memory, fill_occurrence, seconds_to_proto
+from memsvc.server.responses.memories import (
+    apply_read_mask,
+    fill_memory,
+    fill_occurrence,
+    fill_time,
+    seconds_to_proto,
+    use_counts,
+)
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -247,6 +258,52 @@ def resolve_citations_response(
         if memory_id in memories:
             fill_memory(one.memory, memories[memory_id])
     apply_read_mask((one.memory for one in response.citations if one.HasField("memory")), request.read_mask)
+    return response
+
+
+def report_use_response(receipt: UseReceipt) -> search_pb.ReportUseResponse:
+    """Return how many reports were stored."""
+    return search_pb.ReportUseResponse(stored_count=receipt.stored, missing=receipt.missing)
+
+
+def list_use_reports_response(
+    found: Sequence[StoredUseReport], next_page_token: str
+) -> search_pb.ListUseReportsResponse:
+    """Return one page of reports."""
+    response = search_pb.ListUseReportsResponse(next_page_token=next_page_token)
+    for one in found:
+        message = response.reports.add(
+            memory_id=one.report.memory_id,
+            outcome=USE_OUTCOME.to_proto[one.report.outcome],
+            revision=one.report.revision,
+            position=one.report.position,
+            query=one.query,
+        )
+        fill_time(message.report_time, one.time)
+        message.scope.user_id, message.scope.project_id = one.scope.user_id, one.scope.project_id
+        message.scope.agent_id, message.scope.session_id = one.scope.agent_id, one.scope.session_id
+    return response
+
+
+def get_use_feedback_response(feedback: UseFeedback, rules: FeedbackRules) -> search_pb.GetUseFeedbackResponse:
+    """Return the state of the reports of a user, by *rules*."""
+    response = search_pb.GetUseFeedbackResponse(
+        state=FEEDBACK_STATE.to_proto[feedback.state(rules)],
+        enabled=rules.is_default,
+        counts=use_counts(feedback.counts),
+        call_count=feedback.calls,
+        pending_count=feedback.pending,
+        weight=rules.weight,
+        min_report_count=rules.min_reports,
+        min_tested_count=rules.min_queries,
+        min_gain=rules.min_gain,
+    )
+    if (replay := feedback.replay) is not None:
+        message = response.replay
+        fill_time(message.replay_time, replay.time)
+        message.call_count, message.tested_count = replay.calls, replay.tested
+        for name in ("mrr_without", "mrr_with", "ndcg_without", "ndcg_with", "standard_error"):
+            setattr(message, name, getattr(replay, name))
     return response
 
 

@@ -21,7 +21,7 @@ from memsvc.server import call_context, tokens
 from memsvc.server.executors import Answer, NamedExecutor, runs_in, stream_progress
 from memsvc.server.requests import memory as requests
 from memsvc.server.responses import memory as responses
-from memsvc.server.responses.memories import apply_read_mask, fill_memory
+from memsvc.server.responses.memories import apply_read_mask, fill_memory, use_counts
 from memsvc.server.server_context import ServerContext
 from memsvc.server.services.import_stream import MemoryImportStream
 from memsvc.server.slots import Slots
@@ -84,6 +84,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         if request.include_files:
             resolved = self._app.files.ref_resolver.resolve(read.scope, memory.file_refs)
             responses.fill_linked_files(response, memory, resolved)
+        if request.include_use_counts:
+            response.use_counts.CopyFrom(use_counts(self._app.use_reader.counts(memory)))
         if request.include_chain:
             for one in self._app.memory_reader.chain(read.scope, memory):
                 fill_memory(response.chain.add(), one)

@@ -17,7 +17,8 @@ from memsvc.domain.errors import NotReadyError
 from memsvc.domain.scope import SessionVisibility
 from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
 from memsvc.engine.context.service import ContextRun
-from memsvc.server import call_context
+from memsvc.engine.search.use_feedback import ContextCitations
+from memsvc.server import call_context, tokens
 from memsvc.server.error_status import Severity, error_rule, item_status_from_error
 from memsvc.server.executors import Answer, Pending, runs_in
 from memsvc.server.requests import search as requests
@@ -116,7 +117,10 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
     def SearchAll(self, request: search_pb.SearchAllRequest, context: Context) -> Answer[search_pb.SearchAllResponse]:
         """Return the memories and files that match a query, by group."""
         query = requests.search_all_request(
-            request, now=self._server.now(), weighting=self._server.options.default_weighting
+            request,
+            now=self._server.now(),
+            weighting=self._server.options.default_weighting,
+            use_feedback=self._server.options.use_feedback,
         )
 
         def find(_: None = None) -> search_pb.SearchAllResponse:
@@ -198,6 +202,47 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         memories = [*loaded.core, *loaded.active, *loaded.preferences, *loaded.reminders]
         return responses.load_core_response(loaded, self._app.currency.marks((), memories))
 
+    # Reports of use.
+
+    @runs_in("write")
+    def ReportUse(self, request: search_pb.ReportUseRequest, context: Context) -> search_pb.ReportUseResponse:
+        """Store what became of the hits of a search or the lines of a context."""
+        asked = requests.report_use_request(request)
+        new, contexts = asked.new, self._app.contexts
+
+        def resolve() -> ContextCitations:
+            fields = [f"reports[{place}].citation" for place in new.citations]
+            cited = contexts.resolve(asked.run_id, [*new.citations.values()], new.scope, fields)
+            return ContextCitations(contexts.query_of(asked.run_id, new.scope), cited)
+
+        return responses.report_use_response(self._app.use_reporter.report(new, resolve))
+
+    @runs_in("meta")
+    def ListUseReports(
+        self, request: search_pb.ListUseReportsRequest, context: Context
+    ) -> search_pb.ListUseReportsResponse:
+        """Return a page of reports."""
+        page = requests.list_use_reports_request(request)
+        found, following = self._app.use_reader.page(
+            page.scope,
+            outcome=page.outcome,
+            memory_id=page.memory_id,
+            sessions=page.sessions,
+            after=page.after,
+            limit=page.limit,
+        )
+        token = "" if following is None else tokens.list_token(following, tokens.digest(request))
+        return responses.list_use_reports_response(found, token)
+
+    @runs_in("meta")
+    def GetUseFeedback(
+        self, request: search_pb.GetUseFeedbackRequest, context: Context
+    ) -> search_pb.GetUseFeedbackResponse:
+        """Return whether reports are part of the ranking of a user, and why."""
+        scope = requests.get_use_feedback_request(request)
+        reader = self._app.use_reader
+        return responses.get_use_feedback_response(reader.feedback(scope), reader.rules)
+
     async def _search(self, request: search_pb.SearchRequest, response: search_pb.SearchResponse) -> None:
         with self._priority.search():
             query = self._query(request)
@@ -215,6 +260,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             now=self._server.now(),
             dimension=self._app.dimension,
             weighting=self._server.options.default_weighting,
+            use_feedback=self._server.options.use_feedback,
             prefix=prefix,
         )
 

@@ -51,6 +51,31 @@ def test_a_short_term_memory_is_kept(run: Any) -> None:
     run("promote", memory_id, code=1)
 
 
+def test_uses_are_reported_and_listed(run: Any, address: str, request: pytest.FixtureRequest) -> None:
+    """By ids or by the citations of a context; those found wrong are listed alone, and the state says what is missing."""
+    first, second = (run("add", text).split()[0] for text in ("The walrus sings.", "海象在唱歌。"))
+    gone = "0190163d-8694-739b-aea5-966c26f8ad91"
+    reported = run("feedback", "report", "--used", first, "--wrong", second, "--ignored", gone, "--query", "谁在唱歌？")
+    assert reported.splitlines() == ["2 reports stored", f"Not found: {gone}"]
+    with Memsvc(address, user_id=request.node.name) as client:
+        context = client.render_context("walrus")
+    cited = next(one.citation for one in context.citations if one.memory_id == first)
+    run("feedback", "report", "--used", cited, "--context", context.summary.context_cursor)
+    run("feedback", "report", code=2)
+
+    assert [line.split("\t")[1:] for line in run("feedback", "list", "--outcome", "wrong").splitlines()[1:]] == [
+        [second, "wrong", "谁在唱歌？"]
+    ]
+    queries = [line.split("\t")[3] for line in run("feedback", "list", "--memory", first).splitlines()[1:]]
+    assert queries == ["walrus", "谁在唱歌？"]
+    state = run("feedback", "status").splitlines()
+    assert state == [
+        "state: too few reports; searches use it by default: no",
+        "reports: 2 used, 0 ignored, 1 wrong",
+    ]
+    assert json.loads(run("feedback", "status", "--json"))["counts"]["usedCount"] == "2"
+
+
 def test_what_is_due_is_listed_until_it_is_acknowledged(run: Any) -> None:
     """Every year or once, given or found in the text; in a pipe and as JSON."""
     memory_id = run("add", "Anna's day", "--remind", "03-05").split()[0]
@@ -132,7 +157,8 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     assert [change["memoryId"] for response in told for change in response["changes"]] == ids
     assert told[-1]["tallies"][0]["complete"]
     done = run("maintain", user="maintained").splitlines()
-    assert [line.split("\t")[0] for line in done] == ["step", "expire", "promote", "archive", "compact", "consolidate"]
+    steps = ["expire", "promote", "archive", "compact", "consolidate", "replay_use"]
+    assert [line.split("\t")[0] for line in done] == ["step", *steps]
     assert all(line.endswith("all done") for line in done[1:])
 
 

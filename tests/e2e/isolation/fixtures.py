@@ -59,6 +59,7 @@ class Owner:
         self._change()
         self._take_in()
         self._keep_files()
+        self._report()
         self.talk()
         self.known = self.seen()
 
@@ -147,6 +148,16 @@ class Owner:
         request = file_pb.ListFilesRequest(scope=self.home, page_size=1)
         self.tokens["files"] = self.stubs.files.ListFiles(request, timeout=TIMEOUT).next_page_token
 
+    def _report(self) -> None:
+        """Report the use of memories of every reach, by queries that no one else may read."""
+        for name in ("world", "project", "private"):
+            report = search_pb.UseReport(memory_id=self.memories[name].id, outcome=search_pb.USE_OUTCOME_USED)
+            query = f"{WORD} secretprivate of {name}?"
+            request = search_pb.ReportUseRequest(scope=self.home, query=query, reports=[report])
+            assert self.stubs.search.ReportUse(request, timeout=TIMEOUT).stored_count == 1
+        pages = search_pb.ListUseReportsRequest(scope=self.home, page_size=1)
+        self.tokens["uses"] = self.stubs.search.ListUseReports(pages, timeout=TIMEOUT).next_page_token
+
     def _has_texts(self) -> bool:
         """Return whether the texts of the files are indexed; their records change until then."""
         scopes = [types_pb.Scope(user_id=self.user, project_id=project) for project in ("", "p")]
@@ -182,7 +193,8 @@ class Owner:
 
     def seen(self) -> tuple[Any, ...]:
         """Return all that the owner has, as it is."""
-        return self.state(), self.conversation()
+        uses = self.stubs.search.GetUseFeedback(search_pb.GetUseFeedbackRequest(scope=self.home), timeout=TIMEOUT)
+        return self.state(), self.conversation(), uses
 
     def conversation(self) -> tuple[Any, ...]:
         """Return the conversation and the files as they are."""

@@ -10,7 +10,7 @@ import grpc
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.e2e.isolation.fixtures import EVERY, USER, WORD, Stranger
-from tests.e2e.isolation.registry import INVALID, OK, case
+from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 from tests.e2e.isolation.sessions import sessions_from
 from tests.support.rpc import MODES
 
@@ -105,6 +105,38 @@ def ResolveCitations(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.S
     """The owner's context has no citations for others."""
     theirs = stranger.owner.tokens["context"]
     yield [search_pb.ResolveCitationsRequest(scope=stranger.scope, context_cursor=theirs, citations=["m1"])], INVALID
+
+
+@case
+def ReportUse(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """What is not there for the stranger is missing, and nothing is counted; the owner's context cites nothing."""
+    wrong = search_pb.USE_OUTCOME_WRONG
+    reports = [search_pb.UseReport(memory_id=memory_id, outcome=wrong) for memory_id in stranger.ids]
+    yield [search_pb.ReportUseRequest(scope=stranger.scope, query=WORD, reports=reports)], OK
+    cited = [search_pb.UseReport(citation="m1", outcome=wrong)]
+    theirs = stranger.owner.tokens["context"]
+    request = search_pb.ReportUseRequest(scope=stranger.scope, context_cursor=theirs, reports=cited)
+    yield [request], INVALID
+
+
+@case
+def ListUseReports(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's reports, their queries and the memories that they are about are no one else's."""
+    for outcome in (0, search_pb.USE_OUTCOME_USED):
+        yield [search_pb.ListUseReportsRequest(scope=stranger.scope, outcome=outcome)], OK
+    for memory_id in stranger.ids:
+        yield [search_pb.ListUseReportsRequest(scope=stranger.scope, memory_id=memory_id)], NOT_FOUND
+    token = stranger.owner.tokens["uses"]
+    yield [search_pb.ListUseReportsRequest(scope=stranger.scope, page_token=token, page_size=1)], INVALID
+    if stranger.scope.user_id != stranger.owner.user:
+        every = filters_pb.SESSION_VISIBILITY_ALL
+        yield [search_pb.ListUseReportsRequest(scope=stranger.scope, session_visibility=every)], OK
+
+
+@case
+def GetUseFeedback(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """Numbers of the stranger's own user."""
+    yield [search_pb.GetUseFeedbackRequest(scope=stranger.scope)], OK
 
 
 @case

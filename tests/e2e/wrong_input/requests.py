@@ -120,6 +120,9 @@ def _finding(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
         "BuildContext": {"scope": scope, "query": "x"},
         "RenderContext": {"scope": scope, "query": "x"},
         "LoadCore": {"scope": scope},
+        "ReportUse": {"scope": scope, "query": "x", "reports": [search_pb.UseReport(memory_id=ID, outcome=1)]},  # type: ignore[arg-type]
+        "ListUseReports": {"scope": scope},
+        "GetUseFeedback": {"scope": scope},
         "GetStats": {"scope": scope},
         "GetFile": one,
         "DownloadFile": one,
@@ -146,7 +149,7 @@ SCOPED = (
     "ListRevisions", "RollbackMemory", "CreateCheckpoint",
     "ListCheckpoints", "DiffCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
     "ListDueReminders", "AcknowledgeReminder",
-    "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity",
+    "BuildContext", "RenderContext", "LoadCore", "CheckIntegrity", "ReportUse", "ListUseReports", "GetUseFeedback",
     "SearchAll", "ResolveFileRefs",
     "GetFile", "DownloadFile", "DeleteFile", "ListFiles",
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.e2e.wrong_input.requests import INFINITY, LATE, NAN, deep, numbers, span
+from tests.e2e.wrong_input.requests import ID, INFINITY, LATE, NAN, deep, numbers, span
 
 SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"query": ""}, ("query",)),
@@ -54,6 +54,35 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         "weighting.core_boost", "weighting.long_term_boost",
     )),
 ]  # fmt: skip
+
+Report, USED, WRONG = search_pb.UseReport, search_pb.USE_OUTCOME_USED, search_pb.USE_OUTCOME_WRONG
+
+USE_REPORTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"reports": []}, ("reports",)),
+    ({"reports": [Report(memory_id=f"{ID[:-3]}{n:03}", outcome=USED) for n in range(101)]}, ("reports",)),
+    ({"reports": [Report(outcome=USED), Report(memory_id=ID)]}, ("reports[0]", "reports[1].outcome")),
+    ({"reports": [Report(memory_id="x", outcome=USED), Report(memory_id=ID, outcome=4)]}, (  # type: ignore[arg-type]
+        "reports[0].memory_id", "reports[1].outcome",
+    )),
+    ({"reports": [Report(memory_id=ID, outcome=USED), Report(memory_id=ID.upper(), outcome=WRONG)]}, (
+        "reports[1].memory_id",
+    )),
+    ({"reports": [Report(memory_id=ID, outcome=USED, position=-1, revision=-1)]}, (
+        "reports[0].position", "reports[0].revision",
+    )),
+    ({"reports": [Report(memory_id=ID, outcome=USED, position=1_001)]}, ("reports[0].position",)),
+    ({"reports": [Report(citation="m1", outcome=USED)]}, ("reports[0].citation",)),
+    ({"context_cursor": "x"}, ("context_cursor",)),
+    ({"context_cursor": "BgAAAAAAAAAAAAAAAAAAAAA"}, ("context_cursor",)),
+    ({"query": "x" * 8_193, "request_id": "x" * 129}, ("query", "request_id")),
+    ({"query": "a\x00"}, ("query",)),
+]  # fmt: skip
+
+USE_LISTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"outcome": 4, "memory_id": "x", "session_visibility": 9}, ("memory_id", "outcome", "session_visibility")),
+    ({"page_size": 1_001}, ("page_size",)),
+    ({"page_token": "x"}, ("page_token",)),
+]
 
 PROMOTIONS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"id": "1"}, ("id",)),

@@ -29,7 +29,17 @@ from tests.e2e.wrong_input.requests import (
     text,
     where,
 )
-from tests.e2e.wrong_input.searches import CONTEXTS, MESSAGES, NAMED_SESSIONS, PROMOTIONS, SEARCHES, SESSIONS, Options
+from tests.e2e.wrong_input.searches import (
+    CONTEXTS,
+    MESSAGES,
+    NAMED_SESSIONS,
+    PROMOTIONS,
+    SEARCHES,
+    SESSIONS,
+    USE_LISTS,
+    USE_REPORTS,
+    Options,
+)
 
 
 def table() -> Iterator[Wrong]:
@@ -74,6 +84,7 @@ def _memories() -> Iterator[Wrong]:
 def _parts() -> Iterator[Wrong]:
     for method, rows in (
         ("Search", SEARCHES), ("UpdateMemory", UPDATES), ("BuildContext", CONTEXTS), ("RenderContext", CONTEXTS),
+        ("ReportUse", USE_REPORTS), ("ListUseReports", USE_LISTS),
     ):  # fmt: skip
         for fields, paths in rows:
             yield Wrong(method, fields, paths)

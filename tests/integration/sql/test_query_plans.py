@@ -17,7 +17,7 @@ from memsvc.domain.filters import And, AnyOf, Field, Match, Not, Range
 from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import FileRef, Keyword, Memory, Reminder, Slot, Status
 from memsvc.domain.reminders import window
-from memsvc.domain.scope import Scope
+from memsvc.domain.scope import Scope, SessionVisibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.sessions import (
     Message,
@@ -28,6 +28,7 @@ from memsvc.domain.sessions import (
     SessionName,
     SessionState,
 )
+from memsvc.domain.use_feedback import UseCall, UseOutcome, UseReplay, UseReport, UseSelection
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import ContentName
@@ -78,6 +79,15 @@ def _put_away(store: SqlMetadataStore) -> None:
     with store.transaction() as transaction:
         transaction.sessions.are_live([Message(MessageRecord(row, 1, Role.USER, 1), one) for row, one in found.items()])
         transaction.set_status(list(found.values()), Status.ARCHIVED)
+
+
+def _report_use(store: SqlMetadataStore) -> None:
+    call = UseCall(Scope("ada"), "q", NOW, [UseReport("a", UseOutcome.WRONG)])
+    with store.transaction() as transaction:
+        transaction.add_use(call, [1])
+        transaction.set_replay(OWNER, UseReplay(NOW, 1, 0), pending=1)
+    store.uses.calls(OWNER, limit=9)
+    _purge(store)
 
 
 TALK = SessionName(OWNER, "", "s")
@@ -208,6 +218,21 @@ USES: dict[str, Use] = {
     "memory with references": lambda store: insert(store, factories.memory("refs", file_refs=(FileRef("chart", "a"),))),
     "lease released": lambda store: store.leases.release("n", holder="a", ended=NOW),
     "last end": lambda store: store.leases.last_end("n"),
+    "use reports": lambda store: [
+        store.uses.page(reach=ADA, selection=UseSelection("s", sessions, outcome, row), after=after, limit=9)
+        for sessions in SessionVisibility
+        for outcome in (None, *UseOutcome)
+        for row in (None, 1)
+        for after in (None, (9, 9))
+    ],
+    "use counts": lambda store: store.uses.counts(1, owner=OWNER),
+    "use feedback": lambda store: store.uses.feedback(OWNER),
+    "use signal": lambda store: store.uses.signal(OWNER, [1, 2, 3]),
+    "use calls": lambda store: store.uses.calls(OWNER, limit=9),
+    "due for replay": lambda store: [
+        store.uses.due_for_replay(area, least=1, after="a", limit=9) for area in (EVERYBODY, MaintenanceScope(OWNER))
+    ],
+    "use reported": _report_use,
     "forget_requests": _in_transaction(lambda transaction: transaction.forget_requests(before=NOW)),
 }
 

@@ -69,21 +69,26 @@ const (
 	// and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
 	// it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
 	MaintenanceStep_MAINTENANCE_STEP_COMPARE_INDEXES MaintenanceStep = 9
+	// MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so decides
+	// whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory; memory_id of a
+	// change is empty. A run for one project does not include it.
+	MaintenanceStep_MAINTENANCE_STEP_REPLAY_USE MaintenanceStep = 10
 )
 
 // Enum value maps for MaintenanceStep.
 var (
 	MaintenanceStep_name = map[int32]string{
-		0: "MAINTENANCE_STEP_UNSPECIFIED",
-		1: "MAINTENANCE_STEP_EXPIRE",
-		2: "MAINTENANCE_STEP_PROMOTE",
-		3: "MAINTENANCE_STEP_ARCHIVE",
-		4: "MAINTENANCE_STEP_COMPACT",
-		5: "MAINTENANCE_STEP_CONSOLIDATE",
-		6: "MAINTENANCE_STEP_DETECT_CONFLICTS",
-		7: "MAINTENANCE_STEP_SUMMARIZE",
-		8: "MAINTENANCE_STEP_CHECK_REFERENCES",
-		9: "MAINTENANCE_STEP_COMPARE_INDEXES",
+		0:  "MAINTENANCE_STEP_UNSPECIFIED",
+		1:  "MAINTENANCE_STEP_EXPIRE",
+		2:  "MAINTENANCE_STEP_PROMOTE",
+		3:  "MAINTENANCE_STEP_ARCHIVE",
+		4:  "MAINTENANCE_STEP_COMPACT",
+		5:  "MAINTENANCE_STEP_CONSOLIDATE",
+		6:  "MAINTENANCE_STEP_DETECT_CONFLICTS",
+		7:  "MAINTENANCE_STEP_SUMMARIZE",
+		8:  "MAINTENANCE_STEP_CHECK_REFERENCES",
+		9:  "MAINTENANCE_STEP_COMPARE_INDEXES",
+		10: "MAINTENANCE_STEP_REPLAY_USE",
 	}
 	MaintenanceStep_value = map[string]int32{
 		"MAINTENANCE_STEP_UNSPECIFIED":      0,
@@ -96,6 +101,7 @@ var (
 		"MAINTENANCE_STEP_SUMMARIZE":        7,
 		"MAINTENANCE_STEP_CHECK_REFERENCES": 8,
 		"MAINTENANCE_STEP_COMPARE_INDEXES":  9,
+		"MAINTENANCE_STEP_REPLAY_USE":       10,
 	}
 )
 
@@ -154,6 +160,8 @@ const (
 	MaintenanceReason_MAINTENANCE_REASON_REFERENCE_GONE MaintenanceReason = 10
 	// MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry.
 	MaintenanceReason_MAINTENANCE_REASON_INDEX_DIFFERS MaintenanceReason = 11
+	// MAINTENANCE_REASON_USE_REPORTED: its user has made enough reports of use since the last replay.
+	MaintenanceReason_MAINTENANCE_REASON_USE_REPORTED MaintenanceReason = 12
 )
 
 // Enum value maps for MaintenanceReason.
@@ -171,6 +179,7 @@ var (
 		9:  "MAINTENANCE_REASON_MONTH_ENDED",
 		10: "MAINTENANCE_REASON_REFERENCE_GONE",
 		11: "MAINTENANCE_REASON_INDEX_DIFFERS",
+		12: "MAINTENANCE_REASON_USE_REPORTED",
 	}
 	MaintenanceReason_value = map[string]int32{
 		"MAINTENANCE_REASON_UNSPECIFIED":    0,
@@ -185,6 +194,7 @@ var (
 		"MAINTENANCE_REASON_MONTH_ENDED":    9,
 		"MAINTENANCE_REASON_REFERENCE_GONE": 10,
 		"MAINTENANCE_REASON_INDEX_DIFFERS":  11,
+		"MAINTENANCE_REASON_USE_REPORTED":   12,
 	}
 )
 
@@ -3322,7 +3332,7 @@ func (x *RollbackToCheckpointResponse) GetConsistencyToken() string {
 // ExportUserRequest selects the user to export: the memories of every project, layer and status with all their fields,
 // earlier revisions, sessions with their messages, conflicts, checkpoints, file records, and the tombstones of
 // permanently deleted memories. The export does not contain the bytes of files (use FileService.DownloadFile), request
-// ids with their responses, and the changes that WatchMemories streams.
+// ids with their responses, the changes that WatchMemories streams, and reports of use (use SearchService.ListUseReports).
 //
 // The responses are the pieces of one file: JSON Lines in UTF-8, each line one object whose first field is `record`.
 // The first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
@@ -4444,7 +4454,7 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x0fremaining_count\x18\x03 \x01(\x05R\x0eremainingCount\x1a@\n" +
 	"\x12RemovedCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01*\xe0\x02\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01*\x81\x03\n" +
 	"\x0fMaintenanceStep\x12 \n" +
 	"\x1cMAINTENANCE_STEP_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17MAINTENANCE_STEP_EXPIRE\x10\x01\x12\x1c\n" +
@@ -4455,7 +4465,9 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"!MAINTENANCE_STEP_DETECT_CONFLICTS\x10\x06\x12\x1e\n" +
 	"\x1aMAINTENANCE_STEP_SUMMARIZE\x10\a\x12%\n" +
 	"!MAINTENANCE_STEP_CHECK_REFERENCES\x10\b\x12$\n" +
-	" MAINTENANCE_STEP_COMPARE_INDEXES\x10\t*\xb3\x03\n" +
+	" MAINTENANCE_STEP_COMPARE_INDEXES\x10\t\x12\x1f\n" +
+	"\x1bMAINTENANCE_STEP_REPLAY_USE\x10\n" +
+	"*\xd8\x03\n" +
 	"\x11MaintenanceReason\x12\"\n" +
 	"\x1eMAINTENANCE_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aMAINTENANCE_REASON_EXPIRED\x10\x01\x12\x1f\n" +
@@ -4469,7 +4481,8 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x1eMAINTENANCE_REASON_MONTH_ENDED\x10\t\x12%\n" +
 	"!MAINTENANCE_REASON_REFERENCE_GONE\x10\n" +
 	"\x12$\n" +
-	" MAINTENANCE_REASON_INDEX_DIFFERS\x10\v*\xc2\x01\n" +
+	" MAINTENANCE_REASON_INDEX_DIFFERS\x10\v\x12#\n" +
+	"\x1fMAINTENANCE_REASON_USE_REPORTED\x10\f*\xc2\x01\n" +
 	"\x0eDifferenceKind\x12\x1f\n" +
 	"\x1bDIFFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17DIFFERENCE_KIND_CREATED\x10\x01\x12\x1b\n" +

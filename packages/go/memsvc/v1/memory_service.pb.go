@@ -1542,9 +1542,11 @@ type GetMemoryRequest struct {
 	// fields are left empty. Unset: all fields.
 	ReadMask *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
 	// include_files fills GetMemoryResponse.files and linked_content, whatever read_mask selects.
-	IncludeFiles  bool `protobuf:"varint,8,opt,name=include_files,json=includeFiles,proto3" json:"include_files,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IncludeFiles bool `protobuf:"varint,8,opt,name=include_files,json=includeFiles,proto3" json:"include_files,omitempty"`
+	// include_use_counts fills GetMemoryResponse.use_counts.
+	IncludeUseCounts bool `protobuf:"varint,9,opt,name=include_use_counts,json=includeUseCounts,proto3" json:"include_use_counts,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *GetMemoryRequest) Reset() {
@@ -1644,6 +1646,13 @@ func (x *GetMemoryRequest) GetIncludeFiles() bool {
 	return false
 }
 
+func (x *GetMemoryRequest) GetIncludeUseCounts() bool {
+	if x != nil {
+		return x.IncludeUseCounts
+	}
+	return false
+}
+
 type isGetMemoryRequest_By interface {
 	isGetMemoryRequest_By()
 }
@@ -1679,6 +1688,9 @@ type GetMemoryResponse struct {
 	// blocks of code remain. Empty unless include_files is set, and when nothing is replaced, as without the setting
 	// files.download_url.
 	LinkedContent string `protobuf:"bytes,4,opt,name=linked_content,json=linkedContent,proto3" json:"linked_content,omitempty"`
+	// use_counts are the reports about the memory, of every revision, project and session: see SearchService.ReportUse.
+	// Unset unless include_use_counts is set.
+	UseCounts     *UseCounts `protobuf:"bytes,5,opt,name=use_counts,json=useCounts,proto3" json:"use_counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1739,6 +1751,13 @@ func (x *GetMemoryResponse) GetLinkedContent() string {
 		return x.LinkedContent
 	}
 	return ""
+}
+
+func (x *GetMemoryResponse) GetUseCounts() *UseCounts {
+	if x != nil {
+		return x.UseCounts
+	}
+	return nil
 }
 
 // BatchGetMemoriesRequest selects several memories.
@@ -6382,7 +6401,7 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"\x13memories_per_second\x18\n" +
 	" \x01(\x01R\x11memoriesPerSecond\x12%\n" +
 	"\x0econflict_count\x18\v \x01(\x05R\rconflictCount\x12%\n" +
-	"\x0eredacted_count\x18\f \x01(\x05R\rredactedCount\"\xb1\x02\n" +
+	"\x0eredacted_count\x18\f \x01(\x05R\rredactedCount\"\xdf\x02\n" +
 	"\x10GetMemoryRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x10\n" +
 	"\x02id\x18\x02 \x01(\tH\x00R\x02id\x12\x12\n" +
@@ -6391,13 +6410,16 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"\brevision\x18\x05 \x01(\x03R\brevision\x12$\n" +
 	"\x05as_of\x18\x06 \x01(\v2\x0f.memsvc.v1.AsOfR\x04asOf\x127\n" +
 	"\tread_mask\x18\a \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\x12#\n" +
-	"\rinclude_files\x18\b \x01(\bR\fincludeFilesB\x04\n" +
-	"\x02by\"\xc0\x01\n" +
+	"\rinclude_files\x18\b \x01(\bR\fincludeFiles\x12,\n" +
+	"\x12include_use_counts\x18\t \x01(\bR\x10includeUseCountsB\x04\n" +
+	"\x02by\"\xf5\x01\n" +
 	"\x11GetMemoryResponse\x12)\n" +
 	"\x06memory\x18\x01 \x01(\v2\x11.memsvc.v1.MemoryR\x06memory\x12'\n" +
 	"\x05chain\x18\x02 \x03(\v2\x11.memsvc.v1.MemoryR\x05chain\x120\n" +
 	"\x05files\x18\x03 \x03(\v2\x1a.memsvc.v1.ResolvedFileRefR\x05files\x12%\n" +
-	"\x0elinked_content\x18\x04 \x01(\tR\rlinkedContent\"\xa6\x01\n" +
+	"\x0elinked_content\x18\x04 \x01(\tR\rlinkedContent\x123\n" +
+	"\n" +
+	"use_counts\x18\x05 \x01(\v2\x14.memsvc.v1.UseCountsR\tuseCounts\"\xa6\x01\n" +
 	"\x17BatchGetMemoriesRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\tR\x03ids\x127\n" +
@@ -6945,13 +6967,14 @@ var file_memsvc_v1_memory_service_proto_goTypes = []any{
 	(*AsOf)(nil),                        // 84: memsvc.v1.AsOf
 	(*fieldmaskpb.FieldMask)(nil),       // 85: google.protobuf.FieldMask
 	(*ResolvedFileRef)(nil),             // 86: memsvc.v1.ResolvedFileRef
-	(*Filter)(nil),                      // 87: memsvc.v1.Filter
-	(*timestamppb.Timestamp)(nil),       // 88: google.protobuf.Timestamp
-	(ConflictState)(0),                  // 89: memsvc.v1.ConflictState
-	(*ChatMessage)(nil),                 // 90: memsvc.v1.ChatMessage
-	(*FileRef)(nil),                     // 91: memsvc.v1.FileRef
-	(*structpb.Struct)(nil),             // 92: google.protobuf.Struct
-	(*durationpb.Duration)(nil),         // 93: google.protobuf.Duration
+	(*UseCounts)(nil),                   // 87: memsvc.v1.UseCounts
+	(*Filter)(nil),                      // 88: memsvc.v1.Filter
+	(*timestamppb.Timestamp)(nil),       // 89: google.protobuf.Timestamp
+	(ConflictState)(0),                  // 90: memsvc.v1.ConflictState
+	(*ChatMessage)(nil),                 // 91: memsvc.v1.ChatMessage
+	(*FileRef)(nil),                     // 92: memsvc.v1.FileRef
+	(*structpb.Struct)(nil),             // 93: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 94: google.protobuf.Duration
 }
 var file_memsvc_v1_memory_service_proto_depIdxs = []int32{
 	75,  // 0: memsvc.v1.CreateMemoryRequest.scope:type_name -> memsvc.v1.Scope
@@ -6990,183 +7013,184 @@ var file_memsvc_v1_memory_service_proto_depIdxs = []int32{
 	76,  // 33: memsvc.v1.GetMemoryResponse.memory:type_name -> memsvc.v1.Memory
 	76,  // 34: memsvc.v1.GetMemoryResponse.chain:type_name -> memsvc.v1.Memory
 	86,  // 35: memsvc.v1.GetMemoryResponse.files:type_name -> memsvc.v1.ResolvedFileRef
-	75,  // 36: memsvc.v1.BatchGetMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	85,  // 37: memsvc.v1.BatchGetMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
-	76,  // 38: memsvc.v1.BatchGetMemoriesResponse.memories:type_name -> memsvc.v1.Memory
-	75,  // 39: memsvc.v1.ListMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	87,  // 40: memsvc.v1.ListMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	84,  // 41: memsvc.v1.ListMemoriesRequest.as_of:type_name -> memsvc.v1.AsOf
-	85,  // 42: memsvc.v1.ListMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
-	76,  // 43: memsvc.v1.ListMemoriesResponse.memories:type_name -> memsvc.v1.Memory
-	75,  // 44: memsvc.v1.ScopeUsage.scope:type_name -> memsvc.v1.Scope
-	72,  // 45: memsvc.v1.ScopeUsage.count_by_status:type_name -> memsvc.v1.ScopeUsage.CountByStatusEntry
-	88,  // 46: memsvc.v1.ScopeUsage.last_write_time:type_name -> google.protobuf.Timestamp
-	26,  // 47: memsvc.v1.ListScopesResponse.scopes:type_name -> memsvc.v1.ScopeUsage
-	75,  // 48: memsvc.v1.UpdateMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	76,  // 49: memsvc.v1.UpdateMemoryRequest.memory:type_name -> memsvc.v1.Memory
-	85,  // 50: memsvc.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
-	78,  // 51: memsvc.v1.UpdateMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 52: memsvc.v1.UpdateMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 53: memsvc.v1.UpdateMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	81,  // 54: memsvc.v1.UpdateMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	82,  // 55: memsvc.v1.UpdateMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	73,  // 56: memsvc.v1.SelectionPreview.count_by_status:type_name -> memsvc.v1.SelectionPreview.CountByStatusEntry
-	74,  // 57: memsvc.v1.SelectionPreview.count_by_layer:type_name -> memsvc.v1.SelectionPreview.CountByLayerEntry
-	76,  // 58: memsvc.v1.SelectionPreview.sample:type_name -> memsvc.v1.Memory
-	83,  // 59: memsvc.v1.SelectionFailure.status:type_name -> memsvc.v1.ItemStatus
-	32,  // 60: memsvc.v1.SelectionSummary.failures:type_name -> memsvc.v1.SelectionFailure
-	75,  // 61: memsvc.v1.DeleteMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	87,  // 62: memsvc.v1.DeleteMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	30,  // 63: memsvc.v1.DeleteMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
-	31,  // 64: memsvc.v1.DeleteMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
-	33,  // 65: memsvc.v1.DeleteMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
-	75,  // 66: memsvc.v1.UpdateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	87,  // 67: memsvc.v1.UpdateMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	76,  // 68: memsvc.v1.UpdateMemoriesRequest.memory:type_name -> memsvc.v1.Memory
-	85,  // 69: memsvc.v1.UpdateMemoriesRequest.update_mask:type_name -> google.protobuf.FieldMask
-	30,  // 70: memsvc.v1.UpdateMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
-	31,  // 71: memsvc.v1.UpdateMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
-	33,  // 72: memsvc.v1.UpdateMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
-	75,  // 73: memsvc.v1.DeleteMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 74: memsvc.v1.DeleteMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 75: memsvc.v1.DeleteMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	75,  // 76: memsvc.v1.RestoreMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 77: memsvc.v1.RestoreMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 78: memsvc.v1.RestoreMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	75,  // 79: memsvc.v1.SupersedeMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	76,  // 80: memsvc.v1.SupersedeMemoryRequest.memory:type_name -> memsvc.v1.Memory
-	78,  // 81: memsvc.v1.SupersedeMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 82: memsvc.v1.SupersedeMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 83: memsvc.v1.SupersedeMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	76,  // 84: memsvc.v1.SupersedeMemoryResponse.superseded:type_name -> memsvc.v1.Memory
-	81,  // 85: memsvc.v1.SupersedeMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	82,  // 86: memsvc.v1.SupersedeMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	75,  // 87: memsvc.v1.ListConflictsRequest.scope:type_name -> memsvc.v1.Scope
-	89,  // 88: memsvc.v1.ListConflictsRequest.states:type_name -> memsvc.v1.ConflictState
-	81,  // 89: memsvc.v1.ListConflictsResponse.conflicts:type_name -> memsvc.v1.Conflict
-	75,  // 90: memsvc.v1.ResolveConflictRequest.scope:type_name -> memsvc.v1.Scope
-	0,   // 91: memsvc.v1.ResolveConflictRequest.resolution:type_name -> memsvc.v1.ConflictResolution
-	78,  // 92: memsvc.v1.ResolveConflictRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	81,  // 93: memsvc.v1.ResolveConflictResponse.conflict:type_name -> memsvc.v1.Conflict
-	75,  // 94: memsvc.v1.CaptureMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	90,  // 95: memsvc.v1.CaptureMemoryRequest.message:type_name -> memsvc.v1.ChatMessage
-	78,  // 96: memsvc.v1.CaptureMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 97: memsvc.v1.CaptureMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	1,   // 98: memsvc.v1.CaptureDecision.reason:type_name -> memsvc.v1.CaptureReason
-	76,  // 99: memsvc.v1.CaptureDecision.memory:type_name -> memsvc.v1.Memory
-	80,  // 100: memsvc.v1.CaptureDecision.outcome:type_name -> memsvc.v1.WriteOutcome
-	81,  // 101: memsvc.v1.CaptureDecision.conflicts:type_name -> memsvc.v1.Conflict
-	49,  // 102: memsvc.v1.CaptureMemoryResponse.decisions:type_name -> memsvc.v1.CaptureDecision
-	82,  // 103: memsvc.v1.CaptureMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	2,   // 104: memsvc.v1.CaptureMemoryResponse.decider:type_name -> memsvc.v1.CaptureDecider
-	75,  // 105: memsvc.v1.FlushMessagesRequest.scope:type_name -> memsvc.v1.Scope
-	90,  // 106: memsvc.v1.FlushMessagesRequest.messages:type_name -> memsvc.v1.ChatMessage
-	78,  // 107: memsvc.v1.FlushMessagesRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 108: memsvc.v1.FlushMessagesRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 109: memsvc.v1.FlushResult.memory:type_name -> memsvc.v1.Memory
-	80,  // 110: memsvc.v1.FlushResult.outcome:type_name -> memsvc.v1.WriteOutcome
-	81,  // 111: memsvc.v1.FlushResult.conflicts:type_name -> memsvc.v1.Conflict
-	52,  // 112: memsvc.v1.FlushMessagesResponse.results:type_name -> memsvc.v1.FlushResult
-	91,  // 113: memsvc.v1.FlushMessagesResponse.file_refs:type_name -> memsvc.v1.FileRef
-	82,  // 114: memsvc.v1.FlushMessagesResponse.redactions:type_name -> memsvc.v1.Redaction
-	2,   // 115: memsvc.v1.FlushMessagesResponse.decider:type_name -> memsvc.v1.CaptureDecider
-	75,  // 116: memsvc.v1.AppendMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 117: memsvc.v1.AppendMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 118: memsvc.v1.AppendMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	91,  // 119: memsvc.v1.AppendMemoryRequest.file_refs:type_name -> memsvc.v1.FileRef
-	92,  // 120: memsvc.v1.AppendMemoryRequest.metadata:type_name -> google.protobuf.Struct
-	76,  // 121: memsvc.v1.AppendMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	80,  // 122: memsvc.v1.AppendMemoryResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	82,  // 123: memsvc.v1.AppendMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	81,  // 124: memsvc.v1.AppendMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	57,  // 125: memsvc.v1.IngestDocumentRequest.header:type_name -> memsvc.v1.DocumentHeader
-	75,  // 126: memsvc.v1.DocumentHeader.scope:type_name -> memsvc.v1.Scope
-	76,  // 127: memsvc.v1.DocumentHeader.memory:type_name -> memsvc.v1.Memory
-	77,  // 128: memsvc.v1.DocumentHeader.on_duplicate:type_name -> memsvc.v1.OnDuplicate
-	78,  // 129: memsvc.v1.DocumentHeader.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 130: memsvc.v1.IngestDocumentResponse.memory:type_name -> memsvc.v1.Memory
-	80,  // 131: memsvc.v1.IngestDocumentResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	82,  // 132: memsvc.v1.IngestDocumentResponse.redactions:type_name -> memsvc.v1.Redaction
-	75,  // 133: memsvc.v1.WatchMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	87,  // 134: memsvc.v1.WatchMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	3,   // 135: memsvc.v1.WatchMemoriesRequest.start:type_name -> memsvc.v1.WatchStart
-	93,  // 136: memsvc.v1.WatchMemoriesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	5,   // 137: memsvc.v1.MemoryChange.action:type_name -> memsvc.v1.MemoryChangeAction
-	4,   // 138: memsvc.v1.MemoryChange.effect:type_name -> memsvc.v1.WatchEffect
-	76,  // 139: memsvc.v1.MemoryChange.memory:type_name -> memsvc.v1.Memory
-	88,  // 140: memsvc.v1.MemoryChange.time:type_name -> google.protobuf.Timestamp
-	60,  // 141: memsvc.v1.WatchMemoriesResponse.change:type_name -> memsvc.v1.MemoryChange
-	61,  // 142: memsvc.v1.WatchMemoriesResponse.heartbeat:type_name -> memsvc.v1.WatchHeartbeat
-	75,  // 143: memsvc.v1.ListQuarantinedRequest.scope:type_name -> memsvc.v1.Scope
-	87,  // 144: memsvc.v1.ListQuarantinedRequest.filter:type_name -> memsvc.v1.Filter
-	76,  // 145: memsvc.v1.ListQuarantinedResponse.memories:type_name -> memsvc.v1.Memory
-	75,  // 146: memsvc.v1.ReviewMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	6,   // 147: memsvc.v1.ReviewMemoryRequest.verdict:type_name -> memsvc.v1.ReviewVerdict
-	78,  // 148: memsvc.v1.ReviewMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 149: memsvc.v1.ReviewMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	81,  // 150: memsvc.v1.ReviewMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	7,   // 151: memsvc.v1.Revision.action:type_name -> memsvc.v1.RevisionAction
-	88,  // 152: memsvc.v1.Revision.known_from:type_name -> google.protobuf.Timestamp
-	88,  // 153: memsvc.v1.Revision.known_to:type_name -> google.protobuf.Timestamp
-	76,  // 154: memsvc.v1.Revision.memory:type_name -> memsvc.v1.Memory
-	75,  // 155: memsvc.v1.ListRevisionsRequest.scope:type_name -> memsvc.v1.Scope
-	67,  // 156: memsvc.v1.ListRevisionsResponse.revisions:type_name -> memsvc.v1.Revision
-	75,  // 157: memsvc.v1.RollbackMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 158: memsvc.v1.RollbackMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 159: memsvc.v1.RollbackMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	8,   // 160: memsvc.v1.MemoryService.CreateMemory:input_type -> memsvc.v1.CreateMemoryRequest
-	11,  // 161: memsvc.v1.MemoryService.BatchCreateMemories:input_type -> memsvc.v1.BatchCreateMemoriesRequest
-	14,  // 162: memsvc.v1.MemoryService.ImportMemories:input_type -> memsvc.v1.ImportMemoriesRequest
-	19,  // 163: memsvc.v1.MemoryService.GetMemory:input_type -> memsvc.v1.GetMemoryRequest
-	21,  // 164: memsvc.v1.MemoryService.BatchGetMemories:input_type -> memsvc.v1.BatchGetMemoriesRequest
-	23,  // 165: memsvc.v1.MemoryService.ListMemories:input_type -> memsvc.v1.ListMemoriesRequest
-	25,  // 166: memsvc.v1.MemoryService.ListScopes:input_type -> memsvc.v1.ListScopesRequest
-	28,  // 167: memsvc.v1.MemoryService.UpdateMemory:input_type -> memsvc.v1.UpdateMemoryRequest
-	38,  // 168: memsvc.v1.MemoryService.DeleteMemory:input_type -> memsvc.v1.DeleteMemoryRequest
-	34,  // 169: memsvc.v1.MemoryService.DeleteMemories:input_type -> memsvc.v1.DeleteMemoriesRequest
-	36,  // 170: memsvc.v1.MemoryService.UpdateMemories:input_type -> memsvc.v1.UpdateMemoriesRequest
-	40,  // 171: memsvc.v1.MemoryService.RestoreMemory:input_type -> memsvc.v1.RestoreMemoryRequest
-	42,  // 172: memsvc.v1.MemoryService.SupersedeMemory:input_type -> memsvc.v1.SupersedeMemoryRequest
-	44,  // 173: memsvc.v1.MemoryService.ListConflicts:input_type -> memsvc.v1.ListConflictsRequest
-	46,  // 174: memsvc.v1.MemoryService.ResolveConflict:input_type -> memsvc.v1.ResolveConflictRequest
-	48,  // 175: memsvc.v1.MemoryService.CaptureMemory:input_type -> memsvc.v1.CaptureMemoryRequest
-	51,  // 176: memsvc.v1.MemoryService.FlushMessages:input_type -> memsvc.v1.FlushMessagesRequest
-	54,  // 177: memsvc.v1.MemoryService.AppendMemory:input_type -> memsvc.v1.AppendMemoryRequest
-	56,  // 178: memsvc.v1.MemoryService.IngestDocument:input_type -> memsvc.v1.IngestDocumentRequest
-	59,  // 179: memsvc.v1.MemoryService.WatchMemories:input_type -> memsvc.v1.WatchMemoriesRequest
-	63,  // 180: memsvc.v1.MemoryService.ListQuarantined:input_type -> memsvc.v1.ListQuarantinedRequest
-	65,  // 181: memsvc.v1.MemoryService.ReviewMemory:input_type -> memsvc.v1.ReviewMemoryRequest
-	68,  // 182: memsvc.v1.MemoryService.ListRevisions:input_type -> memsvc.v1.ListRevisionsRequest
-	70,  // 183: memsvc.v1.MemoryService.RollbackMemory:input_type -> memsvc.v1.RollbackMemoryRequest
-	9,   // 184: memsvc.v1.MemoryService.CreateMemory:output_type -> memsvc.v1.CreateMemoryResponse
-	13,  // 185: memsvc.v1.MemoryService.BatchCreateMemories:output_type -> memsvc.v1.BatchCreateMemoriesResponse
-	18,  // 186: memsvc.v1.MemoryService.ImportMemories:output_type -> memsvc.v1.ImportMemoriesResponse
-	20,  // 187: memsvc.v1.MemoryService.GetMemory:output_type -> memsvc.v1.GetMemoryResponse
-	22,  // 188: memsvc.v1.MemoryService.BatchGetMemories:output_type -> memsvc.v1.BatchGetMemoriesResponse
-	24,  // 189: memsvc.v1.MemoryService.ListMemories:output_type -> memsvc.v1.ListMemoriesResponse
-	27,  // 190: memsvc.v1.MemoryService.ListScopes:output_type -> memsvc.v1.ListScopesResponse
-	29,  // 191: memsvc.v1.MemoryService.UpdateMemory:output_type -> memsvc.v1.UpdateMemoryResponse
-	39,  // 192: memsvc.v1.MemoryService.DeleteMemory:output_type -> memsvc.v1.DeleteMemoryResponse
-	35,  // 193: memsvc.v1.MemoryService.DeleteMemories:output_type -> memsvc.v1.DeleteMemoriesResponse
-	37,  // 194: memsvc.v1.MemoryService.UpdateMemories:output_type -> memsvc.v1.UpdateMemoriesResponse
-	41,  // 195: memsvc.v1.MemoryService.RestoreMemory:output_type -> memsvc.v1.RestoreMemoryResponse
-	43,  // 196: memsvc.v1.MemoryService.SupersedeMemory:output_type -> memsvc.v1.SupersedeMemoryResponse
-	45,  // 197: memsvc.v1.MemoryService.ListConflicts:output_type -> memsvc.v1.ListConflictsResponse
-	47,  // 198: memsvc.v1.MemoryService.ResolveConflict:output_type -> memsvc.v1.ResolveConflictResponse
-	50,  // 199: memsvc.v1.MemoryService.CaptureMemory:output_type -> memsvc.v1.CaptureMemoryResponse
-	53,  // 200: memsvc.v1.MemoryService.FlushMessages:output_type -> memsvc.v1.FlushMessagesResponse
-	55,  // 201: memsvc.v1.MemoryService.AppendMemory:output_type -> memsvc.v1.AppendMemoryResponse
-	58,  // 202: memsvc.v1.MemoryService.IngestDocument:output_type -> memsvc.v1.IngestDocumentResponse
-	62,  // 203: memsvc.v1.MemoryService.WatchMemories:output_type -> memsvc.v1.WatchMemoriesResponse
-	64,  // 204: memsvc.v1.MemoryService.ListQuarantined:output_type -> memsvc.v1.ListQuarantinedResponse
-	66,  // 205: memsvc.v1.MemoryService.ReviewMemory:output_type -> memsvc.v1.ReviewMemoryResponse
-	69,  // 206: memsvc.v1.MemoryService.ListRevisions:output_type -> memsvc.v1.ListRevisionsResponse
-	71,  // 207: memsvc.v1.MemoryService.RollbackMemory:output_type -> memsvc.v1.RollbackMemoryResponse
-	184, // [184:208] is the sub-list for method output_type
-	160, // [160:184] is the sub-list for method input_type
-	160, // [160:160] is the sub-list for extension type_name
-	160, // [160:160] is the sub-list for extension extendee
-	0,   // [0:160] is the sub-list for field type_name
+	87,  // 36: memsvc.v1.GetMemoryResponse.use_counts:type_name -> memsvc.v1.UseCounts
+	75,  // 37: memsvc.v1.BatchGetMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	85,  // 38: memsvc.v1.BatchGetMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
+	76,  // 39: memsvc.v1.BatchGetMemoriesResponse.memories:type_name -> memsvc.v1.Memory
+	75,  // 40: memsvc.v1.ListMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	88,  // 41: memsvc.v1.ListMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	84,  // 42: memsvc.v1.ListMemoriesRequest.as_of:type_name -> memsvc.v1.AsOf
+	85,  // 43: memsvc.v1.ListMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
+	76,  // 44: memsvc.v1.ListMemoriesResponse.memories:type_name -> memsvc.v1.Memory
+	75,  // 45: memsvc.v1.ScopeUsage.scope:type_name -> memsvc.v1.Scope
+	72,  // 46: memsvc.v1.ScopeUsage.count_by_status:type_name -> memsvc.v1.ScopeUsage.CountByStatusEntry
+	89,  // 47: memsvc.v1.ScopeUsage.last_write_time:type_name -> google.protobuf.Timestamp
+	26,  // 48: memsvc.v1.ListScopesResponse.scopes:type_name -> memsvc.v1.ScopeUsage
+	75,  // 49: memsvc.v1.UpdateMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	76,  // 50: memsvc.v1.UpdateMemoryRequest.memory:type_name -> memsvc.v1.Memory
+	85,  // 51: memsvc.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
+	78,  // 52: memsvc.v1.UpdateMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	79,  // 53: memsvc.v1.UpdateMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	76,  // 54: memsvc.v1.UpdateMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	81,  // 55: memsvc.v1.UpdateMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	82,  // 56: memsvc.v1.UpdateMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	73,  // 57: memsvc.v1.SelectionPreview.count_by_status:type_name -> memsvc.v1.SelectionPreview.CountByStatusEntry
+	74,  // 58: memsvc.v1.SelectionPreview.count_by_layer:type_name -> memsvc.v1.SelectionPreview.CountByLayerEntry
+	76,  // 59: memsvc.v1.SelectionPreview.sample:type_name -> memsvc.v1.Memory
+	83,  // 60: memsvc.v1.SelectionFailure.status:type_name -> memsvc.v1.ItemStatus
+	32,  // 61: memsvc.v1.SelectionSummary.failures:type_name -> memsvc.v1.SelectionFailure
+	75,  // 62: memsvc.v1.DeleteMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	88,  // 63: memsvc.v1.DeleteMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	30,  // 64: memsvc.v1.DeleteMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
+	31,  // 65: memsvc.v1.DeleteMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
+	33,  // 66: memsvc.v1.DeleteMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
+	75,  // 67: memsvc.v1.UpdateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	88,  // 68: memsvc.v1.UpdateMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	76,  // 69: memsvc.v1.UpdateMemoriesRequest.memory:type_name -> memsvc.v1.Memory
+	85,  // 70: memsvc.v1.UpdateMemoriesRequest.update_mask:type_name -> google.protobuf.FieldMask
+	30,  // 71: memsvc.v1.UpdateMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
+	31,  // 72: memsvc.v1.UpdateMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
+	33,  // 73: memsvc.v1.UpdateMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
+	75,  // 74: memsvc.v1.DeleteMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	78,  // 75: memsvc.v1.DeleteMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	76,  // 76: memsvc.v1.DeleteMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	75,  // 77: memsvc.v1.RestoreMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	78,  // 78: memsvc.v1.RestoreMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	76,  // 79: memsvc.v1.RestoreMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	75,  // 80: memsvc.v1.SupersedeMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	76,  // 81: memsvc.v1.SupersedeMemoryRequest.memory:type_name -> memsvc.v1.Memory
+	78,  // 82: memsvc.v1.SupersedeMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	79,  // 83: memsvc.v1.SupersedeMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	76,  // 84: memsvc.v1.SupersedeMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	76,  // 85: memsvc.v1.SupersedeMemoryResponse.superseded:type_name -> memsvc.v1.Memory
+	81,  // 86: memsvc.v1.SupersedeMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	82,  // 87: memsvc.v1.SupersedeMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	75,  // 88: memsvc.v1.ListConflictsRequest.scope:type_name -> memsvc.v1.Scope
+	90,  // 89: memsvc.v1.ListConflictsRequest.states:type_name -> memsvc.v1.ConflictState
+	81,  // 90: memsvc.v1.ListConflictsResponse.conflicts:type_name -> memsvc.v1.Conflict
+	75,  // 91: memsvc.v1.ResolveConflictRequest.scope:type_name -> memsvc.v1.Scope
+	0,   // 92: memsvc.v1.ResolveConflictRequest.resolution:type_name -> memsvc.v1.ConflictResolution
+	78,  // 93: memsvc.v1.ResolveConflictRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	81,  // 94: memsvc.v1.ResolveConflictResponse.conflict:type_name -> memsvc.v1.Conflict
+	75,  // 95: memsvc.v1.CaptureMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	91,  // 96: memsvc.v1.CaptureMemoryRequest.message:type_name -> memsvc.v1.ChatMessage
+	78,  // 97: memsvc.v1.CaptureMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	79,  // 98: memsvc.v1.CaptureMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	1,   // 99: memsvc.v1.CaptureDecision.reason:type_name -> memsvc.v1.CaptureReason
+	76,  // 100: memsvc.v1.CaptureDecision.memory:type_name -> memsvc.v1.Memory
+	80,  // 101: memsvc.v1.CaptureDecision.outcome:type_name -> memsvc.v1.WriteOutcome
+	81,  // 102: memsvc.v1.CaptureDecision.conflicts:type_name -> memsvc.v1.Conflict
+	49,  // 103: memsvc.v1.CaptureMemoryResponse.decisions:type_name -> memsvc.v1.CaptureDecision
+	82,  // 104: memsvc.v1.CaptureMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	2,   // 105: memsvc.v1.CaptureMemoryResponse.decider:type_name -> memsvc.v1.CaptureDecider
+	75,  // 106: memsvc.v1.FlushMessagesRequest.scope:type_name -> memsvc.v1.Scope
+	91,  // 107: memsvc.v1.FlushMessagesRequest.messages:type_name -> memsvc.v1.ChatMessage
+	78,  // 108: memsvc.v1.FlushMessagesRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	79,  // 109: memsvc.v1.FlushMessagesRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	76,  // 110: memsvc.v1.FlushResult.memory:type_name -> memsvc.v1.Memory
+	80,  // 111: memsvc.v1.FlushResult.outcome:type_name -> memsvc.v1.WriteOutcome
+	81,  // 112: memsvc.v1.FlushResult.conflicts:type_name -> memsvc.v1.Conflict
+	52,  // 113: memsvc.v1.FlushMessagesResponse.results:type_name -> memsvc.v1.FlushResult
+	92,  // 114: memsvc.v1.FlushMessagesResponse.file_refs:type_name -> memsvc.v1.FileRef
+	82,  // 115: memsvc.v1.FlushMessagesResponse.redactions:type_name -> memsvc.v1.Redaction
+	2,   // 116: memsvc.v1.FlushMessagesResponse.decider:type_name -> memsvc.v1.CaptureDecider
+	75,  // 117: memsvc.v1.AppendMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	78,  // 118: memsvc.v1.AppendMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	79,  // 119: memsvc.v1.AppendMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	92,  // 120: memsvc.v1.AppendMemoryRequest.file_refs:type_name -> memsvc.v1.FileRef
+	93,  // 121: memsvc.v1.AppendMemoryRequest.metadata:type_name -> google.protobuf.Struct
+	76,  // 122: memsvc.v1.AppendMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	80,  // 123: memsvc.v1.AppendMemoryResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	82,  // 124: memsvc.v1.AppendMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	81,  // 125: memsvc.v1.AppendMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	57,  // 126: memsvc.v1.IngestDocumentRequest.header:type_name -> memsvc.v1.DocumentHeader
+	75,  // 127: memsvc.v1.DocumentHeader.scope:type_name -> memsvc.v1.Scope
+	76,  // 128: memsvc.v1.DocumentHeader.memory:type_name -> memsvc.v1.Memory
+	77,  // 129: memsvc.v1.DocumentHeader.on_duplicate:type_name -> memsvc.v1.OnDuplicate
+	78,  // 130: memsvc.v1.DocumentHeader.wait_for:type_name -> memsvc.v1.WaitFor
+	76,  // 131: memsvc.v1.IngestDocumentResponse.memory:type_name -> memsvc.v1.Memory
+	80,  // 132: memsvc.v1.IngestDocumentResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	82,  // 133: memsvc.v1.IngestDocumentResponse.redactions:type_name -> memsvc.v1.Redaction
+	75,  // 134: memsvc.v1.WatchMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	88,  // 135: memsvc.v1.WatchMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	3,   // 136: memsvc.v1.WatchMemoriesRequest.start:type_name -> memsvc.v1.WatchStart
+	94,  // 137: memsvc.v1.WatchMemoriesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	5,   // 138: memsvc.v1.MemoryChange.action:type_name -> memsvc.v1.MemoryChangeAction
+	4,   // 139: memsvc.v1.MemoryChange.effect:type_name -> memsvc.v1.WatchEffect
+	76,  // 140: memsvc.v1.MemoryChange.memory:type_name -> memsvc.v1.Memory
+	89,  // 141: memsvc.v1.MemoryChange.time:type_name -> google.protobuf.Timestamp
+	60,  // 142: memsvc.v1.WatchMemoriesResponse.change:type_name -> memsvc.v1.MemoryChange
+	61,  // 143: memsvc.v1.WatchMemoriesResponse.heartbeat:type_name -> memsvc.v1.WatchHeartbeat
+	75,  // 144: memsvc.v1.ListQuarantinedRequest.scope:type_name -> memsvc.v1.Scope
+	88,  // 145: memsvc.v1.ListQuarantinedRequest.filter:type_name -> memsvc.v1.Filter
+	76,  // 146: memsvc.v1.ListQuarantinedResponse.memories:type_name -> memsvc.v1.Memory
+	75,  // 147: memsvc.v1.ReviewMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	6,   // 148: memsvc.v1.ReviewMemoryRequest.verdict:type_name -> memsvc.v1.ReviewVerdict
+	78,  // 149: memsvc.v1.ReviewMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	76,  // 150: memsvc.v1.ReviewMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	81,  // 151: memsvc.v1.ReviewMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	7,   // 152: memsvc.v1.Revision.action:type_name -> memsvc.v1.RevisionAction
+	89,  // 153: memsvc.v1.Revision.known_from:type_name -> google.protobuf.Timestamp
+	89,  // 154: memsvc.v1.Revision.known_to:type_name -> google.protobuf.Timestamp
+	76,  // 155: memsvc.v1.Revision.memory:type_name -> memsvc.v1.Memory
+	75,  // 156: memsvc.v1.ListRevisionsRequest.scope:type_name -> memsvc.v1.Scope
+	67,  // 157: memsvc.v1.ListRevisionsResponse.revisions:type_name -> memsvc.v1.Revision
+	75,  // 158: memsvc.v1.RollbackMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	78,  // 159: memsvc.v1.RollbackMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	76,  // 160: memsvc.v1.RollbackMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	8,   // 161: memsvc.v1.MemoryService.CreateMemory:input_type -> memsvc.v1.CreateMemoryRequest
+	11,  // 162: memsvc.v1.MemoryService.BatchCreateMemories:input_type -> memsvc.v1.BatchCreateMemoriesRequest
+	14,  // 163: memsvc.v1.MemoryService.ImportMemories:input_type -> memsvc.v1.ImportMemoriesRequest
+	19,  // 164: memsvc.v1.MemoryService.GetMemory:input_type -> memsvc.v1.GetMemoryRequest
+	21,  // 165: memsvc.v1.MemoryService.BatchGetMemories:input_type -> memsvc.v1.BatchGetMemoriesRequest
+	23,  // 166: memsvc.v1.MemoryService.ListMemories:input_type -> memsvc.v1.ListMemoriesRequest
+	25,  // 167: memsvc.v1.MemoryService.ListScopes:input_type -> memsvc.v1.ListScopesRequest
+	28,  // 168: memsvc.v1.MemoryService.UpdateMemory:input_type -> memsvc.v1.UpdateMemoryRequest
+	38,  // 169: memsvc.v1.MemoryService.DeleteMemory:input_type -> memsvc.v1.DeleteMemoryRequest
+	34,  // 170: memsvc.v1.MemoryService.DeleteMemories:input_type -> memsvc.v1.DeleteMemoriesRequest
+	36,  // 171: memsvc.v1.MemoryService.UpdateMemories:input_type -> memsvc.v1.UpdateMemoriesRequest
+	40,  // 172: memsvc.v1.MemoryService.RestoreMemory:input_type -> memsvc.v1.RestoreMemoryRequest
+	42,  // 173: memsvc.v1.MemoryService.SupersedeMemory:input_type -> memsvc.v1.SupersedeMemoryRequest
+	44,  // 174: memsvc.v1.MemoryService.ListConflicts:input_type -> memsvc.v1.ListConflictsRequest
+	46,  // 175: memsvc.v1.MemoryService.ResolveConflict:input_type -> memsvc.v1.ResolveConflictRequest
+	48,  // 176: memsvc.v1.MemoryService.CaptureMemory:input_type -> memsvc.v1.CaptureMemoryRequest
+	51,  // 177: memsvc.v1.MemoryService.FlushMessages:input_type -> memsvc.v1.FlushMessagesRequest
+	54,  // 178: memsvc.v1.MemoryService.AppendMemory:input_type -> memsvc.v1.AppendMemoryRequest
+	56,  // 179: memsvc.v1.MemoryService.IngestDocument:input_type -> memsvc.v1.IngestDocumentRequest
+	59,  // 180: memsvc.v1.MemoryService.WatchMemories:input_type -> memsvc.v1.WatchMemoriesRequest
+	63,  // 181: memsvc.v1.MemoryService.ListQuarantined:input_type -> memsvc.v1.ListQuarantinedRequest
+	65,  // 182: memsvc.v1.MemoryService.ReviewMemory:input_type -> memsvc.v1.ReviewMemoryRequest
+	68,  // 183: memsvc.v1.MemoryService.ListRevisions:input_type -> memsvc.v1.ListRevisionsRequest
+	70,  // 184: memsvc.v1.MemoryService.RollbackMemory:input_type -> memsvc.v1.RollbackMemoryRequest
+	9,   // 185: memsvc.v1.MemoryService.CreateMemory:output_type -> memsvc.v1.CreateMemoryResponse
+	13,  // 186: memsvc.v1.MemoryService.BatchCreateMemories:output_type -> memsvc.v1.BatchCreateMemoriesResponse
+	18,  // 187: memsvc.v1.MemoryService.ImportMemories:output_type -> memsvc.v1.ImportMemoriesResponse
+	20,  // 188: memsvc.v1.MemoryService.GetMemory:output_type -> memsvc.v1.GetMemoryResponse
+	22,  // 189: memsvc.v1.MemoryService.BatchGetMemories:output_type -> memsvc.v1.BatchGetMemoriesResponse
+	24,  // 190: memsvc.v1.MemoryService.ListMemories:output_type -> memsvc.v1.ListMemoriesResponse
+	27,  // 191: memsvc.v1.MemoryService.ListScopes:output_type -> memsvc.v1.ListScopesResponse
+	29,  // 192: memsvc.v1.MemoryService.UpdateMemory:output_type -> memsvc.v1.UpdateMemoryResponse
+	39,  // 193: memsvc.v1.MemoryService.DeleteMemory:output_type -> memsvc.v1.DeleteMemoryResponse
+	35,  // 194: memsvc.v1.MemoryService.DeleteMemories:output_type -> memsvc.v1.DeleteMemoriesResponse
+	37,  // 195: memsvc.v1.MemoryService.UpdateMemories:output_type -> memsvc.v1.UpdateMemoriesResponse
+	41,  // 196: memsvc.v1.MemoryService.RestoreMemory:output_type -> memsvc.v1.RestoreMemoryResponse
+	43,  // 197: memsvc.v1.MemoryService.SupersedeMemory:output_type -> memsvc.v1.SupersedeMemoryResponse
+	45,  // 198: memsvc.v1.MemoryService.ListConflicts:output_type -> memsvc.v1.ListConflictsResponse
+	47,  // 199: memsvc.v1.MemoryService.ResolveConflict:output_type -> memsvc.v1.ResolveConflictResponse
+	50,  // 200: memsvc.v1.MemoryService.CaptureMemory:output_type -> memsvc.v1.CaptureMemoryResponse
+	53,  // 201: memsvc.v1.MemoryService.FlushMessages:output_type -> memsvc.v1.FlushMessagesResponse
+	55,  // 202: memsvc.v1.MemoryService.AppendMemory:output_type -> memsvc.v1.AppendMemoryResponse
+	58,  // 203: memsvc.v1.MemoryService.IngestDocument:output_type -> memsvc.v1.IngestDocumentResponse
+	62,  // 204: memsvc.v1.MemoryService.WatchMemories:output_type -> memsvc.v1.WatchMemoriesResponse
+	64,  // 205: memsvc.v1.MemoryService.ListQuarantined:output_type -> memsvc.v1.ListQuarantinedResponse
+	66,  // 206: memsvc.v1.MemoryService.ReviewMemory:output_type -> memsvc.v1.ReviewMemoryResponse
+	69,  // 207: memsvc.v1.MemoryService.ListRevisions:output_type -> memsvc.v1.ListRevisionsResponse
+	71,  // 208: memsvc.v1.MemoryService.RollbackMemory:output_type -> memsvc.v1.RollbackMemoryResponse
+	185, // [185:209] is the sub-list for method output_type
+	161, // [161:185] is the sub-list for method input_type
+	161, // [161:161] is the sub-list for extension type_name
+	161, // [161:161] is the sub-list for extension extendee
+	0,   // [0:161] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_memory_service_proto_init() }

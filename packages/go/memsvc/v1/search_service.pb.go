@@ -12,6 +12,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -738,6 +739,132 @@ func (OmissionReason) EnumDescriptor() ([]byte, []int) {
 	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{10}
 }
 
+// UseOutcome is what became of a memory that the agent was shown.
+type UseOutcome int32
+
+const (
+	// USE_OUTCOME_UNSPECIFIED in a report is INVALID_ARGUMENT, in a filter any.
+	UseOutcome_USE_OUTCOME_UNSPECIFIED UseOutcome = 0
+	// USE_OUTCOME_USED: the agent's answer or action builds on the memory.
+	UseOutcome_USE_OUTCOME_USED UseOutcome = 1
+	// USE_OUTCOME_IGNORED: the memory was shown and not needed.
+	UseOutcome_USE_OUTCOME_IGNORED UseOutcome = 2
+	// USE_OUTCOME_WRONG: the memory is untrue, outdated, or not what the query asked for. To correct or delete it, use
+	// UpdateMemory, SupersedeMemory or DeleteMemory.
+	UseOutcome_USE_OUTCOME_WRONG UseOutcome = 3
+)
+
+// Enum value maps for UseOutcome.
+var (
+	UseOutcome_name = map[int32]string{
+		0: "USE_OUTCOME_UNSPECIFIED",
+		1: "USE_OUTCOME_USED",
+		2: "USE_OUTCOME_IGNORED",
+		3: "USE_OUTCOME_WRONG",
+	}
+	UseOutcome_value = map[string]int32{
+		"USE_OUTCOME_UNSPECIFIED": 0,
+		"USE_OUTCOME_USED":        1,
+		"USE_OUTCOME_IGNORED":     2,
+		"USE_OUTCOME_WRONG":       3,
+	}
+)
+
+func (x UseOutcome) Enum() *UseOutcome {
+	p := new(UseOutcome)
+	*p = x
+	return p
+}
+
+func (x UseOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UseOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_memsvc_v1_search_service_proto_enumTypes[11].Descriptor()
+}
+
+func (UseOutcome) Type() protoreflect.EnumType {
+	return &file_memsvc_v1_search_service_proto_enumTypes[11]
+}
+
+func (x UseOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UseOutcome.Descriptor instead.
+func (UseOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{11}
+}
+
+// UseFeedbackState is the reason for which reports are, or are not, part of the ranking. More states may be added.
+type UseFeedbackState int32
+
+const (
+	// USE_FEEDBACK_STATE_UNSPECIFIED is never in a response.
+	UseFeedbackState_USE_FEEDBACK_STATE_UNSPECIFIED UseFeedbackState = 0
+	// USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking.
+	UseFeedbackState_USE_FEEDBACK_STATE_TOO_FEW_REPORTS UseFeedbackState = 1
+	// USE_FEEDBACK_STATE_REPLAY_PENDING: no replay has run yet; the maintenance step REPLAY_USE runs it. They are no part
+	// of the ranking.
+	UseFeedbackState_USE_FEEDBACK_STATE_REPLAY_PENDING UseFeedbackState = 2
+	// USE_FEEDBACK_STATE_TOO_FEW_QUERIES: the replay tested fewer queries than min_tested_count: only calls of ReportUse
+	// with a query and a used memory can be tested. They are no part of the ranking.
+	UseFeedbackState_USE_FEEDBACK_STATE_TOO_FEW_QUERIES UseFeedbackState = 3
+	// USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
+	// of the ranking.
+	UseFeedbackState_USE_FEEDBACK_STATE_NO_GAIN UseFeedbackState = 4
+	// USE_FEEDBACK_STATE_GAIN: the replay shows a gain. They are part of the ranking of searches with use_feedback.
+	UseFeedbackState_USE_FEEDBACK_STATE_GAIN UseFeedbackState = 5
+)
+
+// Enum value maps for UseFeedbackState.
+var (
+	UseFeedbackState_name = map[int32]string{
+		0: "USE_FEEDBACK_STATE_UNSPECIFIED",
+		1: "USE_FEEDBACK_STATE_TOO_FEW_REPORTS",
+		2: "USE_FEEDBACK_STATE_REPLAY_PENDING",
+		3: "USE_FEEDBACK_STATE_TOO_FEW_QUERIES",
+		4: "USE_FEEDBACK_STATE_NO_GAIN",
+		5: "USE_FEEDBACK_STATE_GAIN",
+	}
+	UseFeedbackState_value = map[string]int32{
+		"USE_FEEDBACK_STATE_UNSPECIFIED":     0,
+		"USE_FEEDBACK_STATE_TOO_FEW_REPORTS": 1,
+		"USE_FEEDBACK_STATE_REPLAY_PENDING":  2,
+		"USE_FEEDBACK_STATE_TOO_FEW_QUERIES": 3,
+		"USE_FEEDBACK_STATE_NO_GAIN":         4,
+		"USE_FEEDBACK_STATE_GAIN":            5,
+	}
+)
+
+func (x UseFeedbackState) Enum() *UseFeedbackState {
+	p := new(UseFeedbackState)
+	*p = x
+	return p
+}
+
+func (x UseFeedbackState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UseFeedbackState) Descriptor() protoreflect.EnumDescriptor {
+	return file_memsvc_v1_search_service_proto_enumTypes[12].Descriptor()
+}
+
+func (UseFeedbackState) Type() protoreflect.EnumType {
+	return &file_memsvc_v1_search_service_proto_enumTypes[12]
+}
+
+func (x UseFeedbackState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UseFeedbackState.Descriptor instead.
+func (UseFeedbackState) EnumDescriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{12}
+}
+
 // FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
 // some are given, an absent one is 0. A retriever of weight 0 is not used. All 0 is INVALID_ARGUMENT.
 type FusionWeights struct {
@@ -1206,6 +1333,10 @@ type SearchRequest struct {
 	// judge_currency compares the hits with each other and looks up their open conflicts, both sides of which are
 	// CONFLICTED, so that Hit.currency tells of more than stored states. It takes about 2 ms for a page of 50.
 	JudgeCurrency bool `protobuf:"varint,23,opt,name=judge_currency,json=judgeCurrency,proto3" json:"judge_currency,omitempty"`
+	// use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
+	// it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
+	// setting ranking.use_feedback, off by default.
+	UseFeedback   *bool `protobuf:"varint,24,opt,name=use_feedback,json=useFeedback,proto3,oneof" json:"use_feedback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1397,6 +1528,13 @@ func (x *SearchRequest) GetMinRelevance() float64 {
 func (x *SearchRequest) GetJudgeCurrency() bool {
 	if x != nil {
 		return x.JudgeCurrency
+	}
+	return false
+}
+
+func (x *SearchRequest) GetUseFeedback() bool {
+	if x != nil && x.UseFeedback != nil {
+		return *x.UseFeedback
 	}
 	return false
 }
@@ -1803,8 +1941,8 @@ type Boost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// name is one of "late_interaction" (of the tokens), "late_interaction_estimate" (the fused score in its place, if
 	// the memory has no token vectors yet), "neighbour", "session", "date", "speaker", and the cues of the text "length",
-	// "questions", "when", "where", "who", "first_person" and "previous_question", whose value is added (that of speaker
-	// and questions is negative), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
+	// "questions", "when", "where", "who", "first_person" and "previous_question", and "use" (the reports of ReportUse),
+	// whose value is added (that of speaker and questions is negative, that of use may be), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
 	// "layer", "ceiling" (maps all scores of the response back to 0..1 when cues or a factor raised one above 1),
 	// "rerank" (lowers the score to that of the reranker, or below it) and "depth" (keeps the hits that a deeper search
 	// for a later page found after those of the earlier pages). More names may be added.
@@ -2980,7 +3118,10 @@ type ContextOptions struct {
 	CitationStyle CitationStyle `protobuf:"varint,10,opt,name=citation_style,json=citationStyle,proto3,enum=memsvc.v1.CitationStyle" json:"citation_style,omitempty"`
 	// first_handle is the number of the first handle: 1 to 10 000. Several contexts of one conversation with different
 	// numbers have no handle in common. 0: 1; a delta goes on after the last handle of the earlier context instead.
-	FirstHandle   int32 `protobuf:"varint,11,opt,name=first_handle,json=firstHandle,proto3" json:"first_handle,omitempty"`
+	FirstHandle int32 `protobuf:"varint,11,opt,name=first_handle,json=firstHandle,proto3" json:"first_handle,omitempty"`
+	// use_feedback ranks what the query retrieves as SearchRequest.use_feedback does. Unset: as in the setting
+	// ranking.use_feedback, off by default.
+	UseFeedback   *bool `protobuf:"varint,12,opt,name=use_feedback,json=useFeedback,proto3,oneof" json:"use_feedback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3090,6 +3231,13 @@ func (x *ContextOptions) GetFirstHandle() int32 {
 		return x.FirstHandle
 	}
 	return 0
+}
+
+func (x *ContextOptions) GetUseFeedback() bool {
+	if x != nil && x.UseFeedback != nil {
+		return *x.UseFeedback
+	}
+	return false
 }
 
 // BuildContextRequest holds the input of a context stream.
@@ -4754,11 +4902,822 @@ func (x *MemoryCurrency) GetNewerMemoryId() string {
 	return ""
 }
 
+// UseReport is the report about one memory.
+type UseReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// by identifies the memory. Required.
+	//
+	// Types that are valid to be assigned to By:
+	//
+	//	*UseReport_MemoryId
+	//	*UseReport_Citation
+	By isUseReport_By `protobuf_oneof:"by"`
+	// outcome is what became of the memory.
+	Outcome UseOutcome `protobuf:"varint,3,opt,name=outcome,proto3,enum=memsvc.v1.UseOutcome" json:"outcome,omitempty"`
+	// revision is the revision that was shown. With a citation 0 is that of the context. 0: not known.
+	Revision int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	// position is the place of the memory among the hits or lines that were shown, counted from 1: 1 to 1 000. 0: not
+	// known.
+	Position      int32 `protobuf:"varint,5,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseReport) Reset() {
+	*x = UseReport{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseReport) ProtoMessage() {}
+
+func (x *UseReport) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseReport.ProtoReflect.Descriptor instead.
+func (*UseReport) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *UseReport) GetBy() isUseReport_By {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *UseReport) GetMemoryId() string {
+	if x != nil {
+		if x, ok := x.By.(*UseReport_MemoryId); ok {
+			return x.MemoryId
+		}
+	}
+	return ""
+}
+
+func (x *UseReport) GetCitation() string {
+	if x != nil {
+		if x, ok := x.By.(*UseReport_Citation); ok {
+			return x.Citation
+		}
+	}
+	return ""
+}
+
+func (x *UseReport) GetOutcome() UseOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return UseOutcome_USE_OUTCOME_UNSPECIFIED
+}
+
+func (x *UseReport) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *UseReport) GetPosition() int32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+type isUseReport_By interface {
+	isUseReport_By()
+}
+
+type UseReport_MemoryId struct {
+	// memory_id is the UUID of the memory, as in Hit.memory.
+	MemoryId string `protobuf:"bytes,1,opt,name=memory_id,json=memoryId,proto3,oneof"`
+}
+
+type UseReport_Citation struct {
+	// citation is the mark of a line of the context that ReportUseRequest.context_cursor identifies, with or without
+	// brackets: "[m3]" or "m3".
+	Citation string `protobuf:"bytes,2,opt,name=citation,proto3,oneof"`
+}
+
+func (*UseReport_MemoryId) isUseReport_By() {}
+
+func (*UseReport_Citation) isUseReport_By() {}
+
+// ReportUseRequest reports what became of the memories of one search or context. Report all that were shown, those
+// ignored too: the share of used ones is what ranking compares.
+//
+// Errors: INVALID_ARGUMENT also when two reports are about the same memory, for a citation without context_cursor, and
+// for a context_cursor that is unknown, older than an hour, of another scope, or from before a restart; ALREADY_EXISTS
+// (REQUEST_ID_REUSED). A memory that is not found is not an error: see ReportUseResponse.missing. Reports do not count
+// towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the counts.
+type ReportUseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// scope is the scope of the search or context.
+	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// query is the query that found the memories: at most 8 192 characters, of which the first 2 048 are stored. White
+	// space alone counts as empty. Empty: the reports count, but no replay tests this query.
+	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event of
+	// the stream. Empty: the reports name their memories by memory_id.
+	ContextCursor string `protobuf:"bytes,3,opt,name=context_cursor,json=contextCursor,proto3" json:"context_cursor,omitempty"`
+	// reports are the reports. 1 to 100, each about another memory.
+	Reports []*UseReport `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`
+	// request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts again.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportUseRequest) Reset() {
+	*x = ReportUseRequest{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportUseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportUseRequest) ProtoMessage() {}
+
+func (x *ReportUseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportUseRequest.ProtoReflect.Descriptor instead.
+func (*ReportUseRequest) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ReportUseRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *ReportUseRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ReportUseRequest) GetContextCursor() string {
+	if x != nil {
+		return x.ContextCursor
+	}
+	return ""
+}
+
+func (x *ReportUseRequest) GetReports() []*UseReport {
+	if x != nil {
+		return x.Reports
+	}
+	return nil
+}
+
+func (x *ReportUseRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// ReportUseResponse is the result of storing reports.
+type ReportUseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// stored_count is the number of reports that were stored.
+	StoredCount int32 `protobuf:"varint,1,opt,name=stored_count,json=storedCount,proto3" json:"stored_count,omitempty"`
+	// missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their memory
+	// does not exist, is deleted, is not visible in the scope, or is a passage of a file.
+	Missing       []int32 `protobuf:"varint,2,rep,packed,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportUseResponse) Reset() {
+	*x = ReportUseResponse{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportUseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportUseResponse) ProtoMessage() {}
+
+func (x *ReportUseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportUseResponse.ProtoReflect.Descriptor instead.
+func (*ReportUseResponse) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ReportUseResponse) GetStoredCount() int32 {
+	if x != nil {
+		return x.StoredCount
+	}
+	return 0
+}
+
+func (x *ReportUseResponse) GetMissing() []int32 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+// ListUseReportsRequest selects reports.
+//
+// Errors: INVALID_ARGUMENT also for a page_token of another request.
+type ListUseReportsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// scope selects the reports: those that were made in its project, or without a project, about memories that are visible
+	// in the scope. Reports that were made in another session are left out: see session_visibility.
+	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// outcome restricts the reports. Unspecified: any.
+	Outcome UseOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.UseOutcome" json:"outcome,omitempty"`
+	// memory_id restricts the reports to one memory. Empty: all.
+	MemoryId string `protobuf:"bytes,3,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
+	// session_visibility ALL includes the reports of all sessions of the user. Unspecified: CURRENT, those of the scope's
+	// session and those that were made without a session.
+	SessionVisibility SessionVisibility `protobuf:"varint,4,opt,name=session_visibility,json=sessionVisibility,proto3,enum=memsvc.v1.SessionVisibility" json:"session_visibility,omitempty"`
+	// page_size is the maximum number of reports: 1 to 1 000. 0: 50.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// page_token is the next_page_token of the previous page. Empty: the first page. page_size may change.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUseReportsRequest) Reset() {
+	*x = ListUseReportsRequest{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUseReportsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUseReportsRequest) ProtoMessage() {}
+
+func (x *ListUseReportsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUseReportsRequest.ProtoReflect.Descriptor instead.
+func (*ListUseReportsRequest) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ListUseReportsRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *ListUseReportsRequest) GetOutcome() UseOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return UseOutcome_USE_OUTCOME_UNSPECIFIED
+}
+
+func (x *ListUseReportsRequest) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
+	}
+	return ""
+}
+
+func (x *ListUseReportsRequest) GetSessionVisibility() SessionVisibility {
+	if x != nil {
+		return x.SessionVisibility
+	}
+	return SessionVisibility_SESSION_VISIBILITY_UNSPECIFIED
+}
+
+func (x *ListUseReportsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListUseReportsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// StoredUseReport is a report as it is stored.
+type StoredUseReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// memory_id is the UUID of the memory.
+	MemoryId string `protobuf:"bytes,1,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
+	// outcome is what became of it. Never UNSPECIFIED.
+	Outcome UseOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.UseOutcome" json:"outcome,omitempty"`
+	// revision is the revision that was shown. 0: not known.
+	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// position is the place among the hits or lines that were shown, from 1. 0: not known.
+	Position int32 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
+	// query is the query that found it, at most 2 048 characters. Empty: none was given.
+	Query string `protobuf:"bytes,5,opt,name=query,proto3" json:"query,omitempty"`
+	// report_time is the time of the call of ReportUse. Always set.
+	ReportTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=report_time,json=reportTime,proto3" json:"report_time,omitempty"`
+	// scope is the scope of the call.
+	Scope         *Scope `protobuf:"bytes,7,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredUseReport) Reset() {
+	*x = StoredUseReport{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredUseReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredUseReport) ProtoMessage() {}
+
+func (x *StoredUseReport) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredUseReport.ProtoReflect.Descriptor instead.
+func (*StoredUseReport) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *StoredUseReport) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
+	}
+	return ""
+}
+
+func (x *StoredUseReport) GetOutcome() UseOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return UseOutcome_USE_OUTCOME_UNSPECIFIED
+}
+
+func (x *StoredUseReport) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *StoredUseReport) GetPosition() int32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *StoredUseReport) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *StoredUseReport) GetReportTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportTime
+	}
+	return nil
+}
+
+func (x *StoredUseReport) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+// ListUseReportsResponse is one page of reports.
+type ListUseReportsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// reports are ordered by time, newest first; those of one call by the age of their memories, newest first.
+	Reports []*StoredUseReport `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
+	// next_page_token is the page_token of the next page. Empty: this is the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUseReportsResponse) Reset() {
+	*x = ListUseReportsResponse{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUseReportsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUseReportsResponse) ProtoMessage() {}
+
+func (x *ListUseReportsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUseReportsResponse.ProtoReflect.Descriptor instead.
+func (*ListUseReportsResponse) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ListUseReportsResponse) GetReports() []*StoredUseReport {
+	if x != nil {
+		return x.Reports
+	}
+	return nil
+}
+
+func (x *ListUseReportsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// GetUseFeedbackRequest selects the user.
+//
+// Errors: none of its own.
+type GetUseFeedbackRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// scope selects the user. Its other fields are ignored: the ranking of a user is decided as a whole.
+	Scope         *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUseFeedbackRequest) Reset() {
+	*x = GetUseFeedbackRequest{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUseFeedbackRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUseFeedbackRequest) ProtoMessage() {}
+
+func (x *GetUseFeedbackRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUseFeedbackRequest.ProtoReflect.Descriptor instead.
+func (*GetUseFeedbackRequest) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *GetUseFeedbackRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+// UseReplay is a replay of stored reports: the searches of the newest 200 calls of ReportUse in the order of time. The
+// first half only counts. Each call of the second half with a query and a used memory is searched again, in its scope,
+// with the filter that is the default, and ranked twice: without reports, and with those of all calls before it. Means
+// are over these queries.
+type UseReplay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// replay_time is the time of the replay. Always set.
+	ReplayTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=replay_time,json=replayTime,proto3" json:"replay_time,omitempty"`
+	// call_count is the number of calls that the replay read.
+	CallCount int32 `protobuf:"varint,2,opt,name=call_count,json=callCount,proto3" json:"call_count,omitempty"`
+	// tested_count is the number of queries that were searched again.
+	TestedCount int32 `protobuf:"varint,3,opt,name=tested_count,json=testedCount,proto3" json:"tested_count,omitempty"`
+	// mrr_without is the mean reciprocal rank of the first used memory without reports: 0 to 1. A rank beyond 100 is 0.
+	MrrWithout float64 `protobuf:"fixed64,4,opt,name=mrr_without,json=mrrWithout,proto3" json:"mrr_without,omitempty"`
+	// mrr_with is the same with reports.
+	MrrWith float64 `protobuf:"fixed64,5,opt,name=mrr_with,json=mrrWith,proto3" json:"mrr_with,omitempty"`
+	// ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits, without
+	// reports: 0 to 1. It is shown for comparison; mrr decides.
+	NdcgWithout float64 `protobuf:"fixed64,6,opt,name=ndcg_without,json=ndcgWithout,proto3" json:"ndcg_without,omitempty"`
+	// ndcg_with is the same with reports.
+	NdcgWith float64 `protobuf:"fixed64,7,opt,name=ndcg_with,json=ndcgWith,proto3" json:"ndcg_with,omitempty"`
+	// standard_error is the standard error of mrr_with - mrr_without over the queries.
+	StandardError float64 `protobuf:"fixed64,8,opt,name=standard_error,json=standardError,proto3" json:"standard_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseReplay) Reset() {
+	*x = UseReplay{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseReplay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseReplay) ProtoMessage() {}
+
+func (x *UseReplay) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseReplay.ProtoReflect.Descriptor instead.
+func (*UseReplay) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *UseReplay) GetReplayTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReplayTime
+	}
+	return nil
+}
+
+func (x *UseReplay) GetCallCount() int32 {
+	if x != nil {
+		return x.CallCount
+	}
+	return 0
+}
+
+func (x *UseReplay) GetTestedCount() int32 {
+	if x != nil {
+		return x.TestedCount
+	}
+	return 0
+}
+
+func (x *UseReplay) GetMrrWithout() float64 {
+	if x != nil {
+		return x.MrrWithout
+	}
+	return 0
+}
+
+func (x *UseReplay) GetMrrWith() float64 {
+	if x != nil {
+		return x.MrrWith
+	}
+	return 0
+}
+
+func (x *UseReplay) GetNdcgWithout() float64 {
+	if x != nil {
+		return x.NdcgWithout
+	}
+	return 0
+}
+
+func (x *UseReplay) GetNdcgWith() float64 {
+	if x != nil {
+		return x.NdcgWith
+	}
+	return 0
+}
+
+func (x *UseReplay) GetStandardError() float64 {
+	if x != nil {
+		return x.StandardError
+	}
+	return 0
+}
+
+// GetUseFeedbackResponse is the state of the reports of a user.
+//
+// In a search with use_feedback, in state GAIN, a memory with reports gets
+//
+//	weight * (p - base) / max(base, 1 - base)
+//	p = (used + 10 * base) / (used + wrong + ignored / 2 + 10)
+//
+// added to its score before the factor "scale", as the boost "use": -weight to weight. used, wrong and ignored are the
+// counts of the memory, and base is the share of the user's memories that were used, counted in the same way. p is the
+// mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few reports
+// move a score little. See the page on ranking for the source.
+type GetUseFeedbackResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// state is whether reports are part of the ranking, and the reason. Never UNSPECIFIED.
+	State UseFeedbackState `protobuf:"varint,1,opt,name=state,proto3,enum=memsvc.v1.UseFeedbackState" json:"state,omitempty"`
+	// enabled is the setting ranking.use_feedback: whether searches that do not say otherwise use the reports in state
+	// GAIN.
+	Enabled bool `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	// counts are the numbers of reports of the user, those of permanently deleted memories left out.
+	Counts *UseCounts `protobuf:"bytes,3,opt,name=counts,proto3" json:"counts,omitempty"`
+	// call_count is the number of calls of ReportUse that are stored.
+	CallCount int32 `protobuf:"varint,4,opt,name=call_count,json=callCount,proto3" json:"call_count,omitempty"`
+	// pending_count is the number of reports since the last replay. The next one runs when they are a tenth of all.
+	PendingCount int32 `protobuf:"varint,5,opt,name=pending_count,json=pendingCount,proto3" json:"pending_count,omitempty"`
+	// replay is the last replay. Unset: none has run.
+	Replay *UseReplay `protobuf:"bytes,6,opt,name=replay,proto3" json:"replay,omitempty"`
+	// weight is the setting ranking.use_weight.
+	Weight float64 `protobuf:"fixed64,7,opt,name=weight,proto3" json:"weight,omitempty"`
+	// min_report_count is the setting ranking.use_min_reports.
+	MinReportCount int32 `protobuf:"varint,8,opt,name=min_report_count,json=minReportCount,proto3" json:"min_report_count,omitempty"`
+	// min_tested_count is the setting ranking.use_min_queries.
+	MinTestedCount int32 `protobuf:"varint,9,opt,name=min_tested_count,json=minTestedCount,proto3" json:"min_tested_count,omitempty"`
+	// min_gain is the setting ranking.use_min_gain.
+	MinGain       float64 `protobuf:"fixed64,10,opt,name=min_gain,json=minGain,proto3" json:"min_gain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUseFeedbackResponse) Reset() {
+	*x = GetUseFeedbackResponse{}
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUseFeedbackResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUseFeedbackResponse) ProtoMessage() {}
+
+func (x *GetUseFeedbackResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_search_service_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUseFeedbackResponse.ProtoReflect.Descriptor instead.
+func (*GetUseFeedbackResponse) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *GetUseFeedbackResponse) GetState() UseFeedbackState {
+	if x != nil {
+		return x.State
+	}
+	return UseFeedbackState_USE_FEEDBACK_STATE_UNSPECIFIED
+}
+
+func (x *GetUseFeedbackResponse) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *GetUseFeedbackResponse) GetCounts() *UseCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *GetUseFeedbackResponse) GetCallCount() int32 {
+	if x != nil {
+		return x.CallCount
+	}
+	return 0
+}
+
+func (x *GetUseFeedbackResponse) GetPendingCount() int32 {
+	if x != nil {
+		return x.PendingCount
+	}
+	return 0
+}
+
+func (x *GetUseFeedbackResponse) GetReplay() *UseReplay {
+	if x != nil {
+		return x.Replay
+	}
+	return nil
+}
+
+func (x *GetUseFeedbackResponse) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *GetUseFeedbackResponse) GetMinReportCount() int32 {
+	if x != nil {
+		return x.MinReportCount
+	}
+	return 0
+}
+
+func (x *GetUseFeedbackResponse) GetMinTestedCount() int32 {
+	if x != nil {
+		return x.MinTestedCount
+	}
+	return 0
+}
+
+func (x *GetUseFeedbackResponse) GetMinGain() float64 {
+	if x != nil {
+		return x.MinGain
+	}
+	return 0
+}
+
 var File_memsvc_v1_search_service_proto protoreflect.FileDescriptor
 
 const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ememsvc/v1/search_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x16memsvc/v1/errors.proto\x1a\x1cmemsvc/v1/file_service.proto\x1a\x17memsvc/v1/filters.proto\x1a\x15memsvc/v1/types.proto\"\x92\x01\n" +
+	"\x1ememsvc/v1/search_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/errors.proto\x1a\x1cmemsvc/v1/file_service.proto\x1a\x17memsvc/v1/filters.proto\x1a\x15memsvc/v1/types.proto\"\x92\x01\n" +
 	"\rFusionWeights\x12\x19\n" +
 	"\x05dense\x18\x01 \x01(\x01H\x00R\x05dense\x88\x01\x01\x12\x17\n" +
 	"\x04bm25\x18\x02 \x01(\x01H\x01R\x04bm25\x88\x01\x01\x12(\n" +
@@ -4786,7 +5745,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"Collapsing\x12\x1c\n" +
 	"\tthreshold\x18\x01 \x01(\x01R\tthreshold\"!\n" +
 	"\tReranking\x12\x14\n" +
-	"\x05depth\x18\x01 \x01(\x05R\x05depth\"\x9e\a\n" +
+	"\x05depth\x18\x01 \x01(\x05R\x05depth\"\xd7\a\n" +
 	"\rSearchRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12\x16\n" +
@@ -4815,7 +5774,9 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\treranking\x18\x14 \x01(\v2\x14.memsvc.v1.RerankingR\treranking\x127\n" +
 	"\tread_mask\x18\x15 \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\x12#\n" +
 	"\rmin_relevance\x18\x16 \x01(\x01R\fminRelevance\x12%\n" +
-	"\x0ejudge_currency\x18\x17 \x01(\bR\rjudgeCurrency\".\n" +
+	"\x0ejudge_currency\x18\x17 \x01(\bR\rjudgeCurrency\x12&\n" +
+	"\fuse_feedback\x18\x18 \x01(\bH\x00R\vuseFeedback\x88\x01\x01B\x0f\n" +
+	"\r_use_feedback\".\n" +
 	"\x04Span\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x05R\x03end\"\xfc\x04\n" +
@@ -4926,7 +5887,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\asession\x18\x02 \x01(\x01R\asession\x12\x1d\n" +
 	"\n" +
 	"short_term\x18\x03 \x01(\x01R\tshortTerm\x12\x1b\n" +
-	"\tlong_term\x18\x04 \x01(\x01R\blongTerm\"\xe0\x03\n" +
+	"\tlong_term\x18\x04 \x01(\x01R\blongTerm\"\x99\x04\n" +
 	"\x0eContextOptions\x12&\n" +
 	"\ftotal_tokens\x18\x01 \x01(\x05H\x00R\vtotalTokens\x88\x01\x01\x120\n" +
 	"\x06shares\x18\x02 \x01(\v2\x18.memsvc.v1.ContextSharesR\x06shares\x125\n" +
@@ -4939,8 +5900,10 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x05as_of\x18\t \x01(\v2\x0f.memsvc.v1.AsOfR\x04asOf\x12?\n" +
 	"\x0ecitation_style\x18\n" +
 	" \x01(\x0e2\x18.memsvc.v1.CitationStyleR\rcitationStyle\x12!\n" +
-	"\ffirst_handle\x18\v \x01(\x05R\vfirstHandleB\x0f\n" +
-	"\r_total_tokens\"\x92\x02\n" +
+	"\ffirst_handle\x18\v \x01(\x05R\vfirstHandle\x12&\n" +
+	"\fuse_feedback\x18\f \x01(\bH\x01R\vuseFeedback\x88\x01\x01B\x0f\n" +
+	"\r_total_tokensB\x0f\n" +
+	"\r_use_feedback\"\x92\x02\n" +
 	"\x13BuildContextRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12\x16\n" +
@@ -5070,7 +6033,71 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x0eMemoryCurrency\x12\x1b\n" +
 	"\tmemory_id\x18\x01 \x01(\tR\bmemoryId\x12/\n" +
 	"\bcurrency\x18\x02 \x01(\x0e2\x13.memsvc.v1.CurrencyR\bcurrency\x12&\n" +
-	"\x0fnewer_memory_id\x18\x03 \x01(\tR\rnewerMemoryId*t\n" +
+	"\x0fnewer_memory_id\x18\x03 \x01(\tR\rnewerMemoryId\"\xbd\x01\n" +
+	"\tUseReport\x12\x1d\n" +
+	"\tmemory_id\x18\x01 \x01(\tH\x00R\bmemoryId\x12\x1c\n" +
+	"\bcitation\x18\x02 \x01(\tH\x00R\bcitation\x125\n" +
+	"\aoutcome\x18\x03 \x01(\x0e2\x15.memsvc.v1.UseOutcomeB\x04\xe2A\x01\x02R\aoutcome\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x1a\n" +
+	"\bposition\x18\x05 \x01(\x05R\bpositionB\x04\n" +
+	"\x02by\"\xcc\x01\n" +
+	"\x10ReportUseRequest\x12,\n" +
+	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x14\n" +
+	"\x05query\x18\x02 \x01(\tR\x05query\x12%\n" +
+	"\x0econtext_cursor\x18\x03 \x01(\tR\rcontextCursor\x12.\n" +
+	"\areports\x18\x04 \x03(\v2\x14.memsvc.v1.UseReportR\areports\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"P\n" +
+	"\x11ReportUseResponse\x12!\n" +
+	"\fstored_count\x18\x01 \x01(\x05R\vstoredCount\x12\x18\n" +
+	"\amissing\x18\x02 \x03(\x05R\amissing\"\x9c\x02\n" +
+	"\x15ListUseReportsRequest\x12,\n" +
+	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12/\n" +
+	"\aoutcome\x18\x02 \x01(\x0e2\x15.memsvc.v1.UseOutcomeR\aoutcome\x12\x1b\n" +
+	"\tmemory_id\x18\x03 \x01(\tR\bmemoryId\x12K\n" +
+	"\x12session_visibility\x18\x04 \x01(\x0e2\x1c.memsvc.v1.SessionVisibilityR\x11sessionVisibility\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\x92\x02\n" +
+	"\x0fStoredUseReport\x12\x1b\n" +
+	"\tmemory_id\x18\x01 \x01(\tR\bmemoryId\x12/\n" +
+	"\aoutcome\x18\x02 \x01(\x0e2\x15.memsvc.v1.UseOutcomeR\aoutcome\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x1a\n" +
+	"\bposition\x18\x04 \x01(\x05R\bposition\x12\x14\n" +
+	"\x05query\x18\x05 \x01(\tR\x05query\x12;\n" +
+	"\vreport_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportTime\x12&\n" +
+	"\x05scope\x18\a \x01(\v2\x10.memsvc.v1.ScopeR\x05scope\"v\n" +
+	"\x16ListUseReportsResponse\x124\n" +
+	"\areports\x18\x01 \x03(\v2\x1a.memsvc.v1.StoredUseReportR\areports\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"E\n" +
+	"\x15GetUseFeedbackRequest\x12,\n" +
+	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\"\xad\x02\n" +
+	"\tUseReplay\x12;\n" +
+	"\vreplay_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"replayTime\x12\x1d\n" +
+	"\n" +
+	"call_count\x18\x02 \x01(\x05R\tcallCount\x12!\n" +
+	"\ftested_count\x18\x03 \x01(\x05R\vtestedCount\x12\x1f\n" +
+	"\vmrr_without\x18\x04 \x01(\x01R\n" +
+	"mrrWithout\x12\x19\n" +
+	"\bmrr_with\x18\x05 \x01(\x01R\amrrWith\x12!\n" +
+	"\fndcg_without\x18\x06 \x01(\x01R\vndcgWithout\x12\x1b\n" +
+	"\tndcg_with\x18\a \x01(\x01R\bndcgWith\x12%\n" +
+	"\x0estandard_error\x18\b \x01(\x01R\rstandardError\"\x8c\x03\n" +
+	"\x16GetUseFeedbackResponse\x121\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1b.memsvc.v1.UseFeedbackStateR\x05state\x12\x18\n" +
+	"\aenabled\x18\x02 \x01(\bR\aenabled\x12,\n" +
+	"\x06counts\x18\x03 \x01(\v2\x14.memsvc.v1.UseCountsR\x06counts\x12\x1d\n" +
+	"\n" +
+	"call_count\x18\x04 \x01(\x05R\tcallCount\x12#\n" +
+	"\rpending_count\x18\x05 \x01(\x05R\fpendingCount\x12,\n" +
+	"\x06replay\x18\x06 \x01(\v2\x14.memsvc.v1.UseReplayR\x06replay\x12\x16\n" +
+	"\x06weight\x18\a \x01(\x01R\x06weight\x12(\n" +
+	"\x10min_report_count\x18\b \x01(\x05R\x0eminReportCount\x12(\n" +
+	"\x10min_tested_count\x18\t \x01(\x05R\x0eminTestedCount\x12\x19\n" +
+	"\bmin_gain\x18\n" +
+	" \x01(\x01R\aminGain*t\n" +
 	"\n" +
 	"SearchMode\x12\x1b\n" +
 	"\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -5139,7 +6166,20 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x19OMISSION_REASON_UNCERTAIN\x10\x04\x12\x1d\n" +
 	"\x19OMISSION_REASON_UNTRUSTED\x10\x05\x12\x19\n" +
 	"\x15OMISSION_REASON_LIMIT\x10\x06\x12\x1c\n" +
-	"\x18OMISSION_REASON_OUTDATED\x10\a2\x80\x05\n" +
+	"\x18OMISSION_REASON_OUTDATED\x10\a*o\n" +
+	"\n" +
+	"UseOutcome\x12\x1b\n" +
+	"\x17USE_OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10USE_OUTCOME_USED\x10\x01\x12\x17\n" +
+	"\x13USE_OUTCOME_IGNORED\x10\x02\x12\x15\n" +
+	"\x11USE_OUTCOME_WRONG\x10\x03*\xea\x01\n" +
+	"\x10UseFeedbackState\x12\"\n" +
+	"\x1eUSE_FEEDBACK_STATE_UNSPECIFIED\x10\x00\x12&\n" +
+	"\"USE_FEEDBACK_STATE_TOO_FEW_REPORTS\x10\x01\x12%\n" +
+	"!USE_FEEDBACK_STATE_REPLAY_PENDING\x10\x02\x12&\n" +
+	"\"USE_FEEDBACK_STATE_TOO_FEW_QUERIES\x10\x03\x12\x1e\n" +
+	"\x1aUSE_FEEDBACK_STATE_NO_GAIN\x10\x04\x12\x1b\n" +
+	"\x17USE_FEEDBACK_STATE_GAIN\x10\x052\xf6\x06\n" +
 	"\rSearchService\x12=\n" +
 	"\x06Search\x12\x18.memsvc.v1.SearchRequest\x1a\x19.memsvc.v1.SearchResponse\x12L\n" +
 	"\vBatchSearch\x12\x1d.memsvc.v1.BatchSearchRequest\x1a\x1e.memsvc.v1.BatchSearchResponse\x12Q\n" +
@@ -5148,7 +6188,10 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\fBuildContext\x12\x1e.memsvc.v1.BuildContextRequest\x1a\x1f.memsvc.v1.BuildContextResponse0\x01\x12R\n" +
 	"\rRenderContext\x12\x1f.memsvc.v1.RenderContextRequest\x1a .memsvc.v1.RenderContextResponse\x12[\n" +
 	"\x10ResolveCitations\x12\".memsvc.v1.ResolveCitationsRequest\x1a#.memsvc.v1.ResolveCitationsResponse\x12C\n" +
-	"\bLoadCore\x12\x1a.memsvc.v1.LoadCoreRequest\x1a\x1b.memsvc.v1.LoadCoreResponseBU\n" +
+	"\bLoadCore\x12\x1a.memsvc.v1.LoadCoreRequest\x1a\x1b.memsvc.v1.LoadCoreResponse\x12F\n" +
+	"\tReportUse\x12\x1b.memsvc.v1.ReportUseRequest\x1a\x1c.memsvc.v1.ReportUseResponse\x12U\n" +
+	"\x0eListUseReports\x12 .memsvc.v1.ListUseReportsRequest\x1a!.memsvc.v1.ListUseReportsResponse\x12U\n" +
+	"\x0eGetUseFeedback\x12 .memsvc.v1.GetUseFeedbackRequest\x1a!.memsvc.v1.GetUseFeedbackResponseBU\n" +
 	"\fio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3"
 
 var (
@@ -5163,8 +6206,8 @@ func file_memsvc_v1_search_service_proto_rawDescGZIP() []byte {
 	return file_memsvc_v1_search_service_proto_rawDescData
 }
 
-var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_memsvc_v1_search_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_memsvc_v1_search_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(SearchMode)(0),                  // 0: memsvc.v1.SearchMode
 	(Retriever)(0),                   // 1: memsvc.v1.Retriever
@@ -5177,183 +6220,218 @@ var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(ContextSection)(0),              // 8: memsvc.v1.ContextSection
 	(CitationStyle)(0),               // 9: memsvc.v1.CitationStyle
 	(OmissionReason)(0),              // 10: memsvc.v1.OmissionReason
-	(*FusionWeights)(nil),            // 11: memsvc.v1.FusionWeights
-	(*Fusion)(nil),                   // 12: memsvc.v1.Fusion
-	(*Weighting)(nil),                // 13: memsvc.v1.Weighting
-	(*Diversity)(nil),                // 14: memsvc.v1.Diversity
-	(*Collapsing)(nil),               // 15: memsvc.v1.Collapsing
-	(*Reranking)(nil),                // 16: memsvc.v1.Reranking
-	(*SearchRequest)(nil),            // 17: memsvc.v1.SearchRequest
-	(*Span)(nil),                     // 18: memsvc.v1.Span
-	(*Hit)(nil),                      // 19: memsvc.v1.Hit
-	(*Explanation)(nil),              // 20: memsvc.v1.Explanation
-	(*RetrieverScore)(nil),           // 21: memsvc.v1.RetrieverScore
-	(*Boost)(nil),                    // 22: memsvc.v1.Boost
-	(*DegradedRetriever)(nil),        // 23: memsvc.v1.DegradedRetriever
-	(*StageTiming)(nil),              // 24: memsvc.v1.StageTiming
-	(*SkippedStage)(nil),             // 25: memsvc.v1.SkippedStage
-	(*SearchResponse)(nil),           // 26: memsvc.v1.SearchResponse
-	(*StreamSearchRequest)(nil),      // 27: memsvc.v1.StreamSearchRequest
-	(*StreamSearchResponse)(nil),     // 28: memsvc.v1.StreamSearchResponse
-	(*BatchSearchRequest)(nil),       // 29: memsvc.v1.BatchSearchRequest
-	(*BatchSearchResult)(nil),        // 30: memsvc.v1.BatchSearchResult
-	(*BatchSearchResponse)(nil),      // 31: memsvc.v1.BatchSearchResponse
-	(*SearchAllRequest)(nil),         // 32: memsvc.v1.SearchAllRequest
-	(*FilePassage)(nil),              // 33: memsvc.v1.FilePassage
-	(*FileHit)(nil),                  // 34: memsvc.v1.FileHit
-	(*SearchAllResponse)(nil),        // 35: memsvc.v1.SearchAllResponse
-	(*ContextShares)(nil),            // 36: memsvc.v1.ContextShares
-	(*ContextOptions)(nil),           // 37: memsvc.v1.ContextOptions
-	(*BuildContextRequest)(nil),      // 38: memsvc.v1.BuildContextRequest
-	(*BuildContextResponse)(nil),     // 39: memsvc.v1.BuildContextResponse
-	(*ContextPlan)(nil),              // 40: memsvc.v1.ContextPlan
-	(*PlannedSection)(nil),           // 41: memsvc.v1.PlannedSection
-	(*ContextItems)(nil),             // 42: memsvc.v1.ContextItems
-	(*ContextItem)(nil),              // 43: memsvc.v1.ContextItem
-	(*ContextFilePassage)(nil),       // 44: memsvc.v1.ContextFilePassage
-	(*ContextOmission)(nil),          // 45: memsvc.v1.ContextOmission
-	(*ContextSummary)(nil),           // 46: memsvc.v1.ContextSummary
-	(*ContextSectionSummary)(nil),    // 47: memsvc.v1.ContextSectionSummary
-	(*RenderContextRequest)(nil),     // 48: memsvc.v1.RenderContextRequest
-	(*ContextCitation)(nil),          // 49: memsvc.v1.ContextCitation
-	(*RenderContextResponse)(nil),    // 50: memsvc.v1.RenderContextResponse
-	(*ResolveCitationsRequest)(nil),  // 51: memsvc.v1.ResolveCitationsRequest
-	(*ResolvedCitation)(nil),         // 52: memsvc.v1.ResolvedCitation
-	(*ResolveCitationsResponse)(nil), // 53: memsvc.v1.ResolveCitationsResponse
-	(*LoadCoreRequest)(nil),          // 54: memsvc.v1.LoadCoreRequest
-	(*LoadCoreResponse)(nil),         // 55: memsvc.v1.LoadCoreResponse
-	(*MemoryCurrency)(nil),           // 56: memsvc.v1.MemoryCurrency
-	(*Scope)(nil),                    // 57: memsvc.v1.Scope
-	(*Filter)(nil),                   // 58: memsvc.v1.Filter
-	(*TimeRange)(nil),                // 59: memsvc.v1.TimeRange
-	(*AsOf)(nil),                     // 60: memsvc.v1.AsOf
-	(*fieldmaskpb.FieldMask)(nil),    // 61: google.protobuf.FieldMask
-	(*Memory)(nil),                   // 62: memsvc.v1.Memory
-	(*FileRef)(nil),                  // 63: memsvc.v1.FileRef
-	(*ResolvedFileRef)(nil),          // 64: memsvc.v1.ResolvedFileRef
-	(Currency)(0),                    // 65: memsvc.v1.Currency
-	(*durationpb.Duration)(nil),      // 66: google.protobuf.Duration
-	(*ItemStatus)(nil),               // 67: memsvc.v1.ItemStatus
-	(*Warning)(nil),                  // 68: memsvc.v1.Warning
-	(*ReminderOccurrence)(nil),       // 69: memsvc.v1.ReminderOccurrence
+	(UseOutcome)(0),                  // 11: memsvc.v1.UseOutcome
+	(UseFeedbackState)(0),            // 12: memsvc.v1.UseFeedbackState
+	(*FusionWeights)(nil),            // 13: memsvc.v1.FusionWeights
+	(*Fusion)(nil),                   // 14: memsvc.v1.Fusion
+	(*Weighting)(nil),                // 15: memsvc.v1.Weighting
+	(*Diversity)(nil),                // 16: memsvc.v1.Diversity
+	(*Collapsing)(nil),               // 17: memsvc.v1.Collapsing
+	(*Reranking)(nil),                // 18: memsvc.v1.Reranking
+	(*SearchRequest)(nil),            // 19: memsvc.v1.SearchRequest
+	(*Span)(nil),                     // 20: memsvc.v1.Span
+	(*Hit)(nil),                      // 21: memsvc.v1.Hit
+	(*Explanation)(nil),              // 22: memsvc.v1.Explanation
+	(*RetrieverScore)(nil),           // 23: memsvc.v1.RetrieverScore
+	(*Boost)(nil),                    // 24: memsvc.v1.Boost
+	(*DegradedRetriever)(nil),        // 25: memsvc.v1.DegradedRetriever
+	(*StageTiming)(nil),              // 26: memsvc.v1.StageTiming
+	(*SkippedStage)(nil),             // 27: memsvc.v1.SkippedStage
+	(*SearchResponse)(nil),           // 28: memsvc.v1.SearchResponse
+	(*StreamSearchRequest)(nil),      // 29: memsvc.v1.StreamSearchRequest
+	(*StreamSearchResponse)(nil),     // 30: memsvc.v1.StreamSearchResponse
+	(*BatchSearchRequest)(nil),       // 31: memsvc.v1.BatchSearchRequest
+	(*BatchSearchResult)(nil),        // 32: memsvc.v1.BatchSearchResult
+	(*BatchSearchResponse)(nil),      // 33: memsvc.v1.BatchSearchResponse
+	(*SearchAllRequest)(nil),         // 34: memsvc.v1.SearchAllRequest
+	(*FilePassage)(nil),              // 35: memsvc.v1.FilePassage
+	(*FileHit)(nil),                  // 36: memsvc.v1.FileHit
+	(*SearchAllResponse)(nil),        // 37: memsvc.v1.SearchAllResponse
+	(*ContextShares)(nil),            // 38: memsvc.v1.ContextShares
+	(*ContextOptions)(nil),           // 39: memsvc.v1.ContextOptions
+	(*BuildContextRequest)(nil),      // 40: memsvc.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),     // 41: memsvc.v1.BuildContextResponse
+	(*ContextPlan)(nil),              // 42: memsvc.v1.ContextPlan
+	(*PlannedSection)(nil),           // 43: memsvc.v1.PlannedSection
+	(*ContextItems)(nil),             // 44: memsvc.v1.ContextItems
+	(*ContextItem)(nil),              // 45: memsvc.v1.ContextItem
+	(*ContextFilePassage)(nil),       // 46: memsvc.v1.ContextFilePassage
+	(*ContextOmission)(nil),          // 47: memsvc.v1.ContextOmission
+	(*ContextSummary)(nil),           // 48: memsvc.v1.ContextSummary
+	(*ContextSectionSummary)(nil),    // 49: memsvc.v1.ContextSectionSummary
+	(*RenderContextRequest)(nil),     // 50: memsvc.v1.RenderContextRequest
+	(*ContextCitation)(nil),          // 51: memsvc.v1.ContextCitation
+	(*RenderContextResponse)(nil),    // 52: memsvc.v1.RenderContextResponse
+	(*ResolveCitationsRequest)(nil),  // 53: memsvc.v1.ResolveCitationsRequest
+	(*ResolvedCitation)(nil),         // 54: memsvc.v1.ResolvedCitation
+	(*ResolveCitationsResponse)(nil), // 55: memsvc.v1.ResolveCitationsResponse
+	(*LoadCoreRequest)(nil),          // 56: memsvc.v1.LoadCoreRequest
+	(*LoadCoreResponse)(nil),         // 57: memsvc.v1.LoadCoreResponse
+	(*MemoryCurrency)(nil),           // 58: memsvc.v1.MemoryCurrency
+	(*UseReport)(nil),                // 59: memsvc.v1.UseReport
+	(*ReportUseRequest)(nil),         // 60: memsvc.v1.ReportUseRequest
+	(*ReportUseResponse)(nil),        // 61: memsvc.v1.ReportUseResponse
+	(*ListUseReportsRequest)(nil),    // 62: memsvc.v1.ListUseReportsRequest
+	(*StoredUseReport)(nil),          // 63: memsvc.v1.StoredUseReport
+	(*ListUseReportsResponse)(nil),   // 64: memsvc.v1.ListUseReportsResponse
+	(*GetUseFeedbackRequest)(nil),    // 65: memsvc.v1.GetUseFeedbackRequest
+	(*UseReplay)(nil),                // 66: memsvc.v1.UseReplay
+	(*GetUseFeedbackResponse)(nil),   // 67: memsvc.v1.GetUseFeedbackResponse
+	(*Scope)(nil),                    // 68: memsvc.v1.Scope
+	(*Filter)(nil),                   // 69: memsvc.v1.Filter
+	(*TimeRange)(nil),                // 70: memsvc.v1.TimeRange
+	(*AsOf)(nil),                     // 71: memsvc.v1.AsOf
+	(*fieldmaskpb.FieldMask)(nil),    // 72: google.protobuf.FieldMask
+	(*Memory)(nil),                   // 73: memsvc.v1.Memory
+	(*FileRef)(nil),                  // 74: memsvc.v1.FileRef
+	(*ResolvedFileRef)(nil),          // 75: memsvc.v1.ResolvedFileRef
+	(Currency)(0),                    // 76: memsvc.v1.Currency
+	(*durationpb.Duration)(nil),      // 77: google.protobuf.Duration
+	(*ItemStatus)(nil),               // 78: memsvc.v1.ItemStatus
+	(*Warning)(nil),                  // 79: memsvc.v1.Warning
+	(*ReminderOccurrence)(nil),       // 80: memsvc.v1.ReminderOccurrence
+	(SessionVisibility)(0),           // 81: memsvc.v1.SessionVisibility
+	(*timestamppb.Timestamp)(nil),    // 82: google.protobuf.Timestamp
+	(*UseCounts)(nil),                // 83: memsvc.v1.UseCounts
 }
 var file_memsvc_v1_search_service_proto_depIdxs = []int32{
 	2,   // 0: memsvc.v1.Fusion.method:type_name -> memsvc.v1.FusionMethod
 	3,   // 1: memsvc.v1.Fusion.preset:type_name -> memsvc.v1.FusionPreset
-	11,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
+	13,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
 	4,   // 3: memsvc.v1.Fusion.normalization:type_name -> memsvc.v1.FusionNormalization
-	57,  // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
+	68,  // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
 	0,   // 5: memsvc.v1.SearchRequest.mode:type_name -> memsvc.v1.SearchMode
-	12,  // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
-	58,  // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
-	59,  // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
-	13,  // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
-	60,  // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
-	14,  // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
-	15,  // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
-	16,  // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
-	61,  // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
-	62,  // 15: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
-	18,  // 16: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
-	63,  // 17: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
-	20,  // 18: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
-	64,  // 19: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
-	65,  // 20: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
-	21,  // 21: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
-	22,  // 22: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
+	14,  // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
+	69,  // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
+	70,  // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
+	15,  // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
+	71,  // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
+	16,  // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
+	17,  // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
+	18,  // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
+	72,  // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
+	73,  // 15: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
+	20,  // 16: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
+	74,  // 17: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
+	22,  // 18: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
+	75,  // 19: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
+	76,  // 20: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
+	23,  // 21: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
+	24,  // 22: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
 	1,   // 23: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
 	1,   // 24: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
 	5,   // 25: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
-	66,  // 26: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
+	77,  // 26: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
 	6,   // 27: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
 	5,   // 28: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
-	19,  // 29: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
-	23,  // 30: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	24,  // 31: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
-	25,  // 32: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
-	17,  // 33: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
-	26,  // 34: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
-	26,  // 35: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
-	17,  // 36: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
-	26,  // 37: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
-	67,  // 38: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
-	30,  // 39: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
-	57,  // 40: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
+	21,  // 29: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
+	25,  // 30: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	26,  // 31: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
+	27,  // 32: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
+	19,  // 33: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
+	28,  // 34: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
+	28,  // 35: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
+	19,  // 36: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
+	28,  // 37: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
+	78,  // 38: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
+	32,  // 39: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
+	68,  // 40: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
 	7,   // 41: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
-	58,  // 42: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
-	61,  // 43: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
-	18,  // 44: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
-	64,  // 45: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
-	33,  // 46: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
-	19,  // 47: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
-	34,  // 48: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
-	34,  // 49: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
-	34,  // 50: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
-	23,  // 51: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	36,  // 52: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
+	69,  // 42: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
+	72,  // 43: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
+	20,  // 44: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
+	75,  // 45: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
+	35,  // 46: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
+	21,  // 47: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
+	36,  // 48: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
+	36,  // 49: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
+	36,  // 50: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
+	25,  // 51: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	38,  // 52: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
 	8,   // 53: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
-	58,  // 54: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
-	60,  // 55: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
+	69,  // 54: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
+	71,  // 55: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
 	9,   // 56: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
-	57,  // 57: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
-	37,  // 58: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	40,  // 59: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
-	42,  // 60: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
-	68,  // 61: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
-	46,  // 62: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	41,  // 63: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
+	68,  // 57: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
+	39,  // 58: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	42,  // 59: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
+	44,  // 60: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
+	79,  // 61: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
+	48,  // 62: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	43,  // 63: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
 	8,   // 64: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
-	43,  // 65: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
+	45,  // 65: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
 	8,   // 66: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
-	65,  // 67: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
-	44,  // 68: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
-	63,  // 69: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
+	76,  // 67: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
+	46,  // 68: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
+	74,  // 69: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
 	8,   // 70: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
 	10,  // 71: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
-	47,  // 72: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
-	45,  // 73: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
+	49,  // 72: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
+	47,  // 73: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
 	8,   // 74: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
-	57,  // 75: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
-	37,  // 76: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	68,  // 75: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
+	39,  // 76: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
 	8,   // 77: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
-	65,  // 78: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
-	44,  // 79: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
-	49,  // 80: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
-	68,  // 81: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
-	46,  // 82: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	57,  // 83: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
-	61,  // 84: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	62,  // 85: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
-	52,  // 86: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
-	57,  // 87: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
-	62,  // 88: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
-	62,  // 89: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
-	62,  // 90: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
-	62,  // 91: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
-	69,  // 92: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
-	56,  // 93: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
-	65,  // 94: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
-	17,  // 95: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
-	29,  // 96: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
-	27,  // 97: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
-	32,  // 98: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
-	38,  // 99: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
-	48,  // 100: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
-	51,  // 101: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
-	54,  // 102: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
-	26,  // 103: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
-	31,  // 104: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
-	28,  // 105: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
-	35,  // 106: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
-	39,  // 107: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
-	50,  // 108: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
-	53,  // 109: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
-	55,  // 110: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
-	103, // [103:111] is the sub-list for method output_type
-	95,  // [95:103] is the sub-list for method input_type
-	95,  // [95:95] is the sub-list for extension type_name
-	95,  // [95:95] is the sub-list for extension extendee
-	0,   // [0:95] is the sub-list for field type_name
+	76,  // 78: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
+	46,  // 79: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
+	51,  // 80: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
+	79,  // 81: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
+	48,  // 82: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	68,  // 83: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
+	72,  // 84: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	73,  // 85: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
+	54,  // 86: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
+	68,  // 87: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
+	73,  // 88: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
+	73,  // 89: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
+	73,  // 90: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
+	73,  // 91: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
+	80,  // 92: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
+	58,  // 93: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
+	76,  // 94: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
+	11,  // 95: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	68,  // 96: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
+	59,  // 97: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
+	68,  // 98: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
+	11,  // 99: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
+	81,  // 100: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
+	11,  // 101: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	82,  // 102: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
+	68,  // 103: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
+	63,  // 104: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
+	68,  // 105: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
+	82,  // 106: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
+	12,  // 107: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
+	83,  // 108: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
+	66,  // 109: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
+	19,  // 110: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
+	31,  // 111: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
+	29,  // 112: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
+	34,  // 113: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
+	40,  // 114: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
+	50,  // 115: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
+	53,  // 116: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
+	56,  // 117: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
+	60,  // 118: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
+	62,  // 119: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
+	65,  // 120: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
+	28,  // 121: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
+	33,  // 122: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
+	30,  // 123: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
+	37,  // 124: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
+	41,  // 125: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
+	52,  // 126: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
+	55,  // 127: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
+	57,  // 128: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
+	61,  // 129: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
+	64,  // 130: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
+	67,  // 131: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
+	121, // [121:132] is the sub-list for method output_type
+	110, // [110:121] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_search_service_proto_init() }
@@ -5366,6 +6444,7 @@ func file_memsvc_v1_search_service_proto_init() {
 	file_memsvc_v1_filters_proto_init()
 	file_memsvc_v1_types_proto_init()
 	file_memsvc_v1_search_service_proto_msgTypes[0].OneofWrappers = []any{}
+	file_memsvc_v1_search_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_memsvc_v1_search_service_proto_msgTypes[8].OneofWrappers = []any{}
 	file_memsvc_v1_search_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*StreamSearchResponse_Early)(nil),
@@ -5382,13 +6461,17 @@ func file_memsvc_v1_search_service_proto_init() {
 		(*BuildContextResponse_Warning)(nil),
 		(*BuildContextResponse_Summary)(nil),
 	}
+	file_memsvc_v1_search_service_proto_msgTypes[46].OneofWrappers = []any{
+		(*UseReport_MemoryId)(nil),
+		(*UseReport_Citation)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_search_service_proto_rawDesc), len(file_memsvc_v1_search_service_proto_rawDesc)),
-			NumEnums:      11,
-			NumMessages:   46,
+			NumEnums:      13,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,9 @@ const (
 	SearchService_RenderContext_FullMethodName    = "/memsvc.v1.SearchService/RenderContext"
 	SearchService_ResolveCitations_FullMethodName = "/memsvc.v1.SearchService/ResolveCitations"
 	SearchService_LoadCore_FullMethodName         = "/memsvc.v1.SearchService/LoadCore"
+	SearchService_ReportUse_FullMethodName        = "/memsvc.v1.SearchService/ReportUse"
+	SearchService_ListUseReports_FullMethodName   = "/memsvc.v1.SearchService/ListUseReports"
+	SearchService_GetUseFeedback_FullMethodName   = "/memsvc.v1.SearchService/GetUseFeedback"
 )
 
 // SearchServiceClient is the client API for SearchService service.
@@ -66,6 +69,16 @@ type SearchServiceClient interface {
 	// LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
 	// reminders. Errors: only those of every call.
 	LoadCore(ctx context.Context, in *LoadCoreRequest, opts ...grpc.CallOption) (*LoadCoreResponse, error)
+	// ReportUse stores which hits of a search, or lines of a context, the agent used, ignored or found wrong. The reports
+	// are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
+	// show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
+	ReportUse(ctx context.Context, in *ReportUseRequest, opts ...grpc.CallOption) (*ReportUseResponse, error)
+	// ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
+	// every report acknowledged before the call, and it does not count as an access.
+	ListUseReports(ctx context.Context, in *ListUseReportsRequest, opts ...grpc.CallOption) (*ListUseReportsResponse, error)
+	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
+	// searches, with the replay that decided it.
+	GetUseFeedback(ctx context.Context, in *GetUseFeedbackRequest, opts ...grpc.CallOption) (*GetUseFeedbackResponse, error)
 }
 
 type searchServiceClient struct {
@@ -174,6 +187,36 @@ func (c *searchServiceClient) LoadCore(ctx context.Context, in *LoadCoreRequest,
 	return out, nil
 }
 
+func (c *searchServiceClient) ReportUse(ctx context.Context, in *ReportUseRequest, opts ...grpc.CallOption) (*ReportUseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportUseResponse)
+	err := c.cc.Invoke(ctx, SearchService_ReportUse_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *searchServiceClient) ListUseReports(ctx context.Context, in *ListUseReportsRequest, opts ...grpc.CallOption) (*ListUseReportsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUseReportsResponse)
+	err := c.cc.Invoke(ctx, SearchService_ListUseReports_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *searchServiceClient) GetUseFeedback(ctx context.Context, in *GetUseFeedbackRequest, opts ...grpc.CallOption) (*GetUseFeedbackResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetUseFeedbackResponse)
+	err := c.cc.Invoke(ctx, SearchService_GetUseFeedback_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SearchServiceServer is the server API for SearchService service.
 // All implementations must embed UnimplementedSearchServiceServer
 // for forward compatibility.
@@ -211,6 +254,16 @@ type SearchServiceServer interface {
 	// LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
 	// reminders. Errors: only those of every call.
 	LoadCore(context.Context, *LoadCoreRequest) (*LoadCoreResponse, error)
+	// ReportUse stores which hits of a search, or lines of a context, the agent used, ignored or found wrong. The reports
+	// are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
+	// show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
+	ReportUse(context.Context, *ReportUseRequest) (*ReportUseResponse, error)
+	// ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
+	// every report acknowledged before the call, and it does not count as an access.
+	ListUseReports(context.Context, *ListUseReportsRequest) (*ListUseReportsResponse, error)
+	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
+	// searches, with the replay that decided it.
+	GetUseFeedback(context.Context, *GetUseFeedbackRequest) (*GetUseFeedbackResponse, error)
 	mustEmbedUnimplementedSearchServiceServer()
 }
 
@@ -244,6 +297,15 @@ func (UnimplementedSearchServiceServer) ResolveCitations(context.Context, *Resol
 }
 func (UnimplementedSearchServiceServer) LoadCore(context.Context, *LoadCoreRequest) (*LoadCoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LoadCore not implemented")
+}
+func (UnimplementedSearchServiceServer) ReportUse(context.Context, *ReportUseRequest) (*ReportUseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportUse not implemented")
+}
+func (UnimplementedSearchServiceServer) ListUseReports(context.Context, *ListUseReportsRequest) (*ListUseReportsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUseReports not implemented")
+}
+func (UnimplementedSearchServiceServer) GetUseFeedback(context.Context, *GetUseFeedbackRequest) (*GetUseFeedbackResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetUseFeedback not implemented")
 }
 func (UnimplementedSearchServiceServer) mustEmbedUnimplementedSearchServiceServer() {}
 func (UnimplementedSearchServiceServer) testEmbeddedByValue()                       {}
@@ -396,6 +458,60 @@ func _SearchService_LoadCore_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SearchService_ReportUse_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportUseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SearchServiceServer).ReportUse(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SearchService_ReportUse_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SearchServiceServer).ReportUse(ctx, req.(*ReportUseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SearchService_ListUseReports_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUseReportsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SearchServiceServer).ListUseReports(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SearchService_ListUseReports_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SearchServiceServer).ListUseReports(ctx, req.(*ListUseReportsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SearchService_GetUseFeedback_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetUseFeedbackRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SearchServiceServer).GetUseFeedback(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SearchService_GetUseFeedback_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SearchServiceServer).GetUseFeedback(ctx, req.(*GetUseFeedbackRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SearchService_ServiceDesc is the grpc.ServiceDesc for SearchService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -426,6 +542,18 @@ var SearchService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LoadCore",
 			Handler:    _SearchService_LoadCore_Handler,
+		},
+		{
+			MethodName: "ReportUse",
+			Handler:    _SearchService_ReportUse_Handler,
+		},
+		{
+			MethodName: "ListUseReports",
+			Handler:    _SearchService_ListUseReports_Handler,
+		},
+		{
+			MethodName: "GetUseFeedback",
+			Handler:    _SearchService_GetUseFeedback_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

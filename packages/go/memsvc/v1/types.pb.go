@@ -2984,6 +2984,70 @@ func (x *Warning) GetLimit() int64 {
 	return 0
 }
 
+// UseCounts are numbers of reports of SearchService.ReportUse.
+type UseCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// used_count is the number of reports that a memory was used.
+	UsedCount int64 `protobuf:"varint,1,opt,name=used_count,json=usedCount,proto3" json:"used_count,omitempty"`
+	// ignored_count is the number of reports that a memory was shown and not needed.
+	IgnoredCount int64 `protobuf:"varint,2,opt,name=ignored_count,json=ignoredCount,proto3" json:"ignored_count,omitempty"`
+	// wrong_count is the number of reports that a memory was found wrong.
+	WrongCount    int64 `protobuf:"varint,3,opt,name=wrong_count,json=wrongCount,proto3" json:"wrong_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseCounts) Reset() {
+	*x = UseCounts{}
+	mi := &file_memsvc_v1_types_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseCounts) ProtoMessage() {}
+
+func (x *UseCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_types_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseCounts.ProtoReflect.Descriptor instead.
+func (*UseCounts) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_types_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UseCounts) GetUsedCount() int64 {
+	if x != nil {
+		return x.UsedCount
+	}
+	return 0
+}
+
+func (x *UseCounts) GetIgnoredCount() int64 {
+	if x != nil {
+		return x.IgnoredCount
+	}
+	return 0
+}
+
+func (x *UseCounts) GetWrongCount() int64 {
+	if x != nil {
+		return x.WrongCount
+	}
+	return 0
+}
+
 var File_memsvc_v1_types_proto protoreflect.FileDescriptor
 
 const file_memsvc_v1_types_proto_rawDesc = "" +
@@ -3141,7 +3205,13 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\x04code\x18\x02 \x01(\x0e2\x16.memsvc.v1.WarningCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\x03R\x05value\x12\x14\n" +
-	"\x05limit\x18\x05 \x01(\x03R\x05limit*\x95\x01\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\"p\n" +
+	"\tUseCounts\x12\x1d\n" +
+	"\n" +
+	"used_count\x18\x01 \x01(\x03R\tusedCount\x12#\n" +
+	"\rignored_count\x18\x02 \x01(\x03R\fignoredCount\x12\x1f\n" +
+	"\vwrong_count\x18\x03 \x01(\x03R\n" +
+	"wrongCount*\x95\x01\n" +
 	"\vMemoryLayer\x12\x1c\n" +
 	"\x18MEMORY_LAYER_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MEMORY_LAYER_CORE\x10\x01\x12\x18\n" +
@@ -3307,7 +3377,7 @@ func file_memsvc_v1_types_proto_rawDescGZIP() []byte {
 }
 
 var file_memsvc_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_memsvc_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_memsvc_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_memsvc_v1_types_proto_goTypes = []any{
 	(MemoryLayer)(0),              // 0: memsvc.v1.MemoryLayer
 	(MemoryKind)(0),               // 1: memsvc.v1.MemoryKind
@@ -3343,9 +3413,10 @@ var file_memsvc_v1_types_proto_goTypes = []any{
 	(*Reminder)(nil),              // 31: memsvc.v1.Reminder
 	(*ReminderOccurrence)(nil),    // 32: memsvc.v1.ReminderOccurrence
 	(*Warning)(nil),               // 33: memsvc.v1.Warning
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 36: google.protobuf.Struct
+	(*UseCounts)(nil),             // 34: memsvc.v1.UseCounts
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 37: google.protobuf.Struct
 }
 var file_memsvc_v1_types_proto_depIdxs = []int32{
 	10, // 0: memsvc.v1.FileRef.category:type_name -> memsvc.v1.FileCategory
@@ -3356,42 +3427,42 @@ var file_memsvc_v1_types_proto_depIdxs = []int32{
 	21, // 5: memsvc.v1.Memory.file_refs:type_name -> memsvc.v1.FileRef
 	2,  // 6: memsvc.v1.Memory.tier:type_name -> memsvc.v1.MemoryTier
 	4,  // 7: memsvc.v1.Memory.status:type_name -> memsvc.v1.MemoryStatus
-	34, // 8: memsvc.v1.Memory.create_time:type_name -> google.protobuf.Timestamp
-	34, // 9: memsvc.v1.Memory.update_time:type_name -> google.protobuf.Timestamp
-	34, // 10: memsvc.v1.Memory.access_time:type_name -> google.protobuf.Timestamp
-	34, // 11: memsvc.v1.Memory.event_time:type_name -> google.protobuf.Timestamp
-	34, // 12: memsvc.v1.Memory.expire_time:type_name -> google.protobuf.Timestamp
-	35, // 13: memsvc.v1.Memory.ttl:type_name -> google.protobuf.Duration
-	36, // 14: memsvc.v1.Memory.metadata:type_name -> google.protobuf.Struct
-	34, // 15: memsvc.v1.Memory.valid_from:type_name -> google.protobuf.Timestamp
-	34, // 16: memsvc.v1.Memory.valid_to:type_name -> google.protobuf.Timestamp
+	35, // 8: memsvc.v1.Memory.create_time:type_name -> google.protobuf.Timestamp
+	35, // 9: memsvc.v1.Memory.update_time:type_name -> google.protobuf.Timestamp
+	35, // 10: memsvc.v1.Memory.access_time:type_name -> google.protobuf.Timestamp
+	35, // 11: memsvc.v1.Memory.event_time:type_name -> google.protobuf.Timestamp
+	35, // 12: memsvc.v1.Memory.expire_time:type_name -> google.protobuf.Timestamp
+	36, // 13: memsvc.v1.Memory.ttl:type_name -> google.protobuf.Duration
+	37, // 14: memsvc.v1.Memory.metadata:type_name -> google.protobuf.Struct
+	35, // 15: memsvc.v1.Memory.valid_from:type_name -> google.protobuf.Timestamp
+	35, // 16: memsvc.v1.Memory.valid_to:type_name -> google.protobuf.Timestamp
 	5,  // 17: memsvc.v1.Memory.origin:type_name -> memsvc.v1.MemoryOrigin
 	6,  // 18: memsvc.v1.Memory.review:type_name -> memsvc.v1.MemoryReview
 	31, // 19: memsvc.v1.Memory.reminder:type_name -> memsvc.v1.Reminder
-	34, // 20: memsvc.v1.AsOf.valid_time:type_name -> google.protobuf.Timestamp
-	34, // 21: memsvc.v1.AsOf.known_time:type_name -> google.protobuf.Timestamp
-	34, // 22: memsvc.v1.TimeRange.start:type_name -> google.protobuf.Timestamp
-	34, // 23: memsvc.v1.TimeRange.end:type_name -> google.protobuf.Timestamp
+	35, // 20: memsvc.v1.AsOf.valid_time:type_name -> google.protobuf.Timestamp
+	35, // 21: memsvc.v1.AsOf.known_time:type_name -> google.protobuf.Timestamp
+	35, // 22: memsvc.v1.TimeRange.start:type_name -> google.protobuf.Timestamp
+	35, // 23: memsvc.v1.TimeRange.end:type_name -> google.protobuf.Timestamp
 	12, // 24: memsvc.v1.Conflict.rule:type_name -> memsvc.v1.ConflictRule
 	13, // 25: memsvc.v1.Conflict.state:type_name -> memsvc.v1.ConflictState
 	22, // 26: memsvc.v1.Conflict.older_memory:type_name -> memsvc.v1.Memory
 	22, // 27: memsvc.v1.Conflict.newer_memory:type_name -> memsvc.v1.Memory
-	34, // 28: memsvc.v1.Conflict.create_time:type_name -> google.protobuf.Timestamp
-	34, // 29: memsvc.v1.Conflict.resolve_time:type_name -> google.protobuf.Timestamp
-	36, // 30: memsvc.v1.ToolCall.arguments:type_name -> google.protobuf.Struct
+	35, // 28: memsvc.v1.Conflict.create_time:type_name -> google.protobuf.Timestamp
+	35, // 29: memsvc.v1.Conflict.resolve_time:type_name -> google.protobuf.Timestamp
+	37, // 30: memsvc.v1.ToolCall.arguments:type_name -> google.protobuf.Struct
 	21, // 31: memsvc.v1.ToolCall.file_refs:type_name -> memsvc.v1.FileRef
 	14, // 32: memsvc.v1.ChatMessage.role:type_name -> memsvc.v1.MessageRole
-	34, // 33: memsvc.v1.ChatMessage.event_time:type_name -> google.protobuf.Timestamp
+	35, // 33: memsvc.v1.ChatMessage.event_time:type_name -> google.protobuf.Timestamp
 	27, // 34: memsvc.v1.ChatMessage.tool_calls:type_name -> memsvc.v1.ToolCall
-	36, // 35: memsvc.v1.ChatMessage.metadata:type_name -> google.protobuf.Struct
-	34, // 36: memsvc.v1.ChatMessage.create_time:type_name -> google.protobuf.Timestamp
+	37, // 35: memsvc.v1.ChatMessage.metadata:type_name -> google.protobuf.Struct
+	35, // 36: memsvc.v1.ChatMessage.create_time:type_name -> google.protobuf.Timestamp
 	29, // 37: memsvc.v1.Reminder.date:type_name -> memsvc.v1.CalendarDate
 	30, // 38: memsvc.v1.Reminder.time:type_name -> memsvc.v1.TimeOfDay
 	16, // 39: memsvc.v1.Reminder.recurrence:type_name -> memsvc.v1.ReminderRecurrence
 	15, // 40: memsvc.v1.Reminder.slot:type_name -> memsvc.v1.ReminderSlot
 	29, // 41: memsvc.v1.ReminderOccurrence.date:type_name -> memsvc.v1.CalendarDate
 	15, // 42: memsvc.v1.ReminderOccurrence.slot:type_name -> memsvc.v1.ReminderSlot
-	34, // 43: memsvc.v1.ReminderOccurrence.due_time:type_name -> google.protobuf.Timestamp
+	35, // 43: memsvc.v1.ReminderOccurrence.due_time:type_name -> google.protobuf.Timestamp
 	17, // 44: memsvc.v1.Warning.severity:type_name -> memsvc.v1.Severity
 	18, // 45: memsvc.v1.Warning.code:type_name -> memsvc.v1.WarningCode
 	46, // [46:46] is the sub-list for method output_type
@@ -3413,7 +3484,7 @@ func file_memsvc_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_types_proto_rawDesc), len(file_memsvc_v1_types_proto_rawDesc)),
 			NumEnums:      19,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
