@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from memsvc.client import Memsvc
-from tests.support.server_process import FAST, HTTP, ServerProcess
+from tests.support.server_process import FAST, ServerProcess
 
-STEADY = {**FAST, **HTTP, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_MAINTENANCE__INTERVAL_MINUTES": "0"}
+STEADY = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_MAINTENANCE__INTERVAL_MINUTES": "0"}
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the real engines and the fast embedder, over gRPC and HTTP."""
+    """A running server with the real engines and the fast embedder."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data", STEADY) as running:
         yield running
 

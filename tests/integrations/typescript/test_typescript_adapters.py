@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.docs.pages import HTTP_URL
 from tests.packages.language_builds import ADAPTER_BUILD, BUILD_SECONDS, build_adapter, run
 from tests.support.forked_process import ROOT
-from tests.support.server_process import ServerProcess
+from tests.support.server_process import FAST, HTTP, ServerProcess
 
 PACKAGES = {"vercel_ai": "@memsvc/ai-sdk", "mastra": "@memsvc/mastra"}
 EXAMPLES = {
@@ -20,6 +21,14 @@ EXAMPLES = {
     "mastra": ["My dog is called Rex. -> Hello, Rex.", "What is my dog called? -> Your dog is Rex."],
 }
 QUIET = {"MASTRA_TELEMETRY_DISABLED": "1"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running server with the real engines and the fast embedder, over HTTP."""
+    with ServerProcess(tmp_path_factory.mktemp("http") / "data", FAST | HTTP) as running:
+        yield running
+
 
 built = functools.cache(build_adapter)
 builds = pytest.mark.timeout(BUILD_SECONDS + 300)
