@@ -40,9 +40,9 @@ def find(storage: MemsvcStorage, query: str, **criteria: Any) -> list[str]:
     return [record.content for record, _ in storage.search(vector, **criteria)]
 
 
-def naive(*parts: int) -> datetime:
+def naive(text: str) -> datetime:
     """Return a time in UTC as CrewAI has it, without a time zone."""
-    return datetime(*parts, tzinfo=UTC).replace(tzinfo=None)  # type: ignore[arg-type]
+    return datetime.fromisoformat(text)
 
 
 def record(content: str, **fields: Any) -> MemoryRecord:
@@ -60,7 +60,7 @@ def test_records_come_back_as_they_were(
         categories=["boats", "船"],
         metadata={"n": [1, 2.5, None]},
         importance=0.8,
-        created_at=naive(2026, 1, 2, 3, 4, 5, 678),
+        created_at=naive("2026-01-02T03:04:05.000678"),
         source="ann",
         private=True,
     )
@@ -103,7 +103,7 @@ def test_search_finds_by_words_and_criteria(storage: MemsvcStorage) -> None:
 
 def test_scopes_and_categories_are_listed(storage: MemsvcStorage) -> None:
     """Newest first, with dates and counts."""
-    days = [naive(2026, 1, day) for day in (1, 2, 3)]
+    days = [naive(f"2026-01-0{day}") for day in (1, 2, 3)]
     storage.save(
         [
             record("One.", scope="/a/x", categories=["c"], created_at=days[0]),
