@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,11 +26,14 @@ TIMEOUT_SECONDS = 10.0
 """A coding agent waits for its hooks."""
 START_TOKENS = 1_500
 PROMPT_TOKENS = 800
+MOST_QUERY_CHARS = 8_192
 BATCH = 100
 MESSAGE_CHARS = 100_000
 """Longer messages are cut, as those that hold a whole file."""
 _RECALLED: Sequence[Section] = ("LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE")
 """Sections for a prompt: core memories are given at the start of the session."""
+_RECALLED_EACH_TURN: Sequence[Section] = ("GLOBAL_CORE", "PROJECT_CORE", *_RECALLED)
+"""Sections for a prompt of an agent that has no event for the start of a session."""
 _KEPT = frozenset({"Stop", "PreCompact", "SessionEnd"})
 _MARKUP = ("<command-", "<local-command-", "<system-reminder>", "Caveat: ")
 """Beginnings of messages that a person did not write."""
@@ -56,8 +59,10 @@ def hook(
         with session.client(timeout=TIMEOUT_SECONDS, conversation=conversation) as client:
             if name == "SessionStart":
                 _recall(client, name, "", START_TOKENS, ())
-            elif name == "UserPromptSubmit":
+            elif name == "UserPromptSubmit" and agent is HookAgent.CLAUDE_CODE:
                 _recall(client, name, str(event.get("prompt", "")), PROMPT_TOKENS, _RECALLED)
+            elif name == "UserPromptSubmit":
+                _recall_text(client, conversation, str(event.get("prompt", "")))
             elif name in _KEPT:
                 _keep(client, conversation, _turns(event))
     except MemsvcCallError as error:
@@ -96,6 +101,26 @@ def _recall(client: Memsvc, event: str, query: str, tokens: int, sections: Seque
     write(json.dumps({"hookSpecificOutput": output}, ensure_ascii=False))
 
 
+def _recall_text(client: Memsvc, conversation: str, query: str) -> None:
+    """Write a context for a prompt as text; nothing if there is none. Messages of the conversation are left out."""
+    from memsvc.v1 import filters_pb2 as filters_pb  # noqa: PLC0415 - a quick start
+
+    if not query.strip():
+        return
+    condition = filters_pb.FilterCondition(
+        field=filters_pb.FILTER_FIELD_SESSION_ID, operator=filters_pb.FILTER_OPERATOR_NOT_EQUALS
+    )
+    condition.values.add().string_value = conversation
+    found = client.render_context(
+        query[:MOST_QUERY_CHARS],
+        total_tokens=PROMPT_TOKENS,
+        sections=_RECALLED_EACH_TURN,
+        filters={"where": filters_pb.FilterExpression(condition=condition)},
+    )
+    if found.citations:
+        write(f"From memory (memsvc):\n\n{found.markdown.rstrip()}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """A message of the transcript."""
@@ -107,7 +132,9 @@ class _Turn:
 
 
 def _turns(event: Mapping[str, Any]) -> list[_Turn]:
-    """Return what the person and the agent said, in order, from the transcript that the event names."""
+    """Return what the person and the agent said, in order, from the event or the transcript that it names."""
+    if "messages" in event:
+        return _given(event["messages"])
     path = Path(str(event.get("transcript_path") or "")).expanduser()
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
@@ -115,6 +142,24 @@ def _turns(event: Mapping[str, Any]) -> list[_Turn]:
         message = f"The transcript {str(path)!r} cannot be read: {error.strerror}."
         raise CommandError(message) from error
     return list(_said(lines))
+
+
+def _given(messages: Any) -> list[_Turn]:
+    """Return the messages of an event: each has an id, a role and a text.
+
+    Raises:
+        CommandError: They have another form.
+    """
+    wrong = "The messages of the event must be a list of objects with id, role and text."
+    if not isinstance(messages, list) or not all(isinstance(one, Mapping) for one in messages):
+        raise CommandError(wrong)
+    turns = [
+        _Turn(str(one.get("id", "")), str(one.get("role", "")), _text(one.get("text", "")), str(one.get("time", "")))
+        for one in messages
+    ]
+    if not all(turn.id and turn.role in {"user", "assistant"} for turn in turns):
+        raise CommandError(wrong)
+    return [replace(turn, text=turn.text[:MESSAGE_CHARS]) for turn in turns if turn.text]
 
 
 def _said(lines: list[str]) -> Iterator[_Turn]:

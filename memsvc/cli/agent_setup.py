@@ -17,6 +17,13 @@ from typing import Annotated, Any
 
 import typer
 
+from memsvc.cli.agent_plugins import (
+    HERMES_MANIFEST,
+    hermes_plugin,
+    openclaw_files,
+    with_hermes_provider,
+    without_hermes_provider,
+)
 from memsvc.cli.connection import DEFAULT_ADDRESS, CliContext, connected
 from memsvc.cli.enums import CodingAgent
 from memsvc.cli.errors import CommandError, print_error
@@ -30,7 +37,9 @@ _HOOK = re.compile(r"(?:^|[\s/'\"])memsvc['\"]? hook claude-code\b")
 """A command of ours among the hooks of others."""
 _BEGIN, _END = "# memsvc setup: begin", "# memsvc setup: end"
 _BLOCK = re.compile(rf"\n?^{_BEGIN}$.*?^{_END}$\n?", re.MULTILINE | re.DOTALL)
-_FOLDERS = frozenset({".claude", "commands", ".cursor", "rules", ".codex"})
+_FOLDERS = frozenset(
+    {".claude", "commands", ".cursor", "rules", ".codex", ".openclaw", ".hermes", "plugins", "memsvc", "__pycache__"}
+)
 """Folders that are removed when nothing is left in them."""
 _COMMANDS = {
     "remember": (
@@ -66,7 +75,7 @@ class _Edit:
 def setup(
     session: CliContext,
     *,
-    agent: Annotated[CodingAgent, typer.Argument(help="The coding agent.")],
+    agent: Annotated[CodingAgent, typer.Argument(help="The agent.")],
     folder: Annotated[Path, typer.Option(help="The folder of the project.", file_okay=False, exists=True)] = Path(),
     undo: Annotated[bool, typer.Option("--undo", help="Remove what this command wrote.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")] = False,
@@ -75,7 +84,8 @@ def setup(
     """Give a coding agent a memory: show the changes of its configuration files, and write them.
 
     claude-code: MCP server, hooks that recall at the start and at each prompt and keep what was said, and commands, in
-    the folder. cursor: MCP server and a rule, in the folder. codex: MCP server, in ~/.codex/config.toml.
+    the folder. cursor: MCP server and a rule, in the folder. codex: MCP server, in ~/.codex/config.toml. openclaw and
+    hermes: a memory plugin, in ~/.openclaw and ~/.hermes, that recalls before each turn and keeps what was said.
     """
     edits = [one for one in _EDITS[agent](session, folder.absolute(), undo) if one.before != one.after]
     if not edits:
@@ -113,6 +123,10 @@ def _write(edit: _Edit) -> None:
     """Write a file as a whole, so that a reader never sees a part of it; keep its permissions."""
     if edit.after is None:
         edit.path.unlink(missing_ok=True)
+        for compiled in edit.path.parent.glob(f"__pycache__/{edit.path.stem}.*.pyc"):
+            compiled.unlink()
+            if not any(compiled.parent.iterdir()):
+                compiled.parent.rmdir()
         for folder in (edit.path.parent, edit.path.parent.parent):
             if folder.name in _FOLDERS and not any(folder.iterdir()):
                 folder.rmdir()
@@ -172,7 +186,7 @@ def _json_edit(path: Path, change: Callable[[dict[str, Any]], None]) -> _Edit:
     try:
         value = json.loads(before) if before and before.strip() else {}
     except ValueError as error:
-        message = f"{str(path)!r} is no JSON ({error}); correct it first."
+        message = f"{str(path)!r} is no JSON ({error}); correct it, or remove its comments, first."
         raise CommandError(message) from error
     if not isinstance(value, dict):
         message = f"{str(path)!r} must hold a JSON object."
@@ -314,8 +328,91 @@ def _codex(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noq
     return [_Edit(path, before, f"{head}{block}\n")]
 
 
+def _hook_command(session: CliContext, agent: CodingAgent) -> list[str]:
+    """Return the command of a plugin, without the user; an assistant's project has its name unless one is given."""
+    address = [] if session.address == DEFAULT_ADDRESS else ["--address", session.address]
+    tls = ["--tls-ca", str(session.tls.ca)] if session.tls is not None and session.tls.ca else []
+    return [_program(), "hook", str(agent), *address, "--project", session.project or str(agent), *tls]
+
+
+def _own_file_edit(path: Path, text: str, *, undo: bool) -> _Edit:
+    """Return the change that writes a file of a plugin folder of ours, whatever it held."""
+    return _Edit(path, _read(path), None if undo else text)
+
+
+def _hermes(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noqa: FBT001 - of the option
+    """Return the provider's files, and the change of the configuration, whose other lines stay as they are."""
+    del folder
+    home = Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
+    plugin, path = home / "plugins" / NAME, home / "config.yaml"
+    before = _read(path)
+    rest = without_hermes_provider(before or "")
+    after = rest if undo else with_hermes_provider(rest, str(path))
+    command = _hook_command(session, CodingAgent.HERMES)
+    return [
+        _own_file_edit(plugin / "plugin.yaml", HERMES_MANIFEST, undo=undo),
+        _own_file_edit(plugin / "__init__.py", hermes_plugin(command, session.user), undo=undo),
+        _Edit(path, before, after if after.strip() else None),
+    ]
+
+
+def _openclaw(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noqa: FBT001 - of the option
+    """Return the plugin's files, and the change of the configuration: path, entry and memory slot."""
+    del folder
+    home = Path(os.environ.get("OPENCLAW_STATE_DIR") or Path.home() / ".openclaw")
+    path = Path(os.environ.get("OPENCLAW_CONFIG_PATH") or home / "openclaw.json")
+    plugin = home / NAME
+
+    def change(value: dict[str, Any]) -> None:
+        plugins = _part(value, "plugins", dict, path)
+        load, slots = _part(plugins, "load", dict, path), _part(plugins, "slots", dict, path)
+        entries, paths = _part(plugins, "entries", dict, path), _part(load, "paths", list, path)
+        allowed = plugins.get("allow")
+        _take_out(plugins, paths, str(plugin))
+        if not undo:
+            replaced = slots.get("memory", "")
+            paths.append(str(plugin))
+            entries[NAME] = {
+                "enabled": True,
+                "hooks": {"allowConversationAccess": True},
+                "config": {"replaced": replaced},
+            }
+            slots["memory"] = NAME
+            if isinstance(allowed, list):
+                allowed.append(NAME)
+        for part, name in ((load, "paths"), (plugins, "load"), (plugins, "slots"), (plugins, "entries")):
+            if not part[name]:
+                del part[name]
+        if not plugins:
+            del value["plugins"]
+
+    files = openclaw_files(_hook_command(session, CodingAgent.OPENCLAW), session.user)
+    return [
+        *(_own_file_edit(plugin / name, text, undo=undo) for name, text in files.items()),
+        _json_edit(path, change),
+    ]
+
+
+def _take_out(plugins: dict[str, Any], paths: list[Any], plugin: str) -> None:
+    """Remove what the command added to the plugins of OpenClaw, and give the memory slot back."""
+    entry = plugins["entries"].pop(NAME, None)
+    if plugin in paths:
+        paths.remove(plugin)
+    if isinstance(plugins.get("allow"), list) and NAME in plugins["allow"]:
+        plugins["allow"].remove(NAME)
+    if plugins["slots"].get("memory") == NAME:
+        config = entry.get("config") if isinstance(entry, dict) else None
+        replaced = config.get("replaced") if isinstance(config, dict) else None
+        if replaced:
+            plugins["slots"]["memory"] = replaced
+        else:
+            del plugins["slots"]["memory"]
+
+
 _EDITS: dict[CodingAgent, Callable[[CliContext, Path, bool], list[_Edit]]] = {
     CodingAgent.CLAUDE_CODE: _claude_code,
     CodingAgent.CURSOR: _cursor,
     CodingAgent.CODEX: _codex,
+    CodingAgent.OPENCLAW: _openclaw,
+    CodingAgent.HERMES: _hermes,
 }

@@ -80,17 +80,21 @@ class OtherSystem(_Hyphenated):
 
 
 class CodingAgent(_Hyphenated):
-    """Coding agent that `memsvc setup` configures."""
+    """Agent that `memsvc setup` configures."""
 
     CLAUDE_CODE = auto()
     CURSOR = auto()
     CODEX = auto()
+    OPENCLAW = auto()
+    HERMES = auto()
 
 
 class HookAgent(_Hyphenated):
-    """Coding agent whose events `memsvc hook` reads."""
+    """Agent whose events `memsvc hook` reads."""
 
     CLAUDE_CODE = auto()
+    OPENCLAW = auto()
+    HERMES = auto()
 
 
 class OnDuplicate(_Hyphenated):

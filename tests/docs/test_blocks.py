@@ -28,6 +28,7 @@ NOT_CHECKED = {
     ("README.md", "go"): "run by tests/packages/test_readmes.py",
     ("README.md", "java"): "run by tests/packages/test_readmes.py",
     ("docs/concepts/architecture.md", "text"): "a diagram",
+    ("docs/guides/frameworks.md", "typescript"): "run by tests/integrations/typescript",
     ("docs/guides/vault.md", "text"): "a listing of folders",
 }
 COMMANDS = re.compile(r"`(memsvc |make |python -m tests)([^`]*)`")

@@ -88,33 +88,50 @@ def run(command: list[str], folder: Path, **environment: str) -> subprocess.Comp
 
 
 def build(language: str) -> Build:
-    """Build a package and its example in a copy; skip the test if the tools of the language are missing.
+    """Build a package and its example in a copy; skip the test if the tools of the language are missing."""
+    sources = [Path("packages", language), Path("examples", language), Path("proto")]
+    if language == "python":  # memsvc is installed where its tests run
+        return Build(language, ROOT)
+    root = _built(language, language, sources, Commands.of(language).build)
+    return Build(language, root)
+
+
+ADAPTER_BUILD = "(cd ../../packages/typescript && npm ci && npm run build) && npm ci && npm run build"
+"""The command in the READMEs of adapters in TypeScript."""
+
+
+def build_adapter(name: str) -> Path:
+    """Build the adapter integrations/NAME in TypeScript, with the client, in a copy; return its folder.
+
+    Skip the test if Node.js or npm is missing.
+    """
+    folder = Path("integrations", name)
+    return _built(f"adapter-{name}", "typescript", [Path("packages", "typescript"), folder], ADAPTER_BUILD) / folder
+
+
+def _built(name: str, language: str, sources: list[Path], command: str) -> Path:
+    """Return a copy of sources in which a command was run in the second of them.
 
     The copy is kept in build/, by the digest of its sources: a build in Java takes a minute of processor time.
     """
     missing = [tool for tool in TOOLS[language] if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"the package in {language} needs {', '.join(missing)} on the PATH")
-    if language == "python":  # memsvc is installed where its tests run
-        return Build(language, ROOT)
-    sources = [Path("packages", language), Path("examples", language), Path("proto")]
-    folder = BUILDS / f"{language}-{_digest(language, sources)}"
+    folder = BUILDS / f"{name}-{_digest(language, sources)}"
     finished = folder / "finished"
-    made = Build(language, folder)
     if finished.exists():
-        return made
-    for old in BUILDS.glob(f"{language}-*"):
+        return folder
+    for old in BUILDS.glob(f"{name}-*"):
         shutil.rmtree(old, ignore_errors=True)
     for source in sources:
         shutil.copytree(ROOT / source, folder / source, ignore=shutil.ignore_patterns(*MADE))
-    command = Commands.of(language).build
     done = subprocess.run(
-        ["bash", "-c", command], cwd=made.example, env={**os.environ, "MAVEN_OPTS": MAVEN}, timeout=BUILD_SECONDS,
+        ["bash", "-c", command], cwd=folder / sources[1], env={**os.environ, "MAVEN_OPTS": MAVEN}, timeout=BUILD_SECONDS,
         check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
     )  # fmt: skip
-    assert done.returncode == 0, f"`{command}` in examples/{language} failed:\n{done.stdout[-4000:]}"
+    assert done.returncode == 0, f"`{command}` in {sources[1]} failed:\n{done.stdout[-4000:]}"
     finished.touch()
-    return made
+    return folder
 
 
 def _digest(language: str, sources: list[Path]) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memsvc.cli.agent_plugins import hermes_plugin, openclaw_files
 from memsvc.client import Memsvc
 from tests.support.command_line import invoke
 from tests.support.server_process import FAST, ServerProcess
+from tests.support.until import until
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +109,169 @@ def test_a_service_that_is_away_does_not_stop_the_agent() -> None:
         told = invoke("hook", "claude-code", "--address", "127.0.0.1:1", given=given)
         assert told.exit_code == 1
         assert "JSON" in told.stderr
+
+
+def text_hook(server: ServerProcess, user: str, agent: str, name: str, **event: Any) -> str:
+    """Run the hook of an assistant; return the text that it writes."""
+    given = json.dumps({"hook_event_name": name, **event}, ensure_ascii=False)
+    done = invoke("hook", agent, "--address", server.bound, "--user", user, "--project", "web", given=given)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+def turn(number: int, user: str, assistant: str) -> list[dict[str, str]]:
+    """Return the messages of a turn."""
+    return [
+        {"id": f"u{number}", "role": "user", "text": user},
+        {"id": f"a{number}", "role": "assistant", "text": assistant},
+    ]
+
+
+@pytest.mark.parametrize("agent", ["openclaw", "hermes"])
+def test_messages_of_an_event_are_kept_and_recalled_elsewhere(server: ServerProcess, agent: str) -> None:
+    """As plain text; what was said in the conversation itself is left out, and outdated memories say so."""
+    user = f"text-{agent}"
+    assert text_hook(server, user, agent, "UserPromptSubmit", session_id="s1", prompt="Hello.") == ""
+    first = turn(1, "I live in Hamburg. My cat is called Mia. 我对青霉素过敏。", "Noted, Mia.")
+    text_hook(server, user, agent, "Stop", session_id="s1", messages=first)
+    text_hook(server, user, agent, "Stop", session_id="s1", messages=first)
+    text_hook(server, user, agent, "Stop", session_id="s1", messages=turn(2, "I live in Berlin now.", "Noted."))
+    with Memsvc(server.bound, user_id=user, project_id="web") as client:
+        kept = [one.content for one in client.list_messages(f"{agent}-s1", include_archived=True)]
+    assert kept == [first[0]["text"], "Noted, Mia.", "I live in Berlin now.", "Noted."]
+
+    def asked(prompt: str) -> str:
+        return text_hook(server, user, agent, "UserPromptSubmit", session_id="s2", prompt=prompt)
+
+    # Messages are durable when the hook ends, and searches include them soon after.
+    until(lambda: "Berlin" in asked("Where do I live?"))
+    told = asked("Where do I live?")
+    assert told.startswith("From memory (memsvc):\n\n")
+    for line_of_text in told.splitlines():
+        assert "Hamburg" not in line_of_text or "outdated" in line_of_text or "conflict" in line_of_text
+    assert "青霉素" in asked("我对什么过敏？")
+    again = text_hook(server, user, agent, "UserPromptSubmit", session_id="s1", prompt="What is my cat called?")
+    assert "Noted, Mia." not in again
+    assert text_hook(server, f"{user}-2", agent, "UserPromptSubmit", session_id="s3", prompt="Where do I live?") == ""
+
+
+@pytest.mark.parametrize("messages", ["text", [1], [{"id": "1", "role": "tool", "text": "x"}], [{"role": "user"}]])
+def test_messages_of_another_form_are_refused(messages: Any) -> None:
+    """With the form that they need."""
+    given = json.dumps({"hook_event_name": "Stop", "session_id": "s", "messages": messages})
+    done = invoke("hook", "hermes", "--address", "127.0.0.1:1", given=given)
+    assert done.exit_code == 1
+    assert "id, role and text" in done.stderr
+
+
+PROGRAM = str(Path(sys.executable).with_name("memsvc"))
+HERMES_STUB = "class MemoryProvider:\n    pass\n"
+HERMES_RUN = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+import plugin
+class Context:
+    def register_memory_provider(self, provider):
+        self.provider = provider
+context = Context()
+plugin.register(context)
+provider = context.provider
+assert provider.name == "memsvc" and provider.is_available() and provider.get_tool_schemas() == []
+for extra in ({}, {"platform": "telegram", "user_id": "7"}):
+    provider.initialize("s1", hermes_home="/", agent_context="primary", **extra)
+    provider.sync_turn("My dog is called Rex.", "Noted.", session_id="s1", messages=[])
+    provider._worker.submit(int).result()
+    provider.on_session_switch("s2")
+    for _ in range(50):
+        if "Rex" in provider.prefetch("What is my dog called?"):
+            break
+    print("Rex" in provider.prefetch("What is my dog called?"))
+provider.initialize("s3", agent_context="cron")
+provider.sync_turn("My cat is called Mia.", "Noted.")
+provider._user = "telegram-8"
+print(repr(provider.prefetch("What is my dog called?")))
+provider.shutdown()
+"""
+OPENCLAW_RUN = """
+import plugin from "./index.js";
+const hooks = {};
+const warnings = [];
+plugin.register({ on: (name, handler) => (hooks[name] = handler), logger: { warn: (text) => warnings.push(text) } });
+const answer = [{ role: "user", content: "x" }, { role: "assistant", content: [{ type: "text", text: "已记住。" }] }];
+for (const sender of [{}, { senderId: "7", messageProvider: "discord" }]) {
+  const turn = async (sessionId, prompt, more = {}) => {
+    const given = await hooks.before_prompt_build({ prompt, messages: [] }, { sessionId, ...sender });
+    await hooks.agent_end({ success: true, messages: answer }, { sessionId, ...sender, ...more });
+    return given?.prependContext ?? "";
+  };
+  console.log(await turn("s1", "我的狗叫小黑。"));
+  await turn("s1", "My cat is called Mia.", { jobId: "1" });
+  let isKnown = false;
+  for (let count = 0; count < 50 && !isKnown; count += 1) {
+    isKnown = (await turn("s2", "我的狗叫什么名字？", { jobId: "2" })).includes("小黑");
+  }
+  console.log(isKnown);
+}
+const other = { sessionId: "s3", senderId: "8", messageProvider: "discord" };
+console.log(await hooks.before_prompt_build({ prompt: "我的狗叫什么名字？" }, other));
+console.log(JSON.stringify(warnings));
+"""
+
+
+def command(server: ServerProcess, agent: str) -> list[str]:
+    """Return the command that `memsvc setup` puts into a plugin."""
+    return [PROGRAM, "hook", agent, "--address", server.bound, "--project", "web"]
+
+
+def test_the_provider_for_hermes_recalls_and_keeps(server: ServerProcess, tmp_path: Path) -> None:
+    """Users of a platform have memories of their own; turns of scheduled jobs are not kept."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "memory_provider.py").write_text(HERMES_STUB)
+    (tmp_path / "plugin.py").write_text(hermes_plugin(command(server, "hermes"), "owner-h"))
+
+    done = subprocess.run(
+        [sys.executable, "-c", HERMES_RUN, str(tmp_path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == ["True", "True", "''"], done.stderr
+    for user in ("owner-h", "telegram-7"):
+        with Memsvc(server.bound, user_id=user, project_id="web") as client:
+            assert [one.content for one in client.list_messages("hermes-s1", include_archived=True)] == [
+                "My dog is called Rex.", "Noted.",
+            ]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not on the PATH")
+def test_the_plugin_for_openclaw_recalls_and_keeps(server: ServerProcess, tmp_path: Path) -> None:
+    """Senders of a channel have memories of their own; scheduled jobs are not kept."""
+    for name, text in openclaw_files(command(server, "openclaw"), "owner-o").items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "run.mjs").write_text(OPENCLAW_RUN)
+
+    done = subprocess.run(
+        ["node", "run.mjs"], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False, timeout=120
+    )
+    assert done.stdout.splitlines() == ["", "true", "", "true", "undefined", "[]"], done.stderr
+    for user in ("owner-o", "discord-7"):
+        with Memsvc(server.bound, user_id=user, project_id="web") as client:
+            assert [one.content for one in client.list_messages("openclaw-s1", include_archived=True)] == [
+                "我的狗叫小黑。", "已记住。",
+            ]  # fmt: skip
+
+
+def test_plugins_work_without_the_service(tmp_path: Path) -> None:
+    """The agent gets no context, and the failure is logged."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "memory_provider.py").write_text(HERMES_STUB)
+    code = "import plugin; print(repr(plugin.MemsvcMemoryProvider().prefetch('Hello.')))"
+    for program in (PROGRAM, "/none/memsvc"):
+        (tmp_path / "plugin.py").write_text(hermes_plugin([program, "hook", "hermes", "--address", "127.0.0.1:1"], "a"))
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False,
+            timeout=120,
+        )  # fmt: skip
+        assert done.stdout == "''\n"
+        assert "memsvc" in done.stderr

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.command_line import invoke
 
-AGENTS = ("claude-code", "cursor", "codex")
+AGENTS = ("claude-code", "cursor", "codex", "openclaw", "hermes")
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("CODEX_HOME", str(home / ".codex"))
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(home / ".openclaw"))
+    monkeypatch.setenv("HERMES_HOME", str(home / ".hermes"))
+    monkeypatch.delenv("OPENCLAW_CONFIG_PATH", raising=False)
     monkeypatch.setenv("MEMSVC_ADDRESS", "127.0.0.1:1")
     return home
 
@@ -158,3 +162,104 @@ def test_without_a_terminal_the_question_is_answered_by_an_option(folder: Path) 
     assert told.exit_code == 1
     assert "--yes" in told.stderr
     assert files(folder) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "provider"),
+    [
+        ("model: x\n", None),
+        ("# mine\nmemory:\n  # which one\n  provider: ''  # none\n  limit: 3\nmodel: x\n", ""),
+        ("memory:\n    limit: 3\n\nmodel: x\n", None),
+        ("memory:\n  provider: builtin\n", "builtin"),
+        ("memory:\n", None),
+        ("a: 1\nmemory:", None),
+    ],
+)
+def test_hermes_keeps_the_other_lines_of_its_configuration(
+    folder: Path, home: Path, before: str, provider: str | None
+) -> None:
+    """The provider is set, and what was there comes back."""
+    path = home / ".hermes" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(before)
+    setup(folder, "hermes", "--yes", "--project", "网 x")
+
+    found = yaml.safe_load(path.read_text())
+    assert found["memory"]["provider"] == "memsvc"
+    given = yaml.safe_load(before)
+    assert {name: value for name, value in found.items() if name != "memory"} == {
+        name: value for name, value in given.items() if name != "memory"
+    }
+    kept = {name: value for name, value in found["memory"].items() if name != "provider"}
+    assert kept == {name: value for name, value in (given.get("memory") or {}).items() if name != "provider"}
+    code = (home / ".hermes" / "plugins" / "memsvc" / "__init__.py").read_text()
+    compile(code, "plugin", "exec")
+    assert "'hermes', '--address', '127.0.0.1:1', '--project', '网 x'" in code
+    assert "USER = 'ada'" in code
+    assert setup(folder, "hermes", "--yes", "--project", "网 x").stdout == "Everything is configured already.\n"
+
+    setup(folder, "hermes", "--undo", "--yes")
+    restored = yaml.safe_load(path.read_text())
+    assert restored == given
+    assert ((restored.get("memory") or {}).get("provider")) == provider
+    assert not (home / ".hermes" / "plugins").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "told"), [("memory:\n  provider: mem0\n", "'mem0'"), ("memory: {limit: 3}\n", "'memory'")]
+)
+def test_hermes_refuses_what_it_would_break(folder: Path, home: Path, before: str, told: str) -> None:
+    """Another provider, and a form that it does not know; nothing is written."""
+    path = home / ".hermes" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(before)
+
+    done = setup(folder, "hermes", "--yes")
+    assert done.exit_code == 1
+    assert told in done.stderr
+    assert files(home) == {str(path): before}
+
+
+def test_openclaw_gives_the_memory_slot_back(folder: Path, home: Path) -> None:
+    """Other plugins and settings stay; a list of allowed plugins gets ours."""
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir()
+    others: dict[str, Any] = {
+        "gateway": {"port": 1},
+        "plugins": {
+            "allow": ["other"],
+            "load": {"paths": ["/x"]},
+            "slots": {"memory": "memory-core"},
+            "entries": {"other": {"enabled": True}},
+        },
+    }
+    path.write_text(json.dumps(others))
+    setup(folder, "openclaw", "--yes")
+
+    plugins = json.loads(path.read_text())["plugins"]
+    folder_of_plugin = home / ".openclaw" / "memsvc"
+    assert plugins["allow"] == ["other", "memsvc"]
+    assert plugins["load"]["paths"] == ["/x", str(folder_of_plugin)]
+    assert plugins["slots"] == {"memory": "memsvc"}
+    assert plugins["entries"]["memsvc"]["hooks"] == {"allowConversationAccess": True}
+    manifest = json.loads((folder_of_plugin / "openclaw.plugin.json").read_text())
+    assert (manifest["id"], manifest["kind"]) == ("memsvc", "memory")
+    assert (
+        folder_of_plugin / json.loads((folder_of_plugin / "package.json").read_text())["openclaw"]["extensions"][0]
+    ).exists()
+    assert setup(folder, "openclaw", "--yes").stdout == "Everything is configured already.\n"
+
+    setup(folder, "openclaw", "--undo", "--yes")
+    assert files(home) == {str(path): f"{json.dumps(others, indent=2)}\n"}
+
+
+def test_openclaw_refuses_comments(folder: Path, home: Path) -> None:
+    """They would be lost; nothing is written."""
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir()
+    path.write_text("{ // mine\n}")
+
+    done = setup(folder, "openclaw", "--yes")
+    assert done.exit_code == 1
+    assert "remove its comments" in done.stderr
+    assert files(home) == {str(path): "{ // mine\n}"}
