@@ -36,6 +36,12 @@ SUMS = "SHA256SUMS"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 PLACES: tuple[tuple[str, str], ...] = (
     ("integrations/*/pyproject.toml", r'^version = "(.*)"$'),
+    ("integrations/*/package.json", r'^(?:  "version": "|    "memsvc": "\^)([\d.]+)",$'),
+    (
+        "integrations/*/package-lock.json",
+        r'(?:"name": "(?:@memsvc/[a-z-]+|memsvc)",\s*"version": "|"memsvc": "\^)([\d.]+)"',
+    ),
+    ("memsvc/cli/agent_plugins.py", r'^(?:version: |        "version": ")([\d.]+)'),
     ("packages/typescript/package.json", r'^  "version": "(.*)",$'),
     ("packages/typescript/package-lock.json", r'"name": "memsvc",\s*"version": "(.*)"'),
     ("packages/typescript/README.md", r"`memsvc-(\S+)\.tgz`"),

@@ -304,7 +304,12 @@ class Server:
         options = self._context.options
         if not options.http.mcp or find_spec("mcp") is None:
             return None
-        from memsvc.server.http.mcp_endpoint import McpEndpoint  # noqa: PLC0415 - an optional package
+        try:
+            from memsvc.server.http.mcp_endpoint import McpEndpoint  # noqa: PLC0415 - an optional package
+        except ImportError as error:
+            # Frameworks of agents may bring an earlier version along.
+            log.warning("MCP over HTTP is off: the installed mcp is not that of memsvc[mcp]", reason=str(error))
+            return None
 
         return McpEndpoint(chain.methods, options.http, self._authentication, options.slots, is_open=is_open)
 

@@ -74,7 +74,9 @@ def test_every_file_has_the_version_of_the_service(release: ModuleType) -> None:
     assert release.problems(ROOT, strict=False) == []
     named = {path.relative_to(ROOT).as_posix() for path, _ in release.places(ROOT)}
     assert len(named) > 15
-    assert {f"integrations/{path.name}/pyproject.toml" for path in (ROOT / "integrations").iterdir()} <= named
+    adapters = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("integrations/*/README.md")}
+    assert len(adapters) > 5
+    assert all({f"{one}/pyproject.toml", f"{one}/package.json"} & named for one in adapters)
 
 
 def test_no_other_file_names_the_version(release: ModuleType) -> None:
