@@ -249,14 +249,37 @@ def build_npm(release: Release, into: Path) -> None:
     from generate import typescript_tools  # type: ignore[import-not-found]  # noqa: PLC0415 - the script next to this one
 
     del release
-    source = PACKAGES / "typescript"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "typescript"
-        made = shutil.ignore_patterns("node_modules", "dist", "dist-test", "*.tgz")
-        shutil.copytree(source, copy, ignore=made)
+        shutil.copytree(PACKAGES / "typescript", copy, ignore=_MADE_BY_NPM)
         (copy / "node_modules").symlink_to(typescript_tools() / "node_modules")
         run([str(copy / "node_modules" / ".bin" / "tsc")], copy)
-        run(["npm", "pack", "--ignore-scripts", "--pack-destination", str(into)], copy)
+        pack(copy, into)
+
+
+def build_npm_adapters(release: Release, into: Path) -> None:
+    """Compile and pack the adapters in TypeScript, with their frameworks and the client beside them."""
+    del release
+    with tempfile.TemporaryDirectory() as folder:
+        client = Path(folder) / "packages" / "typescript"
+        shutil.copytree(PACKAGES / "typescript", client, ignore=_MADE_BY_NPM)
+        adapters = [path.parent for path in sorted(ROOT.glob("integrations/*/package.json"))]
+        copies = [Path(folder) / "integrations" / adapter.name for adapter in adapters]
+        for adapter, copy in zip(adapters, copies, strict=True):
+            shutil.copytree(adapter, copy, ignore=_MADE_BY_NPM)
+        for copy in (client, *copies):
+            run(["npm", "ci", "--no-audit", "--no-fund"], copy)
+            run(["npm", "run", "build"], copy)
+        for copy in copies:
+            pack(copy, into)
+
+
+_MADE_BY_NPM = shutil.ignore_patterns("node_modules", "dist", "dist-test", "*.tgz")
+
+
+def pack(package: Path, into: Path) -> None:
+    """Pack a compiled package as npm publishes it."""
+    run(["npm", "pack", "--ignore-scripts", "--pack-destination", str(into)], package)
 
 
 def build_go(release: Release, into: Path) -> None:
@@ -321,6 +344,7 @@ def build_sbom(release: Release, into: Path) -> None:
 KINDS: dict[str, Callable[[Release, Path], None]] = {
     "python": build_python,
     "npm": build_npm,
+    "npm-adapters": build_npm_adapters,
     "go": build_go,
     "maven": build_maven,
     "helm": build_helm,

@@ -22,6 +22,7 @@ from memsvc.client.request_types import (
     SearchOptions,
     ToolCall,
 )
+from memsvc.client.search import currency_of
 from memsvc.client.sync_client import Memsvc
 
 __all__ = [
@@ -46,5 +47,6 @@ __all__ = [
     "Tls",
     "ToolCall",
     "Violation",
+    "currency_of",
     "find_project",
 ]

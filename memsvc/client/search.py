@@ -16,6 +16,7 @@ from memsvc.client.channel import ScopedMethods
 from memsvc.client.request_types import ContextOptions, Filters, SearchOptions, SessionVisibility, UseOutcome
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 SearchScope = Literal["ALL", "MEMORY", "FILES", "REPORTS", "CHARTS"]
 
@@ -180,3 +181,12 @@ class SearchMethods(ScopedMethods):
         """
         request = file_pb.ResolveFileRefsRequest(scope=self.scope, refs=to_proto.file_refs_to_proto(refs))
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
+
+
+def currency_of(hit: search_pb.Hit) -> str:
+    """Return what is known of a hit against newer memories: "outdated", "possibly outdated" or "conflicted".
+
+    Empty: nothing newer is known, or the search was without `judge_currency`.
+    """
+    name = types_pb.Currency.Name(hit.currency).removeprefix("CURRENCY_")
+    return "" if name in {"UNSPECIFIED", "CURRENT"} else name.replace("_", " ").lower()

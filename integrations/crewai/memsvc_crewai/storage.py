@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import grpc
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from memsvc.client import AsyncMemsvc, Draft, Filters, Memsvc, MemsvcCallError
+from memsvc.client import AsyncMemsvc, Draft, Filters, Memsvc, MemsvcCallError, currency_of
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -266,9 +266,8 @@ class MemsvcStorage:
             reply = await self._here.get_many(newer_ids, fields=["id", "content"])
             newer = {memory.id: memory.content for memory in reply.memories}
         for record, hit in zip(records, hits, strict=True):
-            name = types_pb.Currency.Name(hit.currency).removeprefix("CURRENCY_")
-            if name not in {"UNSPECIFIED", "CURRENT"}:
-                record.metadata[CURRENCY] = name.replace("_", " ").lower()
+            if mark := currency_of(hit):
+                record.metadata[CURRENCY] = mark
             if hit.newer_memory_id in newer:
                 record.metadata[REPLACED_BY] = newer[hit.newer_memory_id][:_SHOWN_CHARS]
 

@@ -69,17 +69,20 @@ def draft_of_entry(entry: MemoryEntry, custom: Mapping[str, object]) -> Draft:
     return draft
 
 
-def entry_of(memory: types_pb.Memory) -> MemoryEntry:
-    """Return the entry of any memory; its id is that of the memory."""
+def entry_of(memory: types_pb.Memory, mark: str = "") -> MemoryEntry:
+    """Return the entry of any memory; its id is that of the memory, and its content begins with *mark* in brackets."""
     fields: Any = memory.metadata[FIELD] if FIELD in memory.metadata else {}  # noqa: SIM401 - a Struct has no get
     moment = memory.event_time if memory.HasField("event_time") else memory.create_time
+    content = (
+        types.Content.model_validate_json(fields["content"])
+        if "content" in fields
+        else types.Content(role="user", parts=[types.Part(text=memory.content)])
+    )
+    if mark:
+        content.parts = [types.Part(text=f"[{mark}]"), *(content.parts or ())]
     return MemoryEntry(
         id=memory.id,
-        content=(
-            types.Content.model_validate_json(fields["content"])
-            if "content" in fields
-            else types.Content(role="user", parts=[types.Part(text=memory.content)])
-        ),
+        content=content,
         author=memory.speaker or None,
         timestamp=moment.ToDatetime(UTC).isoformat(),
         custom_metadata=json.loads(fields["custom"]) if "custom" in fields else {},

@@ -13,7 +13,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
-from memsvc.client import DEFAULT_ADDRESS, AsyncMemsvc, Draft, Memsvc, MemsvcCallError, Tls
+from memsvc.client import DEFAULT_ADDRESS, AsyncMemsvc, Draft, Memsvc, MemsvcCallError, Tls, currency_of
 from memsvc.client.channel import open_channel
 from memsvc_google_adk.event_memories import draft_of_entry, draft_of_event, entry_of, session_prefix
 
@@ -94,11 +94,14 @@ class MemsvcMemoryService(BaseMemoryService):
             await self._run(_store(self._client(app_name, user_id), drafts))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return the memories that fit a query, best first: those of sessions and all others of user and app."""
+        """Return the memories that fit a query, best first: those of sessions and all others of user and app.
+
+        A content begins with "[outdated]", "[possibly outdated]" or "[conflicted]" if a newer memory says otherwise.
+        """
         if not query.strip():
             return SearchMemoryResponse()
-        reply = await self._run(self._client(app_name, user_id).search(query, limit=self._limit))
-        return SearchMemoryResponse(memories=[entry_of(hit.memory) for hit in reply.hits])
+        reply = await self._run(self._client(app_name, user_id).search(query, limit=self._limit, judge_currency=True))
+        return SearchMemoryResponse(memories=[entry_of(hit.memory, currency_of(hit)) for hit in reply.hits])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete the memory with the id of an entry, so that it can be restored. An unknown id has no effect.

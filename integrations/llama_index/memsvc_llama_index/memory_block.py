@@ -10,7 +10,8 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.memory.memory import BaseMemoryBlock
 
-from memsvc.client import AsyncMemsvc, Draft, MemsvcCallError
+from memsvc.client import AsyncMemsvc, Draft, MemsvcCallError, currency_of
+from memsvc.v1 import search_service_pb2 as search_pb
 
 _CHARS_PER_TOKEN = 4
 _MOST_QUERY_CHARS = 8_192
@@ -19,6 +20,8 @@ _MOST_IN_BATCH = 1_000
 
 class MemsvcMemoryBlock(BaseMemoryBlock[str]):
     """A block of the memories that fit the last message of the user, one a line, best first.
+
+    A line begins with "[outdated]", "[possibly outdated]" or "[conflicted]" if a newer memory says otherwise.
 
     Messages are stored as memories of kind MESSAGE with their role as speaker. The block finds all memories of the
     client's user and project, also those of other sessions and programs.
@@ -35,8 +38,8 @@ class MemsvcMemoryBlock(BaseMemoryBlock[str]):
         query = said[-1] if said else ""
         if not query:
             return ""
-        found = await self.client.search(query[:_MOST_QUERY_CHARS], limit=self.limit)
-        return "\n".join(f"- {hit.memory.content}" for hit in found.hits)
+        found = await self.client.search(query[:_MOST_QUERY_CHARS], limit=self.limit, judge_currency=True)
+        return "\n".join(f"- {_marked(hit)}" for hit in found.hits)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Store messages; those without text are left out."""
@@ -65,6 +68,11 @@ class MemsvcMemoryBlock(BaseMemoryBlock[str]):
         while lines and removed < tokens_to_truncate * _CHARS_PER_TOKEN:
             removed += len(lines.pop())
         return "".join(lines).rstrip("\n") or None
+
+
+def _marked(hit: search_pb.Hit) -> str:
+    mark = currency_of(hit)
+    return f"[{mark}] {hit.memory.content}" if mark else hit.memory.content
 
 
 def _text_of(message: ChatMessage) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import grpc
 from pydantic_ai import FunctionToolset, ModelRetry, RunContext
 
-from memsvc.client import AsyncMemsvc, MemsvcCallError
+from memsvc.client import AsyncMemsvc, MemsvcCallError, currency_of
 
 Deps = TypeVar("Deps")
 MemoryKind = Literal["FACT", "PREFERENCE", "EXPERIENCE", "DECISION", "TASK", "NOTE"]
@@ -42,13 +42,17 @@ def memory_toolset(client_of: Callable[[Deps], AsyncMemsvc]) -> FunctionToolset[
     async def recall(context: RunContext[Any], query: str, limit: int = 5) -> list[dict[str, str]]:
         """Search the memories of earlier conversations by meaning and by words, best first.
 
+        `currency` says if a memory is outdated or conflicted; prefer the memory `newer_id`.
+
         Args:
             context: The run.
             query: A question or keywords.
             limit: The maximum number of memories, 1 to 20.
         """
         try:
-            found = await client_of(context.deps).search(query, limit=min(max(limit, 1), _MOST_HITS))
+            found = await client_of(context.deps).search(
+                query, limit=min(max(limit, 1), _MOST_HITS), judge_currency=True
+            )
         except MemsvcCallError as error:
             raise _retry_or(error) from error
         return [
@@ -56,6 +60,8 @@ def memory_toolset(client_of: Callable[[Deps], AsyncMemsvc]) -> FunctionToolset[
                 "id": hit.memory.id,
                 "statement": hit.memory.content,
                 "stored": hit.memory.create_time.ToDatetime().date().isoformat(),
+                **({"currency": mark} if (mark := currency_of(hit)) else {}),
+                **({"newer_id": hit.newer_memory_id} if hit.newer_memory_id else {}),
             }
             for hit in found.hits
         ]

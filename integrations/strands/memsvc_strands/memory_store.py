@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
 
-from memsvc.client import Memsvc, Message
+from memsvc.client import Memsvc, Message, currency_of
 from memsvc.client.request_types import Role
-from memsvc.v1 import types_pb2 as types_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 
 FIELD = "strands"
 R = TypeVar("R")
@@ -47,14 +47,19 @@ class MemsvcMemoryStore(MemoryStore):
         self._client = client
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return the memories that fit a query, best first; without a query there are none."""
+        """Return the memories that fit a query, best first; without a query there are none.
+
+        A content begins with "[outdated]", "[possibly outdated]" or "[conflicted]" if a newer memory says otherwise.
+        """
         limit = (options or {}).get("max_search_results") or self.max_search_results or _DEFAULT_LIMIT
         if not query.strip():
             return []
         found = await self._run(
-            self._client.client.search(query[:_MOST_QUERY_CHARS], limit=min(max(limit, 1), _MOST_LIMIT))
+            self._client.client.search(
+                query[:_MOST_QUERY_CHARS], limit=min(max(limit, 1), _MOST_LIMIT), judge_currency=True
+            )
         )
-        return [_entry(hit.memory, hit.score) for hit in found.hits]
+        return [_entry(hit) for hit in found.hits]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str:
         """Store a statement and return its id. Equal content is stored once."""
@@ -86,7 +91,9 @@ def _text_of(message: Mapping[str, Any]) -> str:
     return "\n".join(block["text"] for block in message["content"] if "text" in block).replace("\0", " ")
 
 
-def _entry(memory: types_pb.Memory, score: float) -> MemoryEntry:
-    fields: Any = memory.metadata
+def _entry(hit: search_pb.Hit) -> MemoryEntry:
+    fields: Any = hit.memory.metadata
     given = json.loads(fields[FIELD]) if FIELD in fields else {}
-    return MemoryEntry(content=memory.content, metadata={**given, "id": memory.id, "score": score})
+    mark = currency_of(hit)
+    content = f"[{mark}] {hit.memory.content}" if mark else hit.memory.content
+    return MemoryEntry(content=content, metadata={**given, "id": hit.memory.id, "score": hit.score})

@@ -71,6 +71,25 @@ def test_what_is_said_in_a_session_is_found(service: MemsvcMemoryService, user: 
     assert found(service, user, "  ") == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I live in Hamburg. My cat is called Mia.", "I live in Berlin now.", "Where do I live?"),
+        ("我住在北京。我的猫叫米亚。", "我现在住在上海。", "我住在哪里？"),
+    ],
+    ids=["English", "Chinese"],
+)
+def test_what_is_not_current_says_so(
+    service: MemsvcMemoryService, user: str, old: str, new: str, question: str
+) -> None:
+    """In a part of its own before the content."""
+    for text in (old, new):
+        entry = MemoryEntry(content=types.Content(role="user", parts=[types.Part(text=text)]))
+        asyncio.run(service.add_memory(app_name="app", user_id=user, memories=[entry]))
+    texts = [[part.text for part in entry.content.parts or ()] for entry in found(service, user, question)]
+    assert any(one in texts for one in (["[conflicted]", old], ["[outdated]", old])), texts
+
+
 def test_a_session_may_be_added_again(service: MemsvcMemoryService, user: str, server: ServerProcess) -> None:
     """Each event is stored once, also when it comes alone."""
     events = [event("e1", "The boat is green."), event("e2", "The boat is green.")]

@@ -61,6 +61,26 @@ def test_messages_are_stored_and_found(run: Run) -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I live in Hamburg. My cat is called Mia.", "I live in Berlin now.", "Where do I live?"),
+        ("我住在北京。我的猫叫米亚。", "我现在住在上海。", "我住在哪里？"),
+    ],
+    ids=["English", "Chinese"],
+)
+def test_what_is_not_current_says_so(run: Run, old: str, new: str, question: str) -> None:
+    """At the beginning of its line."""
+
+    async def test(block: MemsvcMemoryBlock) -> None:
+        await block.client.create(old)
+        await block.client.create(new)
+        lines = (await block.aget([user_says(question)])).splitlines()
+        assert {f"- [conflicted] {old}", f"- [outdated] {old}"} & set(lines), lines
+
+    run(test)
+
+
 def test_a_block_is_truncated_by_lines(run: Run) -> None:
     """The best memories stay."""
 

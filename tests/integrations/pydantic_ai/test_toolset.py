@@ -64,6 +64,23 @@ def test_an_agent_remembers_recalls_and_forgets(server: ServerProcess, user: str
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I live in Hamburg. My cat is called Mia.", "I live in Berlin now.", "Where do I live?"),
+        ("我住在北京。我的猫叫米亚。", "我现在住在上海。", "我住在哪里？"),
+    ],
+    ids=["English", "Chinese"],
+)
+def test_what_is_not_current_says_so(server: ServerProcess, user: str, old: str, new: str, question: str) -> None:
+    """With the id of the newer memory."""
+    call(server.bound, user, "remember", statement=old)
+    call(server.bound, user, "remember", statement=new)
+    found = {one["statement"]: one for one in call(server.bound, user, "recall", query=question).content}
+    assert found[old]["currency"] in {"conflicted", "outdated"}
+    assert found[old]["newer_id"] == found[new]["id"]
+
+
+@pytest.mark.parametrize(
     ("tool", "arguments"),
     [("remember", {"statement": ""}), ("forget", {"memory_id": "no id"}), ("recall", {"query": "x" * 9_000})],
 )

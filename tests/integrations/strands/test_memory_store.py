@@ -33,6 +33,23 @@ def test_statements_are_stored_and_found(client: Memsvc) -> None:
     assert asyncio.run(store.search(" ")) == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I live in Hamburg. My cat is called Mia.", "I live in Berlin now.", "Where do I live?"),
+        ("我住在北京。我的猫叫米亚。", "我现在住在上海。", "我住在哪里？"),
+    ],
+    ids=["English", "Chinese"],
+)
+def test_what_is_not_current_says_so(client: Memsvc, old: str, new: str, question: str) -> None:
+    """At the beginning of its content."""
+    store = MemsvcMemoryStore(client)
+    asyncio.run(store.add(old))
+    asyncio.run(store.add(new))
+    found = {entry.content for entry in asyncio.run(store.search(question))}
+    assert {f"[conflicted] {old}", f"[outdated] {old}"} & found, found
+
+
 def test_memories_are_extracted_from_messages(client: Memsvc) -> None:
     """From what is said, not from calls of tools."""
     store = MemsvcMemoryStore(client, extraction=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +100,24 @@ def test_an_adapter_has_a_lock_and_the_versions_of_the_client(name: str) -> None
     assert (package["name"], package["version"]) == (PACKAGES[name], client["version"])
     assert package["peerDependencies"]["memsvc"] == f"^{client['version']}"
     assert ADAPTER_BUILD in (folder / "README.md").read_text(encoding="utf-8")
+
+
+@builds
+@each_adapter
+def test_an_adapter_is_packed(name: str, tmp_path: Path) -> None:
+    """With what it was compiled to, and nothing else."""
+    run_packing(built(name), tmp_path)
+
+    [packed] = tmp_path.glob("*.tgz")
+    with tarfile.open(packed) as archive:
+        names = set(archive.getnames())
+    assert {"package/README.md", "package/package.json", "package/dist/index.js", "package/dist/index.d.ts"} <= names
+    assert {each.split("/")[1] for each in names} <= {"LICENSE", "README.md", "package.json", "dist"}
+
+
+def run_packing(package: Path, into: Path) -> None:
+    """Pack a package as a release does."""
+    script = f"import sys; from pathlib import Path; sys.path.insert(0, {str(ROOT / 'packages')!r}); import release; "
+    script += f"release.pack(Path({str(package)!r}), Path({str(into)!r}))"
+    done = run([sys.executable, "-c", script], ROOT)
+    assert done.returncode == 0, done.stderr
