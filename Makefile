@@ -35,6 +35,8 @@ demo: install  ## Start a server, import a few hundred memories, search them in 
 
 # Three processes for two cores: many tests wait for a server. What is compiled is kept, whatever the environment says.
 test test-fast coverage: export PYTHONDONTWRITEBYTECODE =
+# Of numpy: more threads than processors wait for each other in loops.
+test test-fast coverage: export OPENBLAS_NUM_THREADS = 1
 test: install-dev check  ## Everything CI runs: checks of the code and the API, then all tests
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup tests
 

@@ -58,8 +58,8 @@ MAX_REST_SECONDS = 1.0
 """How long gRPC waits at most until it tries to connect again; after a long outage it would be two minutes."""
 
 MAX_PORT = 65_535
-REACH_SECONDS = 0.8
-"""How long the first connection may take."""
+REACH_SECONDS = 3.0
+"""How long the first connection may take; a refused one fails at once. On a busy machine 0.8 s were too few."""
 
 KEY_VARIABLE = "MEMSVC_API_KEY"
 """Where the key is when none is given."""
