@@ -266,7 +266,7 @@ def show_writes(client: Memsvc) -> list[str]:
     text = "The spare key of the allotment shed hangs behind the third flowerpot."
     begun = perf_counter()
     first = client.create(text, tags=["keys"], importance=4)
-    hits = client.search("Where is the key to the garden hut?", limit=5).hits
+    hits = client.search("Where is the key to the garden hut?", limit=10).hits
     seconds = perf_counter() - begun
     found = any(hit.memory.id == first.memory.id for hit in hits)
     if not found:
