@@ -19,7 +19,7 @@ from memsvc.cli.output import write
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
-    from memsvc.client.request_types import Section
+    from memsvc.client.request_types import Filters, Section
     from memsvc.v1 import types_pb2 as types_pb
 
 TIMEOUT_SECONDS = 10.0
@@ -57,12 +57,12 @@ def hook(
     try:
         conversation = _session_id(agent, event)
         with session.client(timeout=TIMEOUT_SECONDS, conversation=conversation) as client:
+            prompt = str(event.get("prompt", ""))
             if name == "SessionStart":
-                _recall(client, name, "", START_TOKENS, ())
-            elif name == "UserPromptSubmit" and agent is HookAgent.CLAUDE_CODE:
-                _recall(client, name, str(event.get("prompt", "")), PROMPT_TOKENS, _RECALLED)
-            elif name == "UserPromptSubmit":
-                _recall_text(client, conversation, str(event.get("prompt", "")))
+                _tell(agent, name, _recall(client, "", START_TOKENS, ()))
+            elif name == "UserPromptSubmit" and prompt.strip():
+                sections = _RECALLED if agent is HookAgent.CLAUDE_CODE else _RECALLED_EACH_TURN
+                _tell(agent, name, _recall(client, prompt, PROMPT_TOKENS, sections, without=conversation))
             elif name in _KEPT:
                 _keep(client, conversation, _turns(event))
     except MemsvcCallError as error:
@@ -87,38 +87,36 @@ def _session_id(agent: HookAgent, event: Mapping[str, Any]) -> str:
     return f"{agent}-{named}"[:128] if named else ""
 
 
-def _recall(client: Memsvc, event: str, query: str, tokens: int, sections: Sequence[Section]) -> None:
-    """Write a context for the agent; nothing if there is none, or none that is relevant to the query."""
-    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+def _recall(client: Memsvc, query: str, tokens: int, sections: Sequence[Section], *, without: str = "") -> str:
+    """Return a context for the agent; empty if there is none.
 
-    if event == "UserPromptSubmit" and not query.strip():
-        return
-    found = client.render_context(query[:MESSAGE_CHARS], total_tokens=tokens, sections=sections)
-    is_irrelevant = any(one.code == types_pb.WARNING_CODE_NOTHING_RELEVANT for one in found.warnings)
-    if not found.citations or (query and is_irrelevant):
-        return
-    output = {"hookEventName": event, "additionalContext": f"From memory (memsvc):\n\n{found.markdown.rstrip()}"}
-    write(json.dumps({"hookSpecificOutput": output}, ensure_ascii=False))
-
-
-def _recall_text(client: Memsvc, conversation: str, query: str) -> None:
-    """Write a context for a prompt as text; nothing if there is none. Messages of the conversation are left out."""
+    Messages of the conversation *without*, which the agent has, are left out. It is also empty if nothing is relevant
+    to the query, unless the sections have core memories.
+    """
     from memsvc.v1 import filters_pb2 as filters_pb  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415
 
-    if not query.strip():
-        return
-    condition = filters_pb.FilterCondition(
-        field=filters_pb.FILTER_FIELD_SESSION_ID, operator=filters_pb.FILTER_OPERATOR_NOT_EQUALS
-    )
-    condition.values.add().string_value = conversation
-    found = client.render_context(
-        query[:MOST_QUERY_CHARS],
-        total_tokens=PROMPT_TOKENS,
-        sections=_RECALLED_EACH_TURN,
-        filters={"where": filters_pb.FilterExpression(condition=condition)},
-    )
-    if found.citations:
-        write(f"From memory (memsvc):\n\n{found.markdown.rstrip()}")
+    filters: Filters = {}
+    if without:
+        condition = filters_pb.FilterCondition(
+            field=filters_pb.FILTER_FIELD_SESSION_ID, operator=filters_pb.FILTER_OPERATOR_NOT_EQUALS
+        )
+        condition.values.add().string_value = without
+        filters = {"where": filters_pb.FilterExpression(condition=condition)}
+    found = client.render_context(query[:MOST_QUERY_CHARS], total_tokens=tokens, sections=sections, filters=filters)
+    is_irrelevant = any(one.code == types_pb.WARNING_CODE_NOTHING_RELEVANT for one in found.warnings)
+    if not found.citations or (query and is_irrelevant and "GLOBAL_CORE" not in sections):
+        return ""
+    return f"From memory (memsvc):\n\n{found.markdown.rstrip()}"
+
+
+def _tell(agent: HookAgent, event: str, context: str) -> None:
+    """Write a context, unless it is empty, in the form that the agent reads."""
+    if context and agent is HookAgent.CLAUDE_CODE:
+        output = {"hookEventName": event, "additionalContext": context}
+        write(json.dumps({"hookSpecificOutput": output}, ensure_ascii=False))
+    elif context:
+        write(context)
 
 
 @dataclass(frozen=True, slots=True)

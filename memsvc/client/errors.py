@@ -68,6 +68,12 @@ class MemsvcCallError(Exception):
         return cls.from_status(error.code(), error.details() or error.code().name, packed)
 
     @classmethod
+    def from_item(cls, status: Status) -> MemsvcCallError:
+        """Return the failure of one item of a batch, whose code is not 0."""
+        code = next((one for one in grpc.StatusCode if one.value[0] == status.code), grpc.StatusCode.UNKNOWN)
+        return cls.from_status(code, status.message, status.SerializeToString())
+
+    @classmethod
     def from_status(cls, code: grpc.StatusCode, message: str, packed: str | bytes) -> MemsvcCallError:
         """Decode a serialized google.rpc.Status; one that cannot be read counts as none."""
         try:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
 from memsvc.client import AsyncMemsvc, Draft, MemsvcCallError
@@ -69,7 +68,7 @@ class MemsvcContextProvider(ContextProvider):
             reply = await self._client.create_many(drafts[start : start + _MOST_IN_BATCH])
             for result in reply.results:
                 if result.status.code:
-                    raise MemsvcCallError(_code(result.status.code), result.status.message)
+                    raise MemsvcCallError.from_item(result.status)
 
 
 def _texts(messages: Iterable[Message], role: str) -> list[str]:
@@ -77,7 +76,3 @@ def _texts(messages: Iterable[Message], role: str) -> list[str]:
     said = (message.text for message in messages if message.role == role)
     texts = (text.replace("](data:", "] (data:").replace("\0", " ") for text in said)
     return [text for text in texts if text.strip()]
-
-
-def _code(number: int) -> grpc.StatusCode:
-    return next(code for code in grpc.StatusCode if code.value[0] == number)

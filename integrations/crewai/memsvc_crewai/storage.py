@@ -204,7 +204,7 @@ class MemsvcStorage:
             reply = await self._here.create_many(drafts[start : start + _MOST_IN_BATCH], on_duplicate="KEEP_BOTH")
             for result in reply.results:
                 if result.status.code:
-                    raise MemsvcCallError(_code(result.status.code), result.status.message)
+                    raise MemsvcCallError.from_item(result.status)
 
     async def _update(self, record: MemoryRecord) -> None:
         draft = _draft(record)
@@ -469,10 +469,6 @@ def _children(records: Sequence[MemoryRecord], parent: str) -> list[str]:
 def _naive(moment: datetime) -> datetime:
     """Return a moment as CrewAI compares it: in UTC, without a time zone."""
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-
-
-def _code(number: int) -> grpc.StatusCode:
-    return next(code for code in grpc.StatusCode if code.value[0] == number)
 
 
 async def _in_parallel(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:

@@ -138,8 +138,4 @@ async def _store(client: AsyncMemsvc, drafts: Sequence[Draft], prefix: str = "")
         reply = await client.create_many(wanted[start : start + _MOST_IN_BATCH])
         for result in reply.results:
             if result.status.code:
-                raise MemsvcCallError(_code(result.status.code), result.status.message)
-
-
-def _code(number: int) -> grpc.StatusCode:
-    return next(code for code in grpc.StatusCode if code.value[0] == number)
+                raise MemsvcCallError.from_item(result.status)

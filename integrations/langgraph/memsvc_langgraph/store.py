@@ -230,7 +230,7 @@ class _Operations:
             endless = []
             for draft, result in zip(batch, reply.results, strict=True):
                 if result.status.code:
-                    raise MemsvcCallError(_code(result.status.code), result.status.message)
+                    raise MemsvcCallError.from_item(result.status)
                 if "ttl" not in draft and result.memory.HasField("expire_time"):
                     endless.append(self._client.update(result.memory.id, clear=["expire_time"]))
             await _in_parallel(endless)
@@ -318,10 +318,6 @@ def _batches(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
         size += chars
     if batch:
         yield batch
-
-
-def _code(number: int) -> grpc.StatusCode:
-    return next(code for code in grpc.StatusCode if code.value[0] == number)
 
 
 def _is_visible(memory: types_pb.Memory) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.memory.memory import BaseMemoryBlock
@@ -59,7 +58,7 @@ class MemsvcMemoryBlock(BaseMemoryBlock[str]):
             reply = await self.client.create_many(drafts[start : start + _MOST_IN_BATCH])
             for result in reply.results:
                 if result.status.code:
-                    raise MemsvcCallError(_code(result.status.code), result.status.message)
+                    raise MemsvcCallError.from_item(result.status)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the best memories that remain after the given number of tokens, at 4 characters each, or None."""
@@ -78,7 +77,3 @@ def _marked(hit: search_pb.Hit) -> str:
 def _text_of(message: ChatMessage) -> str:
     # An image in Markdown would become a file: the space breaks the mark.
     return (message.content or "").replace("](data:", "] (data:").replace("\0", " ").strip()
-
-
-def _code(number: int) -> grpc.StatusCode:
-    return next(code for code in grpc.StatusCode if code.value[0] == number)

@@ -12,6 +12,7 @@ import grpc
 from pydantic_ai import FunctionToolset, ModelRetry, RunContext
 
 from memsvc.client import AsyncMemsvc, MemsvcCallError, currency_of
+from memsvc.v1 import search_service_pb2 as search_pb
 
 Deps = TypeVar("Deps")
 MemoryKind = Literal["FACT", "PREFERENCE", "EXPERIENCE", "DECISION", "TASK", "NOTE"]
@@ -55,16 +56,7 @@ def memory_toolset(client_of: Callable[[Deps], AsyncMemsvc]) -> FunctionToolset[
             )
         except MemsvcCallError as error:
             raise _retry_or(error) from error
-        return [
-            {
-                "id": hit.memory.id,
-                "statement": hit.memory.content,
-                "stored": hit.memory.create_time.ToDatetime().date().isoformat(),
-                **({"currency": mark} if (mark := currency_of(hit)) else {}),
-                **({"newer_id": hit.newer_memory_id} if hit.newer_memory_id else {}),
-            }
-            for hit in found.hits
-        ]
+        return [_shown(hit) for hit in found.hits]
 
     async def forget(context: RunContext[Any], memory_id: str) -> str:
         """Delete a memory that is wrong or no longer wanted.
@@ -97,6 +89,17 @@ def known_instructions(
         return reply.markdown
 
     return known
+
+
+def _shown(hit: search_pb.Hit) -> dict[str, str]:
+    shown = {
+        "id": hit.memory.id,
+        "statement": hit.memory.content,
+        "stored": hit.memory.create_time.ToDatetime().date().isoformat(),
+        "currency": currency_of(hit),
+        "newer_id": hit.newer_memory_id,
+    }
+    return {name: value for name, value in shown.items() if value}
 
 
 def _retry_or(error: MemsvcCallError) -> Exception:

@@ -86,6 +86,9 @@ def test_what_was_said_in_one_session_is_recalled_in_the_next(server: ServerProc
     found = hook(server, user, "UserPromptSubmit", prompt="Which day do I deploy on?", session_id="s2")
     assert "Tuesdays" in found
     assert "青霉素" in hook(server, user, "UserPromptSubmit", prompt="我对什么药过敏?", session_id="s2")
+    long = "Which day do I deploy on? " * 400
+    assert "Tuesdays" in hook(server, user, "UserPromptSubmit", prompt=long, session_id="s2")
+    assert "Noted, Tuesdays." not in hook(server, user, "UserPromptSubmit", prompt="Noted, Tuesdays.", session_id="s1")
     started = hook(server, user, "SessionStart", source="startup", session_id="s2")
     assert started == "" or "memory" in started
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grpc
+import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -55,3 +56,16 @@ def test_unreadable_details_count_as_none() -> None:
     error = MemsvcCallError.from_status(CODE, "bad", b"\xff\xff\xff")
 
     assert (error.code, error.message, error.violations, error.retry_seconds) == (CODE, "bad", (), None)
+
+
+@pytest.mark.parametrize(("number", "code"), [(3, grpc.StatusCode.INVALID_ARGUMENT), (99, grpc.StatusCode.UNKNOWN)])
+def test_the_status_of_an_item_is_an_error_like_that_of_a_call(number: int, code: grpc.StatusCode) -> None:
+    """With its violations; a code that is unknown is one, too."""
+    status = Status(code=number, message="bad")
+    broken = details.BadRequest(field_violations=[{"field": "content", "description": "must not be empty"}])
+    status.details.add().Pack(broken)
+
+    error = MemsvcCallError.from_item(status)
+
+    assert (code, "bad") == (error.code, error.message)
+    assert (Violation("content", "must not be empty"),) == error.violations
