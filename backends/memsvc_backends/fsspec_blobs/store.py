@@ -78,6 +78,7 @@ class FsspecBlobStore:
         self._place = place
         self._staging = staging
         self._is_closed = False
+        self._has_answered = False
         self._timeout_seconds = timeout_seconds
         self._calls = BoundedCalls(BACKEND, faults or FaultLog(), threads=_THREADS, seconds=timeout_seconds)
 
@@ -142,10 +143,13 @@ class FsspecBlobStore:
     def ping(self) -> None:
         """Return when blobs can be put."""
         self._refuse_when_closed()
+        # The first call also makes the client of the file system: it has the time of any operation.
+        less_seconds = max(self._timeout_seconds - _PING_SECONDS, 0.0) if self._has_answered else 0.0
         try:
-            self._run(self._place.ping, min(_PING_SECONDS - self._timeout_seconds, 0.0))
+            self._run(self._place.ping, -less_seconds)
         except FileNotFoundError as error:
             raise BackendUnavailableError(BACKEND) from error
+        self._has_answered = True
 
     def close(self) -> None:
         """Refuse every call from now on."""
