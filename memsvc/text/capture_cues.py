@@ -74,29 +74,32 @@ class PhraseList:
 
     def first_in(self, words: Sequence[str]) -> str:
         """Return the first phrase in *words*, or in the characters of a Chinese text; empty when there is none."""
-        phrases, most = _phrases(self._name)
+        phrases, lengths = _phrases(self._name)
         join = "" if isinstance(words, str) else " "
-        for start in range(len(words)):
-            for end in range(start + 1, min(start + most, len(words)) + 1):
-                said = words[start] if end == start + 1 else join.join(words[start:end])
+        for start, head in enumerate(words):
+            for length in lengths.get(head, ()):
+                said = join.join(words[start : start + length])
                 if said in phrases:
                     return said
         return ""
 
     def begins(self, words: Sequence[str]) -> bool:
         """Return whether *words* begin with a phrase."""
-        phrases, most = _phrases(self._name)
-        return any(" ".join(words[:end]) in phrases for end in range(1, most + 1))
+        phrases, lengths = _phrases(self._name)
+        return any(" ".join(words[:length]) in phrases for head in words[:1] for length in lengths.get(head, ()))
 
 
 @cache
-def _phrases(name: str) -> tuple[frozenset[str], int]:
-    """Return the phrases of a section, and the length of the longest one in words or Chinese characters."""
+def _phrases(name: str) -> tuple[frozenset[str], dict[str, list[int]]]:
+    """Return the phrases of a section, and by the first word or Chinese character of each how long they are."""
     said = [phrase.strip() for line in _sections()[name] for phrase in line.split(",") if phrase.strip()]
-    if name.startswith("ZH"):
-        return frozenset(said), max(map(len, said))
-    split = [plain_words(phrase) for phrase in said]
-    return frozenset(" ".join(words) for words in split), max(map(len, split))
+    is_chinese = name.startswith("ZH")
+    parts: list[Sequence[str]] = [phrase if is_chinese else plain_words(phrase) for phrase in said]
+    lengths: dict[str, set[int]] = {}
+    for words in parts:
+        lengths.setdefault(words[0], set()).add(len(words))
+    join = "" if is_chinese else " "
+    return frozenset(join.join(words) for words in parts), {head: sorted(found) for head, found in lengths.items()}
 
 
 @cache

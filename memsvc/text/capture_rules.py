@@ -329,7 +329,7 @@ _IMPERSONAL = frozenset(
     it that this these those there he she they you your the a an what why how who is are was were do does
     did can could would should one most many all if when because""")
 )
-_HAN_NUMBER = re.compile(r"[0-9]|[一二两三四五六七八九十百千万]+(?:个|块|人|只|条|号|月|点|岁|平|千|百|万|起|张)")
+_HAN_NUMBER = re.compile(r"[0-9]|[一二两三四五六七八九十百千万](?:个|块|人|只|条|号|月|点|岁|平|千|百|万|起|张)")
 _HAN_OWN = re.compile(r"我|咱|俺|本人|自己|家里")
 _HAN_SAID_BY_ANOTHER = re.compile(r"^(?:他|她|它|你|您|这|那|有|人|为)(?!们家|家那位|个…|个?(?:项目|仓库|服务|系统))")
 _ALMOST = frozenset({"nearly", "almost"})

