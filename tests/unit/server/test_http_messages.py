@@ -1,0 +1,135 @@
+"""Messages in JSON: the compiled form is that of Protocol Buffers' own library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pool, json_format, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.server.http.messages import JsonForm
+from memsvc.v1 import search_service_pb2 as search_pb
+from tests.support.descriptors import METHODS
+
+DEPTH = 6
+"""Messages that hold messages of their own type end there."""
+STRUCT = {
+    "party": 2,
+    "share": 0.1,
+    "on": True,
+    "off": None,
+    "里斯本": ["港口", {"nested": [[], {}]}],
+    "": "\u2028</script>",
+}
+NUMBERS = {
+    FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
+    FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**53 + 1),
+    FieldDescriptor.CPPTYPE_UINT32: (1, 2**32 - 1),
+    FieldDescriptor.CPPTYPE_UINT64: (1, 2**64 - 1),
+    FieldDescriptor.CPPTYPE_DOUBLE: (0.1 + 0.2, -1e300),
+    FieldDescriptor.CPPTYPE_FLOAT: (0.1, 1e-7),
+    FieldDescriptor.CPPTYPE_BOOL: (True, True),
+}
+WELL_KNOWN: dict[str, tuple[Message, Message]] = {
+    "google.protobuf.Timestamp": (Timestamp(seconds=1, nanos=20), Timestamp(seconds=-62_135_596_800)),
+    "google.protobuf.Duration": (Duration(seconds=1, nanos=500_000_000), Duration(seconds=-3)),
+}
+
+
+def outputs() -> dict[str, Descriptor]:
+    """Return the types of all responses."""
+    pool = descriptor_pool.Default()
+    types = (pool.FindServiceByName(f"memsvc.v1.{name}").methods for name in SERVICES)
+    return {method.output_type.full_name: method.output_type for methods in types for method in methods}
+
+
+SERVICES = ("MemoryService", "SearchService", "SessionService", "FileService", "LifecycleService", "AdminService")
+OUTPUTS = outputs()
+
+
+def filled(described: Descriptor, number: int, depth: int = 0) -> Message:
+    """Return a message in which every field has a value; the last one of a oneof stays."""
+    message: Message = message_factory.GetMessageClass(described)()
+    if described.full_name in WELL_KNOWN:
+        message.CopyFrom(WELL_KNOWN[described.full_name][number])
+    elif isinstance(message, Struct):
+        message.update(STRUCT)
+    elif described.full_name == "google.protobuf.Value":
+        json_format.ParseDict(["港口", number], message)
+    else:
+        for field in described.fields:
+            if depth < DEPTH or field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
+                _fill(message, field, number, depth)
+    return message
+
+
+def _fill(message: Message, field: FieldDescriptor, number: int, depth: int) -> None:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        for each in (0, 1):
+            _put(message, field, list(values(field.message_type.fields_by_name["value"], each, depth)), f"k{each}")
+    elif field.is_repeated:
+        container = getattr(message, field.name)
+        container.extend(value for each in (number, 0, 1) for value in values(field, each, depth))
+    else:
+        [value] = values(field, number, depth)
+        if isinstance(value, Message):
+            getattr(message, field.name).CopyFrom(value)
+        else:
+            setattr(message, field.name, value)
+
+
+def _put(message: Message, field: FieldDescriptor, found: list[Any], key: str) -> None:
+    entries = getattr(message, field.name)
+    if isinstance(found[0], Message):
+        entries[key].CopyFrom(found[0])
+    else:
+        entries[key] = found[0]
+
+
+def values(field: FieldDescriptor, number: int, depth: int) -> Iterator[Any]:
+    """Yield a value for a field."""
+    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+        yield filled(field.message_type, number, depth + 1)
+    elif field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+        yield field.enum_type.values[-1].number if number else 0
+    elif field.type == FieldDescriptor.TYPE_BYTES:
+        yield (b"\xff\xfe\0", b"a")[number]
+    elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        yield ('里斯本 😀 "\\\n\0', "a" * 200)[number]
+    else:
+        yield NUMBERS[field.cpp_type][number]
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("number", [0, 1])
+def test_responses_are_written_as_the_library_writes_them(name: str, number: int) -> None:
+    """Every field of every response, also times, free JSON, 64-bit integers, bytes and short floats."""
+    message = filled(OUTPUTS[name], number)
+
+    told = json.loads(JsonForm(search_pb.SearchRequest, 1).encode(message))
+
+    assert told == json.loads(json_format.MessageToJson(message))
+
+
+def test_every_response_was_tried() -> None:
+    """No service is forgotten."""
+    assert len(METHODS) == sum(
+        len(descriptor_pool.Default().FindServiceByName(f"memsvc.v1.{name}").methods) for name in SERVICES
+    )
+
+
+def test_an_enum_of_a_newer_version_is_a_number_and_an_empty_response_an_object() -> None:
+    """Neither fails."""
+    response = search_pb.SearchResponse()
+    assert JsonForm(search_pb.SearchRequest, 1).encode(response) == b"{}"
+
+    response.hits.add().currency = 77  # type: ignore[assignment]
+
+    assert json.loads(JsonForm(search_pb.SearchRequest, 1).encode(response)) == {"hits": [{"currency": 77}]}
