@@ -1,39 +1,32 @@
 // The console: its address, scope, language and theme, and the view that the address names.
 
-import { html, render, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { createApi } from "./api.js";
-import { Field, useLoaded } from "./parts.js";
+import { ErrorBox, Field, Loading, useLoaded } from "./parts.js";
 import { words } from "./words.js";
-import { AdminView } from "./views/admin.js";
-import { CheckpointsView } from "./views/checkpoints.js";
-import { ContextView } from "./views/context.js";
-import { FilesView } from "./views/files.js";
-import { LiveView } from "./views/live.js";
-import { MaintenanceView } from "./views/maintenance.js";
-import { MemoriesView, MemoryView } from "./views/memories.js";
-import { OverviewView } from "./views/overview.js";
-import { ReviewView } from "./views/review.js";
-import { SearchView } from "./views/search.js";
-import { SessionsView } from "./views/sessions.js";
 
+/** How each view is loaded: the one that is shown first, the others when there is time. */
 const VIEWS = {
-  overview: OverviewView,
-  memories: MemoriesView,
-  search: SearchView,
-  review: ReviewView,
-  sessions: SessionsView,
-  context: ContextView,
-  checkpoints: CheckpointsView,
-  files: FilesView,
-  maintenance: MaintenanceView,
-  live: LiveView,
-  admin: AdminView,
+  overview: async () => (await import("./views/overview.js")).OverviewView,
+  memories: async () => (await import("./views/memories.js")).MemoriesView,
+  search: async () => (await import("./views/search.js")).SearchView,
+  review: async () => (await import("./views/review.js")).ReviewView,
+  sessions: async () => (await import("./views/sessions.js")).SessionsView,
+  context: async () => (await import("./views/context.js")).ContextView,
+  checkpoints: async () => (await import("./views/checkpoints.js")).CheckpointsView,
+  files: async () => (await import("./views/files.js")).FilesView,
+  maintenance: async () => (await import("./views/maintenance.js")).MaintenanceView,
+  live: async () => (await import("./views/live.js")).LiveView,
+  admin: async () => (await import("./views/admin.js")).AdminView,
 };
+const LOADERS = { ...VIEWS, memory: async () => (await import("./views/memories.js")).MemoryView };
 /** Views that are not about a user. */
 const WITHOUT_USER = new Set(["overview", "admin"]);
 /** Methods whose success shows the rights of an administrator; without API keys the first is for this machine alone. */
 const RIGHTS = { keys: "ListApiKeys", webhooks: "ListDeadLetters" };
 const KEY = "memsvc-key";
+/** When the views that are not shown are loaded. */
+const OTHERS_MS = 1500;
 
 function kept(name, otherwise) {
   return localStorage.getItem(`memsvc-${name}`) ?? otherwise;
@@ -46,7 +39,7 @@ function keep(name, value) {
 /** The parts of the address after "#/": the view, and the id that it shows. */
 function place() {
   const [view, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  return { view: view in VIEWS ? view : view === "memory" ? "memory" : "overview", id: rest.map(decodeURIComponent).join("/") };
+  return { view: view in LOADERS ? view : "overview", id: rest.map(decodeURIComponent).join("/") };
 }
 
 function App() {
@@ -58,6 +51,8 @@ function App() {
   // The key is forgotten with the tab, and never part of an address.
   const [key, setKey] = useState(sessionStorage.getItem(KEY) || "");
   const t = useMemo(() => words(language), [language]);
+  /** Whether the field of the search is to have the focus, as soon as it is there. */
+  const isSearchWanted = useRef(false);
   const api = useMemo(() => createApi(() => key), [key]);
   const scope = useMemo(() => ({ userId: user, ...(project ? { projectId: project } : {}) }), [user, project]);
 
@@ -88,8 +83,9 @@ function App() {
     const typed = (event) => {
       if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) {
         event.preventDefault();
+        isSearchWanted.current = true;
+        if (location.hash === "#/search") setAt(place());
         location.hash = "#/search";
-        setTimeout(() => document.querySelector("main input[type=search]")?.focus());
       }
     };
     addEventListener("keydown", typed);
@@ -105,7 +101,13 @@ function App() {
     sessionStorage.setItem(KEY, given.key);
   }
 
-  const View = at.view === "memory" ? MemoryView : VIEWS[at.view];
+  const [View, failure] = useView(at.view);
+  useEffect(() => {
+    if (isSearchWanted.current && at.view === "search" && View) {
+      isSearchWanted.current = false;
+      document.querySelector("main input[type=search]")?.focus();
+    }
+  }, [at, View]);
   const title = at.view === "memory" ? t("memories") : t(at.view);
   useEffect(() => {
     document.title = `${title} – memsvc`;
@@ -139,12 +141,34 @@ function App() {
         <h1>${title}</h1>
         ${at.view === "admin" && !isShown("admin")
           ? html`<p class="muted" role="status">${t(rights ? "no_admin" : "loading")}</p>`
+          : failure
+          ? html`<${ErrorBox} error=${failure} t=${t} />`
+          : !View
+          ? html`<${Loading} t=${t} />`
           : user || WITHOUT_USER.has(at.view)
           ? html`<${View} key=${`${user}/${project}/${key}/${at.view}/${at.id}`} t=${t} api=${api} scope=${scope} id=${at.id} language=${language} rights=${rights} />`
           : html`<p>${t("choose_user")}</p>`}
       </main>
     </div>
   `;
+}
+
+/** The view of a name, null until it is loaded, and why it could not be. */
+function useView(name) {
+  const [found, setFound] = useState({});
+  const [failures, setFailures] = useState({});
+  useEffect(() => {
+    if (found[name]) return;
+    LOADERS[name]().then(
+      (View) => setFound((old) => ({ ...old, [name]: View })),
+      (error) => setFailures((old) => ({ ...old, [name]: error })),
+    );
+  }, [name]);
+  useEffect(() => {
+    const others = setTimeout(() => Object.values(LOADERS).forEach((load) => load().catch(() => {})), OTHERS_MS);
+    return () => clearTimeout(others);
+  }, []);
+  return [found[name] ?? null, found[name] ? null : failures[name]];
 }
 
 function ScopeForm({ t, given, api, onApply }) {

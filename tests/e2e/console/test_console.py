@@ -313,6 +313,19 @@ def test_it_is_used_by_keyboard_alone(page: Page, memory: Memsvc) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_a_view_that_cannot_be_loaded_says_so(browser: Browser, service: ServerProcess) -> None:
+    """Views are loaded when they are shown; the others go on."""
+    context = browser.new_context(base_url=service.url, locale="en-GB")
+    page = context.new_page()
+    page.route("**/views/admin.js", lambda route: route.abort())
+    page.goto("/#/admin")
+    expect(page.get_by_role("alert")).to_contain_text("admin.js")
+
+    page.goto("/#/overview")
+    expect(page.get_by_role("heading", name="Latency")).to_be_visible()
+    context.close()
+
+
 def test_the_growth_is_counted_page_by_page(page: Page, memory: Memsvc) -> None:
     """Beyond the largest page; every column of every table has a name."""
     for start in range(0, 1_100, 100):
