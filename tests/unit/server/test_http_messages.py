@@ -20,7 +20,7 @@ from tests.support.descriptors import METHODS
 
 DEPTH = 6
 """Messages that hold messages of their own type end there."""
-STRUCT = {
+STRUCT: dict[str, Any] = {
     "party": 2,
     "share": 0.1,
     "on": True,
@@ -62,7 +62,7 @@ def filled(described: Descriptor, number: int, depth: int = 0) -> Message:
     elif isinstance(message, Struct):
         message.update(STRUCT)
     elif described.full_name == "google.protobuf.Value":
-        json_format.ParseDict(["港口", number], message)
+        json_format.Parse(f'["港口", {number}]', message)
     else:
         for field in described.fields:
             if depth < DEPTH or field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
@@ -95,9 +95,9 @@ def _put(message: Message, field: FieldDescriptor, found: list[Any], key: str) -
 
 def values(field: FieldDescriptor, number: int, depth: int) -> Iterator[Any]:
     """Yield a value for a field."""
-    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+    if field.message_type is not None:
         yield filled(field.message_type, number, depth + 1)
-    elif field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+    elif field.enum_type is not None:
         yield field.enum_type.values[-1].number if number else 0
     elif field.type == FieldDescriptor.TYPE_BYTES:
         yield (b"\xff\xfe\0", b"a")[number]
