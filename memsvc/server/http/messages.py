@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import grpc
@@ -35,6 +36,8 @@ MAX_UNPACKED_BYTES = 4 * 1024 * 1024
 MAX_PACKED_BYTES = 64 * 1024
 """The size of a response above which it is sent uncompressed in the form of gzip: packing is done in the event loop."""
 MOST_NESTED = 100
+IS_COMPILED = find_spec("protobuf_ext") is not None
+"""Whether connectrpc's messages are compiled: there is no wheel for some platforms."""
 _UNKNOWN = re.compile(r'has no field named "(?P<name>[^"]*)"(?: at "(?P<path>[^"]*)")?')
 _KNOWN = re.compile(r"Available Fields\(except extensions\): \"\[(?P<names>[^\]]*)\]")
 _FIELD = re.compile(r"Failed to parse (?P<name>\S+) field: (?P<reason>.*)", re.DOTALL)
@@ -86,8 +89,11 @@ class JsonForm:
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a response; fields without a value are left out.
 
-        By the JSON form of connectrpc's messages, which is compiled: a fifth of the time of `json_format`.
+        By the JSON form of connectrpc's messages where it is compiled: a fifth of the time of `json_format`, which
+        takes an eighth of the time of the form that is not.
         """
+        if not IS_COMPILED:
+            return json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
         return _json_type(message.DESCRIPTOR).from_binary(message.SerializeToString()).to_json().encode()
 
 

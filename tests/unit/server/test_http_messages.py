@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.server.http import messages
 from memsvc.server.http.messages import JsonForm
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.descriptors import METHODS
@@ -116,6 +117,17 @@ def test_responses_are_written_as_the_library_writes_them(name: str, number: int
     told = json.loads(JsonForm(search_pb.SearchRequest, 1).encode(message))
 
     assert told == json.loads(json_format.MessageToJson(message))
+
+
+def test_a_platform_without_the_compiled_form_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the library, which is slower."""
+    message = filled(OUTPUTS["memsvc.v1.SearchResponse"], 0)
+    compiled = JsonForm(search_pb.SearchRequest, 1).encode(message)
+    assert messages.IS_COMPILED
+
+    monkeypatch.setattr(messages, "IS_COMPILED", False)
+
+    assert json.loads(JsonForm(search_pb.SearchRequest, 1).encode(message)) == json.loads(compiled)
 
 
 def test_every_response_was_tried() -> None:
