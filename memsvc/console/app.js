@@ -25,7 +25,7 @@ const WITHOUT_USER = new Set(["overview", "admin"]);
 /** Methods whose success shows the rights of an administrator; without API keys the first is for this machine alone. */
 const RIGHTS = { keys: "ListApiKeys", webhooks: "ListDeadLetters" };
 const KEY = "memsvc-key";
-/** When the views that are not shown are loaded. */
+/** Milliseconds until the views that are not shown are loaded. */
 const OTHERS_MS = 1500;
 
 function kept(name, otherwise) {
@@ -39,7 +39,7 @@ function keep(name, value) {
 /** The parts of the address after "#/": the view, and the id that it shows. */
 function place() {
   const [view, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  return { view: view in LOADERS ? view : "overview", id: rest.map(decodeURIComponent).join("/") };
+  return { view: Object.hasOwn(LOADERS, view) ? view : "overview", id: rest.map(decodeURIComponent).join("/") };
 }
 
 function App() {

@@ -80,8 +80,10 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     following = text[match.end()]
     if text[match.start()] != ".":
         return not following.islower()
+    if following.islower():
+        return False
     before = text[max(0, match.start() - _LOOK_BEHIND) : match.start()]
-    return not (following.islower() or _ABBREVIATION.search(before))
+    return not (before[-1:].isalpha() and _ABBREVIATION.search(before))
 
 
 def _is_short(text: str, min_chars: int, min_han_chars: int) -> bool:

@@ -15,9 +15,6 @@ from tests.support.descriptors import METHODS
 from tests.support.rpc import TIMEOUT, Refusal, at_rest, create
 from tests.support.server_process import Stubs
 
-PLACES_OVER_HTTP = ("longer", "space", "zero width", "full width", "quote", "project longer", "session longer")
-"""Both transports lead to the same methods: names are the rest of what HTTP could change."""
-
 
 @pytest.fixture(scope="module")
 def owner(stubs: Stubs) -> Owner:
@@ -40,7 +37,7 @@ def test_strangers_learn_and_change_nothing(
     stubs: Stubs, stubs_over_http: Stubs, owner: Owner, method: str, transport: str
 ) -> None:
     """From every place the codes are those of things that do not exist, no reply holds a word or an id, all stays."""
-    for scope, hidden in [PLACES[name] for name in (PLACES if transport == "grpc" else PLACES_OVER_HTTP)]:
+    for scope, hidden in PLACES.values():
         _intrude(stubs if transport == "grpc" else stubs_over_http, Stranger(owner, scope, hidden), method)
 
     before, owner.known = owner.known, owner.seen()

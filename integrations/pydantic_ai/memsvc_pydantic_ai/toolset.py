@@ -5,7 +5,8 @@ The dependencies of a run hold the client, so that one agent serves many users.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import grpc
@@ -34,10 +35,8 @@ def memory_toolset(client_of: Callable[[Deps], AsyncMemsvc]) -> FunctionToolset[
             statement: A full sentence that is understood without this conversation.
             kind: The type of statement.
         """
-        try:
+        with _corrected_by_model():
             stored = await client_of(context.deps).create(statement, kind=kind)
-        except MemsvcCallError as error:
-            raise _retry_or(error) from error
         return f"Stored as {stored.memory.id}."
 
     async def recall(context: RunContext[Any], query: str, limit: int = 5) -> list[dict[str, str]]:
@@ -50,12 +49,10 @@ def memory_toolset(client_of: Callable[[Deps], AsyncMemsvc]) -> FunctionToolset[
             query: A question or keywords.
             limit: The maximum number of memories, 1 to 20.
         """
-        try:
+        with _corrected_by_model():
             found = await client_of(context.deps).search(
                 query, limit=min(max(limit, 1), _MOST_HITS), judge_currency=True
             )
-        except MemsvcCallError as error:
-            raise _retry_or(error) from error
         return [_shown(hit) for hit in found.hits]
 
     async def forget(context: RunContext[Any], memory_id: str) -> str:
@@ -66,11 +63,12 @@ def memory_toolset(client_of: Callable[[Deps], AsyncMemsvc]) -> FunctionToolset[
             memory_id: The id, as `recall` returns it.
         """
         try:
-            await client_of(context.deps).delete(memory_id)
+            with _corrected_by_model():
+                await client_of(context.deps).delete(memory_id)
         except MemsvcCallError as error:
             if error.code is grpc.StatusCode.NOT_FOUND:
                 return "There is no such memory."
-            raise _retry_or(error) from error
+            raise
         return "Deleted."
 
     for tool in (remember, recall, forget):
@@ -102,6 +100,12 @@ def _shown(hit: search_pb.Hit) -> dict[str, str]:
     return {name: value for name, value in shown.items() if value}
 
 
-def _retry_or(error: MemsvcCallError) -> Exception:
-    """Return a message to the model if it can correct the call, or else the error."""
-    return ModelRetry(str(error)) if error.code is grpc.StatusCode.INVALID_ARGUMENT else error
+@contextmanager
+def _corrected_by_model() -> Iterator[None]:
+    """Return an invalid request to the model, which can correct the call."""
+    try:
+        yield
+    except MemsvcCallError as error:
+        if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+            raise ModelRetry(str(error)) from error
+        raise

@@ -19,7 +19,16 @@ from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import MethodDescriptor
 
 from memsvc.server.call_context import MessageFormat
-from memsvc.server.http.messages import JSON, PROTO, BinaryForm, BoundedGzip, JsonForm, PassedOn, connect_error
+from memsvc.server.http.messages import (
+    JSON,
+    PROTO,
+    BinaryForm,
+    BoundedGzip,
+    JsonForm,
+    PassedOn,
+    compiled_messages,
+    connect_error,
+)
 from memsvc.server.in_process import Handover
 from memsvc.server.interceptors.chain import Method, aside
 from memsvc.server.interceptors.rules import DETAILS_HEADER, HEADER
@@ -108,7 +117,14 @@ class ConnectApplication(ConnectASGIApplication[None]):
 
     def __init__(self, methods: Mapping[str, Method], *, max_bytes: int, max_json_bytes: int) -> None:
         """Serve *methods* by their paths; a message has at most *max_bytes*, one in JSON *max_json_bytes*."""
-        endpoints: dict[str, Any] = {path: _endpoint(method, max_json_bytes) for path, method in methods.items()}
+        services = [descriptor_pool.Default().FindServiceByName(method.service) for method in methods.values()]
+        # Here, since it takes too long for the event loop of a running server.
+        compiled = compiled_messages(service.file for service in services)
+        json_form = partial(JsonForm, max_bytes=max_json_bytes, compiled=compiled)
+        endpoints: dict[str, Any] = {
+            path: _endpoint(method, service.methods_by_name[method.name], json_form)
+            for (path, method), service in zip(methods.items(), services, strict=True)
+        }
         super().__init__(
             service=None,
             endpoints=lambda _: endpoints,
@@ -124,12 +140,12 @@ class ConnectApplication(ConnectASGIApplication[None]):
         return "/memsvc.v1."
 
 
-def _endpoint(method: Method, max_json_bytes: int) -> Endpoint[Any, Any]:
+def _endpoint(
+    method: Method, described: MethodDescriptor, json_form: Callable[[type[Any]], MessageFormat]
+) -> Endpoint[Any, Any]:
     """Return the endpoint of a method."""
-    service = descriptor_pool.Default().FindServiceByName(method.service)
-    described: MethodDescriptor = service.methods_by_name[method.name]
     request = message_factory.GetMessageClass(described.input_type)
-    forms: dict[str, MessageFormat] = {PROTO: BinaryForm(request), JSON: JsonForm(request, max_json_bytes)}
+    forms: dict[str, MessageFormat] = {PROTO: BinaryForm(request), JSON: json_form(request)}
     kind = _KINDS[described.client_streaming, described.server_streaming]
     info: MethodInfo[Any, Any] = MethodInfo(
         name=method.name,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +21,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet as FileSet
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2  # noqa: F401 - its messages are details of errors, found by their names
 from google.rpc.status_pb2 import Status
-from protobuf import Message as CompiledMessage
 from protobuf import Registry
 from protobuf.wkt import Any as WireAny
 from protobuf.wkt import FileDescriptorSet, Struct
@@ -61,9 +59,11 @@ class BinaryForm:
 class JsonForm:
     """Messages of one method in the JSON form of Protocol Buffers."""
 
-    def __init__(self, request: type[Message], max_bytes: int) -> None:
+    def __init__(self, request: type[Message], max_bytes: int, compiled: Registry | None = None) -> None:
+        """Take requests of at most *max_bytes*; write responses by *compiled*, which has their types."""
         self._request = request
         self._max_bytes = max_bytes
+        self._compiled = compiled
 
     def decode(self, data: bytes) -> Message:
         """Return a request.
@@ -89,28 +89,24 @@ class JsonForm:
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a response; fields without a value are left out.
 
-        By the JSON form of connectrpc's messages where it is compiled: a fifth of the time of `json_format`, which
-        takes an eighth of the time of the form that is not.
+        The compiled form takes a fifth of the time of `json_format`.
         """
-        if not IS_COMPILED:
+        found = self._compiled and self._compiled.message(message.DESCRIPTOR.full_name)
+        if not found:
             return json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
-        return _json_type(message.DESCRIPTOR).from_binary(message.SerializeToString()).to_json().encode()
+        return found.type.from_binary(message.SerializeToString()).to_json().encode()
 
 
-@cache
-def _json_type(described: Descriptor) -> type[CompiledMessage[Any]]:
-    """Return the same type of message in connectrpc's library."""
-    found = _registry(described.file).message(described.full_name)
-    if found is None:
-        raise LookupError(described.full_name)
-    return found.type
+def compiled_messages(files: Iterable[FileDescriptor]) -> Registry | None:
+    """Return the messages of files and their imports in connectrpc's library, None where it is not compiled.
 
-
-@cache
-def _registry(file: FileDescriptor) -> Registry:
-    """Return the messages of a file and of the files that it imports."""
-    files = FileSet(file=_with_imports(file, set()))
-    return FileDescriptorSet.from_binary(files.SerializeToString()).to_registry()
+    In pure Python it takes eight times as long as `json_format`. This takes a few tens of milliseconds.
+    """
+    if not IS_COMPILED:
+        return None
+    done: set[str] = set()
+    described = FileSet(file=(found for file in files for found in _with_imports(file, done)))
+    return FileDescriptorSet.from_binary(described.SerializeToString()).to_registry()
 
 
 def _with_imports(file: FileDescriptor, done: set[str]) -> Iterator[FileDescriptorProto]:

@@ -408,7 +408,7 @@ def _thing_of(text: str) -> str:
 # The parts of clauses: who is spoken of, and what a phrase names.
 
 
-_QUOTED = re.compile(r"[“\"「『]([^”\"」』]{0,400})[”\"」』]")
+_QUOTED = re.compile(r"[“\"「『]([^”\"」』]{0,400}+)[”\"」』]")
 _MOST_QUOTED_CHARS = 6
 _SPLIT = re.compile(r"[，,；;。！!…\n]+|(?<=[^\d])、(?=我|他|她)|但是?(?=[我他她不])|而且|并且")
 _UNSAID = re.compile(

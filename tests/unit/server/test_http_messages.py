@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.protobuf import descriptor_pool, json_format, message_factory
+from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -44,15 +44,8 @@ WELL_KNOWN: dict[str, tuple[Message, Message]] = {
 }
 
 
-def outputs() -> dict[str, Descriptor]:
-    """Return the types of all responses."""
-    pool = descriptor_pool.Default()
-    types = (pool.FindServiceByName(f"memsvc.v1.{name}").methods for name in SERVICES)
-    return {method.output_type.full_name: method.output_type for methods in types for method in methods}
-
-
-SERVICES = ("MemoryService", "SearchService", "SessionService", "FileService", "LifecycleService", "AdminService")
-OUTPUTS = outputs()
+OUTPUTS = {method.descriptor.output_type.full_name: method.descriptor.output_type for method in METHODS.values()}
+COMPILED = messages.compiled_messages(output.file for output in OUTPUTS.values())
 
 
 def filled(described: Descriptor, number: int, depth: int = 0) -> Message:
@@ -114,7 +107,7 @@ def test_responses_are_written_as_the_library_writes_them(name: str, number: int
     """Every field of every response, also times, free JSON, 64-bit integers, bytes and short floats."""
     message = filled(OUTPUTS[name], number)
 
-    told = json.loads(JsonForm(search_pb.SearchRequest, 1).encode(message))
+    told = json.loads(JsonForm(search_pb.SearchRequest, 1, COMPILED).encode(message))
 
     assert told == json.loads(json_format.MessageToJson(message))
 
@@ -122,26 +115,21 @@ def test_responses_are_written_as_the_library_writes_them(name: str, number: int
 def test_a_platform_without_the_compiled_form_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the library, which is slower."""
     message = filled(OUTPUTS["memsvc.v1.SearchResponse"], 0)
-    compiled = JsonForm(search_pb.SearchRequest, 1).encode(message)
-    assert messages.IS_COMPILED
+    compiled = JsonForm(search_pb.SearchRequest, 1, COMPILED).encode(message)
+    assert COMPILED
 
     monkeypatch.setattr(messages, "IS_COMPILED", False)
+    without = messages.compiled_messages([OUTPUTS["memsvc.v1.SearchResponse"].file])
 
-    assert json.loads(JsonForm(search_pb.SearchRequest, 1).encode(message)) == json.loads(compiled)
-
-
-def test_every_response_was_tried() -> None:
-    """No service is forgotten."""
-    assert len(METHODS) == sum(
-        len(descriptor_pool.Default().FindServiceByName(f"memsvc.v1.{name}").methods) for name in SERVICES
-    )
+    assert without is None
+    assert json.loads(JsonForm(search_pb.SearchRequest, 1, without).encode(message)) == json.loads(compiled)
 
 
 def test_an_enum_of_a_newer_version_is_a_number_and_an_empty_response_an_object() -> None:
     """Neither fails."""
     response = search_pb.SearchResponse()
-    assert JsonForm(search_pb.SearchRequest, 1).encode(response) == b"{}"
+    assert JsonForm(search_pb.SearchRequest, 1, COMPILED).encode(response) == b"{}"
 
     response.hits.add().currency = 77  # type: ignore[assignment]
 
-    assert json.loads(JsonForm(search_pb.SearchRequest, 1).encode(response)) == {"hits": [{"currency": 77}]}
+    assert json.loads(JsonForm(search_pb.SearchRequest, 1, COMPILED).encode(response)) == {"hits": [{"currency": 77}]}

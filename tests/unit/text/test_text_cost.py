@@ -34,7 +34,7 @@ from memsvc.text.vault_notes import read_note
 from memsvc.text.vault_notes.parser import FRONT_DEPTH, load_front
 
 CHARS = 3_000
-MOST = 45.0
+MOST = 30.0
 """How many times the time of prose a text may take, by character. What grows with the square took 100 to 4 000 times."""
 MOST_GROWTH = 9.0
 """How many times the time a line of four times the length may take. What grows with the square takes 16 times."""
@@ -160,7 +160,7 @@ def test_a_line_four_times_as_long_costs_about_four_times_as_much(name: str) -> 
 
     assert not [
         unit
-        for unit in (*(prose.strip() + " " for prose in PROSE[:2]), "1 ", "a", "十", "我")
+        for unit in (*(prose.strip() + " " for prose in PROSE[:2]), "1 ", "a", "and ", "十", "我", "“")
         # Again only what seemed slow: this machine may have been busy.
         if growth(unit, 1) > MOST_GROWTH and growth(unit, 4) > MOST_GROWTH
     ]
@@ -168,7 +168,7 @@ def test_a_line_four_times_as_long_costs_about_four_times_as_much(name: str) -> 
 
 @pytest.mark.parametrize("unit", ["- a\n", "# a\n", "1. a\n", "a\n=\n", "```\n", "> ", "[", ". ", "\n", "a.", "我"])
 def test_chunking_is_linear_up_to_the_longest_memory(unit: str) -> None:
-    """Four times as long takes about four times as long, and a character no more than forty-five times that of prose."""
+    """Four times as long takes about four times as long, and a character no more than thirty times that of prose."""
     usual = seconds(chunking.chunk, partial(repeated, PROSE[0], 250_000), 2)
     short = seconds(chunking.chunk, partial(repeated, unit, 250_000), 2)
 
