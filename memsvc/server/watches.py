@@ -96,7 +96,18 @@ class Watches:
         self._reads = _SharedReads(executor)
         self._slots = slots
         self._signals: set[_Signal] = set()
+        self._store_id = ""
         self._is_stopping = False
+
+    async def store_id(self) -> str:
+        """Return the identity of the store, which is read once.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        if not self._store_id:
+            self._store_id = await self._executor.proceed(lambda: self.watching.identity)
+        return self._store_id
 
     def stop(self) -> None:
         """End every watch, and refuse new ones."""

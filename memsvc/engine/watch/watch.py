@@ -59,16 +59,16 @@ class WatchService:
         reach = Reach.from_scope(watch.scope, watch.selection.visibility)
         page = self._changes.after(0 if position is None else position, reach=reach, limit=1)
         kept_after = max(page.kept_after, self._erased.before(reach.owner) or 0)
+        is_at_end = position is None and start is Start.NOW
         if position is None:
-            position = max(self._changes.end(reach=reach), kept_after) if start is Start.NOW else kept_after
+            position = max(self._changes.end(reach=reach), kept_after) if is_at_end else kept_after
         elif position > page.head:
             raise InvalidRequestError([Violation("cursor", "is beyond the newest change of this store")])
         elif position < kept_after:
             raise CursorExpiredError(self._retention)
-        allowed = self._max_lag + self._changes.count(position, reach=reach)
-        return ChangeWatcher(
-            self._changes, self._erased, watch, position, LagLimit(allowed, self._max_lag, self._retention)
-        )
+        backlog = 0 if is_at_end else self._changes.count(position, reach=reach)
+        limits = LagLimit(self._max_lag + backlog, self._max_lag, self._retention)
+        return ChangeWatcher(self._changes, self._erased, watch, position, limits)
 
 
 class LagLimit:

@@ -354,8 +354,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     ) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Stream every committed change exactly once, in commit order."""
         watches = self._server.watches
-        store_id = await self._server.executors.watch.proceed(lambda: watches.watching.identity)
-        watch = requests.watch_memories_request(request, store_id=store_id)
+        watch = requests.watch_memories_request(request, store_id=await watches.store_id())
         async with aclosing(watches.responses(watch)) as changes:
             async for response in changes:
                 yield response
