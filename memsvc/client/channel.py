@@ -57,6 +57,9 @@ tried to connect right before that.
 MAX_REST_SECONDS = 1.0
 """How long gRPC waits at most until it tries to connect again; after a long outage it would be two minutes."""
 
+CONNECTION_SECONDS = 5.0
+"""How long a connection may take with its handshake; by default it would be 20 seconds for each attempt of a call."""
+
 MAX_PORT = 65_535
 REACH_SECONDS = 3.0
 """How long the first connection may take; a refused one fails at once. On a busy machine 0.8 s were too few."""
@@ -136,6 +139,7 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 120_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_reconnect_backoff_ms", int(MAX_REST_SECONDS * 1_000)),
+    ("grpc.min_reconnect_backoff_ms", int(CONNECTION_SECONDS * 1_000)),
     ("grpc.enable_http_proxy", 0),
 ]
 
