@@ -1,9 +1,9 @@
 """Fit what marks an outdated text: `python -m tests.bench.agent_day.currency`.
 
-The layers over embeddings are fitted on the statements of `attributes.txt` and of the lives of `lives.txt`. The weights
-of pairs are fitted on the questions of users: those of the development half and the lives, by what they said and by what
-an agent wrote down of it, and made-up ones, who state attributes, change some and add to others, all among small talk.
-Every pair of the best hits of a question is a sample: the newer one replaces the older one, or not. A text of the two
+The layers over embeddings are fitted on the statements of `attributes.txt` and of the lives in `lives`. The weights of
+pairs are fitted on the questions of users: those of the development half and the lives, by what they said and by what an
+agent wrote down of it, and made-up ones, who state attributes, change some and add to others, all among small talk.
+Every pair of the best hits of a question is a sample: the newer one replaces the older one, or not. A text of these
 files is read by layers that were fitted without it, and without the life that it is from. Prints the weights, and for
 several thresholds what a context would leave unmarked and mark by mistake: of each user of the development half by
 weights of the others, and of the lives that are set aside, which are never fitted on. Then writes `replacement.npz` of
@@ -65,13 +65,13 @@ FILLER_EACH = 110
 CHANGED = 0.5
 NEAR_BY = 0.35
 OTHER_LANGUAGE = 0.15
-MIXED_LIVES = 60
-OTHER_CHANGE = 0.4
 KEPT_PAIRS = 0.15
 """The share of the pairs that replace nothing of which the weights are fitted."""
+OF_MADE_UP, OF_LIVES, OF_USERS = 1.0, 0.3, 3.0
+"""The weight of a pair. Lives are many and more oblique than users, of whom there are few."""
 BASE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SPEAKERS = ("Sam", "Anna", "Olga", "Ben", "Priya", "Joe", "小林", "老周", "阿梅", "王芳", "陈默", "Lucy")
-THRESHOLDS = (DOUBTS, *((base, 2 * base, 4 * base) for base in (0.05, 0.07, 0.09, 0.12, 0.15, 0.2)))
+THRESHOLDS = (DOUBTS, *((base, 4 * base, 10 * base) for base in (0.03, 0.05, 0.06, 0.07, 0.08, 0.09)))
 OUTPUT = Console(width=200, highlight=False)
 QUESTION, STATE, CHANGE, RELATED, BESIDE, FILLER = "?", "=", ">", "~", "&", "filler"
 
@@ -103,7 +103,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A life of `lives.txt`; one that is *aside* is not fitted on."""
+    """A life; one that is *aside* is not fitted on."""
 
     name: str
     language: str
@@ -155,9 +155,10 @@ def read_attributes() -> list[Attribute]:
 
 
 def read_lives() -> list[Life]:
-    """Return the lives of `lives.txt`."""
+    """Return the lives of the files in `lives`."""
     found: list[Life] = []
-    for line in (DATA / "lives.txt").read_text(encoding="utf-8").splitlines():
+    lines = [line for path in sorted((DATA / "lives").glob("*.txt")) for line in path.read_text("utf-8").splitlines()]
+    for line in lines:
         if line.startswith("## "):
             kind, name = line[3:].split(": ", 1)
             found.append(Life(name, kind.split()[0], kind.endswith("aside"), []))
@@ -225,7 +226,6 @@ class LayerFit:
         self, embeddings: Embeddings, attributes: Sequence[Attribute], lives: Sequence[Life], filler: Sequence[str]
     ) -> None:
         """Fit the layers."""
-        named = random.Random(2)
         classes = {one.name: number for number, one in enumerate(attributes)}
         statements = [
             (number, kind, text, text)
@@ -236,7 +236,7 @@ class LayerFit:
         for life in lives:
             statements += [(classes.get(name, -1), kind, text, life.name) for name, kind, text in _told_of(life)]
         # Each as an agent writes it, and as a message with a speaker.
-        rows = [(*one, speaker) for one in statements for speaker in ("", named.choice(SPEAKERS))]
+        rows = [(*one, speaker) for one in statements for speaker in ("", random.Random(one[2]).choice(SPEAKERS))]
         self._embeddings = embeddings
         self._classes = np.array([row[0] for row in rows])
         self._kinds = np.array([row[1] for row in rows])
@@ -295,13 +295,14 @@ def fit_softmax(vectors: Floats, classes: npt.NDArray[np.int64], count: int) -> 
     return weights
 
 
-def fit_logistic(features: Column, truth: Column, ridge: float = RIDGE) -> Column:
+def fit_logistic(features: Column, truth: Column, ridge: float = RIDGE, sample_weights: Column | None = None) -> Column:
     """Return the weights of a logistic regression. Newton's method."""
+    counts = np.ones(len(truth)) if sample_weights is None else sample_weights
     weights = np.zeros(features.shape[1])
     for _ in range(50):
         found = _probabilities(features, weights)
-        gradient = features.T @ (found - truth) + ridge * weights
-        spread = (found * (1.0 - found))[:, np.newaxis]
+        gradient = features.T @ (counts * (found - truth)) + ridge * weights
+        spread = (counts * found * (1.0 - found))[:, np.newaxis]
         step = np.linalg.solve((features * spread).T @ features + ridge * np.eye(len(weights)), gradient)
         weights -= step
         if np.abs(step).max() < 1e-6:
@@ -376,18 +377,6 @@ def life_lines(life: Life, small_talk: Mapping[str, Sequence[str]], chance: rand
     return [replace(line, speaker=speaker) for line in lines]
 
 
-def mixed_life(lives: Sequence[Life], language: str, chance: random.Random) -> Life:
-    """Return a life of what several of a language speak of; some changes are those of another one."""
-    several = [thing for life in lives if life.language == language for thing in life.things]
-    several = chance.sample(several, len(several))
-    things = list({thing.attribute: thing for thing in several}.values())[:ATTRIBUTES_EACH]
-    for at, thing in enumerate(things):
-        others = [one for one in several if one.attribute == thing.attribute and len(one.steps) > 1]
-        if thing.steps and others and chance.random() < OTHER_CHANGE:
-            things[at] = replace(thing, steps=[thing.steps[0], chance.choice(others).steps[-1]])
-    return Life("", language, is_aside=False, things=things)
-
-
 def told_lines(user: ScriptedUser) -> Iterator[list[Line]]:
     """Yield what a user of the benchmark said, and what an agent wrote down of it."""
     said = [one for messages in user.sessions for one in messages if one.role == "user"]
@@ -429,10 +418,9 @@ class Asking:
         features = pair_features(texts).astype(np.float32)
         return Question(user, slots, hits, texts, features, is_pair, is_replaced & is_pair)
 
-    def ask_life(
-        self, life: Life, small_talk: Mapping[str, Sequence[str]], chance: random.Random
-    ) -> Iterator[Question]:
+    def ask_life(self, life: Life, small_talk: Mapping[str, Sequence[str]]) -> Iterator[Question]:
         """Yield the questions of a life, on what was said and on what was written down."""
+        chance = random.Random(life.name)
         for said in (True, False):
             lines = life_lines(life, small_talk, chance, said=said)
             for number, thing in enumerate(life.things):
@@ -440,15 +428,21 @@ class Asking:
                     yield self.ask(life.name, thing.questions[0], frozenset({str(number)}), lines)
 
 
-def fit_pairs(questions: Sequence[Question]) -> Column:
-    """Return the weights of pairs, fitted on those that replace and on a share of the others."""
+def fit_pairs(samples: Sequence[tuple[float, Sequence[Question]]]) -> Column:
+    """Return the weights of pairs, fitted on those that replace and on a share of the others, each group weighted."""
     chance = np.random.default_rng(3)
-    features, truths = [], []
-    for one in questions:
-        kept = one.is_pair & (one.is_replaced | (chance.random(one.is_pair.shape) < KEPT_PAIRS))
-        features.append(one.features[kept])
-        truths.append(one.is_replaced[kept])
-    weights = fit_logistic(np.concatenate(features).astype(np.float64), np.concatenate(truths).astype(np.float64))
+    features, truths, counts = [], [], []
+    for weight, questions in samples:
+        for one in questions:
+            kept = one.is_pair & (one.is_replaced | (chance.random(one.is_pair.shape) < KEPT_PAIRS))
+            features.append(one.features[kept])
+            truths.append(one.is_replaced[kept])
+            counts.append(np.full(int(kept.sum()), weight))
+    weights = fit_logistic(
+        np.concatenate(features).astype(np.float64),
+        np.concatenate(truths).astype(np.float64),
+        sample_weights=np.concatenate(counts),
+    )
     # The others are more frequent than in the sample.
     weights[-1] += np.log(KEPT_PAIRS)
     return weights
@@ -507,20 +501,17 @@ def main() -> None:
         for lines in told_lines(user)
         for question in user.questions
     ]
-    mixed = [mixed_life(fitted, ("en", "zh")[number % 2], chance) for number in range(MIXED_LIVES)]
-    made_up += [question for life in [*fitted, *mixed] for question in asking.ask_life(life, filler, chance)]
+    of_lives = [question for life in fitted for question in asking.ask_life(life, filler)]
+    invented = [(OF_MADE_UP, made_up), (OF_LIVES, of_lives)]
     judged = []
     for name in sorted({question.user for question in known}):
-        others = fit_pairs(made_up + [question for question in known if question.user != name])
+        others = fit_pairs([*invented, (OF_USERS, [question for question in known if question.user != name])])
         judged += [(question, _doubts(question, others)) for question in known if question.user == name]
     OUTPUT.print("development half:")
     report(judged)
-    weights = fit_pairs(made_up + known)
+    weights = fit_pairs([*invented, (OF_USERS, known)])
     aside = [
-        question
-        for life in lives
-        if life.is_aside
-        for question in asking.ask_life(life, read_small_talk(aside=True), chance)
+        question for life in lives if life.is_aside for question in asking.ask_life(life, read_small_talk(aside=True))
     ]
     OUTPUT.print("lives that are set aside:")
     report([(question, _doubts(question, weights)) for question in aside])
