@@ -16,6 +16,7 @@ from memsvc.domain.use_feedback import FeedbackRules
 from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.engine.context.core_memories import CoreMemoryCache
+from memsvc.engine.context.reminder_currency import ReminderCurrencyReader
 from memsvc.engine.context.service import ContextDependencies, ContextService
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
@@ -86,6 +87,7 @@ def build_search_services(
         core,
         contexts,
         currency,
+        ReminderCurrencyReader(search.search, currency),
         UseReporter(parts.requests, reads, backends.now),
         UseReader(store.uses, reads, rules),
         steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),

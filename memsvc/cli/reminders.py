@@ -158,6 +158,9 @@ def _name(slot: Slot | None) -> request_types.Slot | None:
 
 
 def _row(one: lifecycle_pb.DueReminder) -> tuple[str, str, str, str, str]:
+    from memsvc.client import currency_of  # noqa: PLC0415 - a quick start
+
     overdue = "overdue" if one.occurrence.overdue else ""
-    content = shortened(one.memory.content, WIDTH)
+    mark = currency_of(one)
+    content = shortened(f"({mark}) {one.memory.content}" if mark else one.memory.content, WIDTH)
     return one.memory.id, _date(one).isoformat(), _slot(one).lower(), overdue, content

@@ -313,7 +313,7 @@ class AdminMethods(ScopedMethods):
         """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
 
         With *days_ahead* also those that come due within so many days, the earliest first. They come again until they
-        are acknowledged. The timeout holds for each page.
+        are acknowledged. `currency_of` tells which are probably outdated. The timeout holds for each page.
         """
         request = lifecycle_pb.ListDueRemindersRequest(
             scope=self.scope,

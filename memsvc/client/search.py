@@ -15,6 +15,7 @@ from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
 from memsvc.client.request_types import ContextOptions, Filters, SearchOptions, SessionVisibility, UseOutcome
 from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -183,10 +184,11 @@ class SearchMethods(ScopedMethods):
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
 
 
-def currency_of(hit: search_pb.Hit) -> str:
-    """Return what is known of a hit against newer memories: "outdated", "possibly outdated" or "conflicted".
+def currency_of(hit: search_pb.Hit | lifecycle_pb.DueReminder) -> str:
+    """Return what is known of a hit or a reminder against newer memories.
 
-    Empty: nothing newer is known, or the search was without `judge_currency`.
+    One of "outdated", "possibly outdated" and "conflicted". Empty: nothing newer is known, or nothing was judged, as in
+    a search without `judge_currency`.
     """
     name = types_pb.Currency.Name(hit.currency).removeprefix("CURRENCY_")
     return "" if name in {"UNSPECIFIED", "CURRENT"} else name.replace("_", " ").lower()

@@ -113,6 +113,7 @@ class SearchQuery:
         known_time: Search what was known then; None: what is known now.
         min_relevance: The minimum relevance of a hit, if it is known.
         use_feedback: Whether reports of use are part of the ranking, if they are for the user.
+        counts_access: Whether the hits are recorded as accessed.
     """
 
     scope: Scope
@@ -133,6 +134,7 @@ class SearchQuery:
     known_time: datetime | None = None
     refinement: Refinement = Refinement()
     use_feedback: bool = False
+    counts_access: bool = True
 
 
 @dataclass(frozen=True, slots=True)

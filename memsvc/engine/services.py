@@ -21,6 +21,7 @@ from memsvc.engine.conflicts.sweep import ConflictSweep
 from memsvc.engine.consolidation.service import ConsolidationService
 from memsvc.engine.consolidation.undo import ConsolidationUndo
 from memsvc.engine.context.core_memories import CoreMemoryCache
+from memsvc.engine.context.reminder_currency import ReminderCurrencyReader
 from memsvc.engine.context.service import ContextService
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import FileSweep
@@ -140,6 +141,7 @@ class SearchServices:
     core_memories: CoreMemoryCache
     contexts: ContextService
     currency: CurrencyJudge
+    reminder_currency: ReminderCurrencyReader
     use_reporter: UseReporter
     use_reader: UseReader
 

@@ -12,7 +12,7 @@ from memsvc.text.recalled_text import citation
 from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from memsvc.mcp.connection import BridgeScope
     from memsvc.v1 import search_service_pb2 as search_pb
@@ -52,9 +52,20 @@ def marked(memory: Shown, mark: search_pb.Hit | search_pb.MemoryCurrency | None)
     """Return a memory with its currency, unless it is current."""
     if mark is None:
         return memory
-    currency = types_pb.Currency.Name(mark.currency).removeprefix("CURRENCY_")
-    is_current = currency in {"CURRENT", "UNSPECIFIED"}
-    return memory.model_copy(update={"currency": "" if is_current else currency, "newer_id": mark.newer_memory_id})
+    return memory.model_copy(update={"currency": currency_name(mark.currency), "newer_id": mark.newer_memory_id})
+
+
+def currency_name(currency: types_pb.Currency.ValueType) -> str:
+    """Return the name of a currency, such as "OUTDATED"; empty if the memory is current or was not judged."""
+    name = types_pb.Currency.Name(currency).removeprefix("CURRENCY_")
+    return "" if name in {"CURRENT", "UNSPECIFIED"} else name
+
+
+def currency_facts(memory: Shown | Due) -> Iterator[str]:
+    """Yield what a line says of the currency of a memory that is not current."""
+    if memory.currency:
+        said = memory.currency.replace("_", " ").lower()
+        yield f"{said}, see {citation(memory.newer_id)}" if memory.newer_id else said
 
 
 def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "") -> Shown:
@@ -87,9 +98,7 @@ def _line(memory: Shown) -> str:
     facts = [memory.date, memory.kind]
     if memory.relevance is not None:
         facts.append(f"relevance {memory.relevance:.2f}")
-    if memory.currency:
-        said = memory.currency.replace("_", " ").lower()
-        facts.append(f"{said}, see {citation(memory.newer_id)}" if memory.newer_id else said)
+    facts += currency_facts(memory)
     if memory.importance > _USUAL:
         facts.append(f"importance {memory.importance}")
     if memory.key:
@@ -251,6 +260,8 @@ class Due(Answer):
     id: str
     text: str
     date: str
+    currency: str = ""
+    newer_id: str = ""
 
 
 class Dues(Answer):

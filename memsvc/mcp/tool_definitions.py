@@ -139,7 +139,7 @@ TOOLS = (
     ),
     OfferedTool(
         "reminders",
-        "What is due today or overdue, or comes due within days_ahead.",
+        "What is due or overdue, or comes due within days_ahead.",
         tool_inputs.Reminders,
         formatting.Dues,
         ADDS,

@@ -16,6 +16,8 @@ from memsvc.mcp.formatting import (
     Remembered,
     Resolved,
     Statement,
+    currency_facts,
+    currency_name,
     cut,
     framed,
 )
@@ -166,10 +168,14 @@ def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str]) -> Reply:
             id=each.memory.id,
             text=cut(each.memory.content),
             date=_day(each).isoformat(),
+            currency=currency_name(each.currency),
+            newer_id=each.newer_memory_id,
         )
         for each in found
     ]
     if not due:
         return Reply("Nothing is due.", Dues(due=due, acknowledged=given))
-    cited = framed(f"- {citation(each.id)} ({each.date}) {each.text}" for each in due)
+    cited = framed(
+        f"- {citation(each.id)} ({', '.join((each.date, *currency_facts(each)))}) {each.text}" for each in due
+    )
     return Reply(f"{len(due)} due ({DATA}):\n{cited}", Dues(due=due, acknowledged=given))

@@ -1325,6 +1325,16 @@ class DueReminder(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     OCCURRENCE_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    currency: _types_pb2.Currency.ValueType
+    """currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
+    it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved, called off or is over.
+    Unspecified: it was not judged, because 50 reminders come before it on the page, or what is similar could not be
+    searched within a second.
+    """
+    newer_memory_id: _builtins.str
+    """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory that is due. Always set. Listing counts no access."""
@@ -1338,10 +1348,12 @@ class DueReminder(_message.Message):
         *,
         memory: _types_pb2.Memory | None = ...,
         occurrence: _types_pb2.ReminderOccurrence | None = ...,
+        currency: _types_pb2.Currency.ValueType = ...,
+        newer_memory_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "occurrence", b"occurrence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "occurrence", b"occurrence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["currency", b"currency", "memory", b"memory", "newer_memory_id", b"newer_memory_id", "occurrence", b"occurrence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

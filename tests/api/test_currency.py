@@ -11,8 +11,10 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.engine.conflicts import currency
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_conflicts import resolve
 from tests.api.test_contexts import render
@@ -351,3 +353,99 @@ def test_who_speaks_is_told_apart_for_each_user(stubs: Stubs) -> None:
 
     assert other["old"][0] != OUTDATED
     assert own["old"][0] == OUTDATED
+
+
+# Reminders.
+
+
+def due(stubs: Stubs, scope: types_pb.Scope, on: datetime) -> dict[str, tuple[int, str]]:
+    """Return the currency and the newer memory of each reminder that is due on a day, by id."""
+    moment = Timestamp()
+    moment.FromDatetime(on)
+    request = lifecycle_pb.ListDueRemindersRequest(scope=scope, time=moment)
+    found = stubs.lifecycle.ListDueReminders(request, timeout=TIMEOUT).reminders
+    return {one.memory.id: (one.currency, one.newer_memory_id) for one in found}
+
+
+def remind(stubs: Stubs, scope: types_pb.Scope, text: str, day: types_pb.CalendarDate) -> str:
+    """Store a memory with a reminder, which was said at the beginning; return its id."""
+    moment = Timestamp()
+    moment.FromDatetime(FIRST)
+    kind = types_pb.MEMORY_KIND_FACT
+    memory = create(stubs, scope, text, kind=kind, event_time=moment, reminder=types_pb.Reminder(date=day))
+    return memory.id
+
+
+@pytest.mark.parametrize(
+    ("appointment", "change", "other"),
+    [
+        ("I've signed up for the Leeds half marathon.", "My knee is done, so no half marathon in Leeds.", "Call mum."),
+        ("报名了沙坡尾的市集摊位", "主办方说场地没批下来,沙坡尾那摊儿黄了", "给妈妈打电话"),
+        ("报名了沙坡尾的市集摊位", "The stall at the Shapowei market fell through, not going.", "给妈妈打电话"),
+    ],
+)
+@pytest.mark.parametrize("said", [False, True], ids=["memory", "message"])
+def test_a_reminder_of_what_was_called_off_says_so(
+    stubs: Stubs, user: str, appointment: str, change: str, other: str, *, said: bool
+) -> None:
+    """By a memory or by a message of another session; the others are current, and their memories stay as they are."""
+    scope, day = types_pb.Scope(user_id=user), datetime(2026, 5, 10, 9, 0, tzinfo=UTC)
+    old = remind(stubs, scope, appointment, types_pb.CalendarDate(year=2026, month=5, day=10))
+    kept = remind(stubs, scope, other, types_pb.CalendarDate(year=2026, month=5, day=10))
+    assert due(stubs, scope, day) == {old: (CURRENT, ""), kept: (CURRENT, "")}
+
+    if said:
+        moment = Timestamp()
+        moment.FromDatetime(FIRST + timedelta(days=10))
+        session = types_pb.Scope(user_id=user, session_id="walk")
+        stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
+        message = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=change, event_time=moment)
+        request = session_pb.AppendMessagesRequest(
+            scope=session, messages=[message], wait_for=types_pb.WAIT_FOR_INDEXED
+        )
+        stubs.session.AppendMessages(request, timeout=TIMEOUT)
+    else:
+        tell(stubs, user, "Nothing new. 没什么新鲜事。", change)
+
+    found = due(stubs, scope, day)
+    assert found[old][0] in {DOUBTFUL, OUTDATED}
+    assert found[old][1] not in {"", old, kept}
+    assert found[kept] == (CURRENT, "")
+    counts = stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, id=old), timeout=TIMEOUT).memory
+    assert (counts.access_count, counts.status) == (0, types_pb.MEMORY_STATUS_ACTIVE)
+
+
+def test_a_reminder_is_not_compared_with_what_others_say(stubs: Stubs, user: str) -> None:
+    """Another user and another project call something off."""
+    day = datetime(2026, 5, 10, 9, 0, tzinfo=UTC)
+    mine = types_pb.Scope(user_id=user, project_id="race")
+    old = remind(
+        stubs,
+        mine,
+        "I've signed up for the Leeds half marathon.",
+        types_pb.CalendarDate(year=2026, month=5, day=10),
+    )
+    change = "My knee is done, so no half marathon in Leeds."
+    moment = Timestamp()
+    moment.FromDatetime(FIRST + timedelta(days=10))
+    for scope in (types_pb.Scope(user_id=f"{user} 2"), types_pb.Scope(user_id=user, project_id="other")):
+        create(stubs, scope, change, kind=NOTE, event_time=moment)
+
+    assert due(stubs, mine, day) == {old: (CURRENT, "")}
+
+    create(stubs, mine, change, kind=NOTE, event_time=moment)
+    assert due(stubs, mine, day)[old][0] in {DOUBTFUL, OUTDATED}
+
+
+def test_a_birthday_is_not_doubted(stubs: Stubs, user: str) -> None:
+    """What recurs every year does not change; a statement that contradicts it is another matter."""
+    scope = types_pb.Scope(user_id=user)
+    moment = Timestamp()
+    moment.FromDatetime(FIRST)
+    reminder = types_pb.Reminder(
+        date=types_pb.CalendarDate(month=5, day=10), recurrence=types_pb.REMINDER_RECURRENCE_YEARLY
+    )
+    memory = create(stubs, scope, "老伴儿生日是5月10号,好记", event_time=moment, reminder=reminder)
+    tell(stubs, user, "没什么新鲜事。", "老伴儿的生日宴改地方了,定在老边饺子馆")
+
+    assert due(stubs, scope, datetime(2026, 5, 10, 9, 0, tzinfo=UTC)) == {memory.id: (CURRENT, "")}

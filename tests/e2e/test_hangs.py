@@ -10,15 +10,18 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import grpc
 import psycopg
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -128,6 +131,14 @@ def diagnosed_backend(stubs: Stubs, port: str) -> admin_pb.BackendHealth:
     return next(backend for backend in diagnosis.backends if backend.port == port)
 
 
+def due(stubs: Stubs) -> list[str]:
+    """Return the ids of the reminders of a day in March."""
+    moment = Timestamp()
+    moment.FromDatetime(datetime(2027, 3, 5, 9, tzinfo=UTC))
+    request = lifecycle_pb.ListDueRemindersRequest(scope=SCOPE, time=moment)
+    return [one.memory.id for one in stubs.lifecycle.ListDueReminders(request, timeout=TIMEOUT).reminders]
+
+
 def search_after(stubs: Stubs, token: str) -> None:
     """Wait until the indexes have followed a write."""
     stubs.search.Search(search_pb.SearchRequest(scope=SCOPE, query="walrus", consistency_token=token), timeout=TIMEOUT)
@@ -183,16 +194,19 @@ def test_an_embedder_that_hangs_leaves_the_words(tmp_path: Path) -> None:
             stocked(tmp_path, MEMSVC_EMBEDDER__BACKEND="openai", **named) as server,
             server.stubs() as stubs,
         ):
+            reminder = types_pb.Reminder(date=types_pb.CalendarDate(month=3, day=5))
+            birthday = create(stubs, SCOPE, "The walrus has its birthday.", reminder=reminder)
             endpoint.held.clear()
             with Load(server) as load:
                 load.until(lambda: {one.retriever for one in load.degraded} == {DENSE})
+                assert due(stubs) == [birthday.id]
                 load.until(lambda: load.contents)
                 assert load.contents[0] in found(stubs, SCOPE, load.contents[0], mode=KEYWORD, limit=20)
                 endpoint.held.set()
                 load.until(lambda: not search(stubs, SCOPE, f"walrus xq{load.searches}").degraded)
             search_after(stubs, load.token)
             until(lambda: server.is_serving("backend.embedder"))
-            check_indexes(stubs, len(load.contents) + len(ANIMALS) + 1)
+            check_indexes(stubs, len(load.contents) + len(ANIMALS) + 2)
 
 
 def test_a_store_that_hangs_ends_calls_and_loses_nothing(tmp_path: Path) -> None:

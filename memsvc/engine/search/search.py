@@ -72,7 +72,7 @@ class SearchService:
         self._shared: FilterMemo[Filter | None] = FilterMemo()
 
     def search(self, query: SearchQuery, deadline: Deadline, early: EarlyReplyListener | None = None) -> SearchReply:
-        """Return the hits of *query*, best first, ties by memory id, and count them as accesses.
+        """Return the hits of *query*, best first, ties by memory id, and count them as accesses if it says so.
 
         If the search also runs the dense retriever, *early* receives a reply from lexical hits as soon as they are
         known, at most once, and only for the first page. It must return at once and must not raise.
@@ -114,7 +114,8 @@ class SearchService:
 
         found = self._find(query, place, reply_early if early else None)
         reply = self._reply(query, found, reach, started)
-        self._readers.accesses.note(hit.memory.id for hit in reply.hits)
+        if query.counts_access:
+            self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
 
     def _with_privacy(self, where: Filter | None, privacy: Filter | None) -> Filter | None:

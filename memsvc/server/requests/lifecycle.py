@@ -11,7 +11,7 @@ from memsvc.domain.maintenance import MaintenancePlan, MaintenanceScope, UpkeepS
 from memsvc.domain.memory import Layer, Slot
 from memsvc.domain.reminders import OVERDUE_DAYS, YEARS, Moment
 from memsvc.domain.scope import Scope
-from memsvc.domain.search import PageCursor
+from memsvc.domain.search import PageCursor, Selection
 from memsvc.domain.summaries import Period, normal_topic, summary_key
 from memsvc.domain.write_requests import WaitFor, WriteOptions
 from memsvc.engine.conflicts.sweep import SweepSelection
@@ -22,8 +22,10 @@ from memsvc.ports.features import ReminderPlace
 from memsvc.server import tokens
 from memsvc.server.enums import CONFLICT_POLICY, LAYER, MAINTENANCE_STEP, REMINDER_SLOT, WAIT_FOR
 from memsvc.server.requests.decoder import RequestDecoder, time_from_proto
+from memsvc.server.requests.filters import decode_selection
 from memsvc.server.requests.memory import MemoryWrite, memory_write, plain_options
 from memsvc.server.requests.memory_fields import check_date, decode_memory_name
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
 CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "page_size")
@@ -157,10 +159,11 @@ def promote_memory_request(message: lifecycle_pb.PromoteMemoryRequest) -> Promot
 
 @dataclass(frozen=True, slots=True)
 class ListDueReminders:
-    """One page of the reminders that are due at a moment."""
+    """One page of the reminders that are due at a moment. *selection* is of what they are compared with."""
 
     scope: Scope
     moment: Moment
+    selection: Selection
     after: ReminderPlace | None
     limit: int
 
@@ -171,6 +174,7 @@ def list_due_reminders_request(
     """Return the page to list. *now* and *zone* hold where the request names no time and no time zone."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
+    selection = decode_selection(decoder, filters_pb.Filter(), now=now)
     if message.HasField("time"):
         now = decoder.time("time", message.time)
         if not YEARS[0] <= now.year <= YEARS[1]:
@@ -190,7 +194,7 @@ def list_due_reminders_request(
             now, after = cursor[0], ReminderPlace(*cursor[1:])
     decoder.finish()
     moment = Moment(now=now, zone=zone, slot=slot, overdue_days=overdue_days, days_ahead=message.days_ahead)
-    return ListDueReminders(scope, moment, after, limit)
+    return ListDueReminders(scope, moment, selection, after, limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from memsvc.domain.conflicts import Contradiction
+from memsvc.domain.conflicts import Contradiction, CurrencyMark
 from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.history import Checkpoint, Difference, DifferenceKind, RollbackReport, changed_fields
 from memsvc.domain.maintenance import DueChange, MaintenancePlan, StepTally, UpkeepProgress, UpkeepStep
@@ -16,6 +16,7 @@ from memsvc.domain.write_requests import WriteResult
 from memsvc.engine.conflicts.sweep import SweepProgress
 from memsvc.engine.summaries.periods import PeriodSummary
 from memsvc.server.enums import (
+    CURRENCY,
     DIFFERENCE_KIND,
     IMPORT_ISSUE_REASON,
     MAINTENANCE_REASON,
@@ -118,14 +119,16 @@ def promote_memory_response(new: WriteResult, source: WriteResult) -> lifecycle_
 
 
 def list_due_reminders_response(
-    reminders: Sequence[DueReminder], next_page_token: str
+    reminders: Sequence[DueReminder], marks: Mapping[str, CurrencyMark], next_page_token: str
 ) -> lifecycle_pb.ListDueRemindersResponse:
-    """Return one page of due reminders."""
+    """Return one page of due reminders, with the *marks* of their memories that were judged, by id."""
     response = lifecycle_pb.ListDueRemindersResponse(next_page_token=next_page_token)
     for due in reminders:
         message = response.reminders.add()
         fill_memory(message.memory, due.memory)
         fill_occurrence(message.occurrence, due)
+        if (mark := marks.get(due.memory.id)) is not None:
+            message.currency, message.newer_memory_id = CURRENCY.to_proto[mark.currency], mark.newer_id
     return response
 
 

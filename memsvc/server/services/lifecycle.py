@@ -3,17 +3,22 @@
 # ruff: noqa: N802, ARG002 - names and arguments are gRPC's
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import grpc
 
+from memsvc.domain.conflicts import CurrencyMark
+from memsvc.domain.errors import LimitExceededError
 from memsvc.domain.maintenance import UpkeepProgress
+from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import Selection
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.conflicts.sweep import SweepProgress
 from memsvc.server import call_context, tokens
-from memsvc.server.executors import Answer, iterate_in_thread, runs_in, stream_progress
+from memsvc.server.executors import Answer, Pending, iterate_in_thread, runs_in, stream_progress
 from memsvc.server.requests import lifecycle as requests
 from memsvc.server.responses import lifecycle as responses
 from memsvc.server.server_context import ServerContext
@@ -36,6 +41,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         self._write = server.executors.write
         self._meta = server.executors.meta
         self._language = server.executors.language
+        self._search = server.executors.search
 
     # Checkpoints.
 
@@ -115,15 +121,33 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     @runs_in("meta")
     def ListDueReminders(
         self, request: lifecycle_pb.ListDueRemindersRequest, context: Context
-    ) -> lifecycle_pb.ListDueRemindersResponse:
-        """Return a page of due reminders."""
+    ) -> Answer[lifecycle_pb.ListDueRemindersResponse]:
+        """Return a page of due reminders, and whether their memories still hold."""
         reminders = self._app.reminders
         page = requests.list_due_reminders_request(request, now=self._server.now(), zone=reminders.zone)
         found, following = reminders.due(page.scope, page.moment, after=page.after, limit=page.limit)
         token = ""
         if following is not None:
             token = tokens.reminders_token(page.moment.now, *following, tokens.digest(request))
-        return responses.list_due_reminders_response(found, token)
+        if not found:
+            return responses.list_due_reminders_response(found, {}, token)
+        memories = [one.memory for one in found]
+        return Pending(
+            lambda: self._marks(page.scope, memories, page.selection),
+            lambda marks: responses.list_due_reminders_response(found, marks, token),
+            self._meta,
+        )
+
+    async def _marks(
+        self, scope: Scope, memories: Sequence[Memory], selection: Selection
+    ) -> Mapping[str, CurrencyMark]:
+        """Return whether memories still hold; nothing while too many searches wait."""
+        try:
+            return await self._search.run(
+                self._app.reminder_currency.marks, scope, memories, selection, call_context.deadline.get()
+            )
+        except LimitExceededError:
+            return {}
 
     @runs_in("write")
     def AcknowledgeReminder(

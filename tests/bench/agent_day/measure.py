@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -32,6 +33,7 @@ _MARKED = re.compile(r"outdated|superseded|conflict|no longer|已过时|可能�
 """What marks a line as not current."""
 _OUTDATED = re.compile(r"outdated|superseded|已过时|可能过时|已被取代", re.IGNORECASE)
 """What marks a line as outdated; both sides of an open conflict are marked, too."""
+_NOT_ANNOUNCED = {types_pb.CURRENCY_OUTDATED, types_pb.CURRENCY_POSSIBLY_OUTDATED}
 _ITEM = re.compile(r"^- ", re.MULTILINE)
 _PIECE = 10
 """Characters of a memory from which on it tells the message that it comes from."""
@@ -172,22 +174,33 @@ async def _look(server: Server, user: ScriptedUser, kept: Kept) -> None:
         if any(folded in text or (len(text) >= _PIECE and text in folded) for text in texts):
             kept.filler += 1
             kept.misses.append(f"filler {user.name}: {note}")
-    reminders: set[tuple[str, bool]] = set()
-    for one in memories:
-        if one.HasField("reminder"):
-            day = (one.reminder.date.month, one.reminder.date.day)
-            reminders |= {
-                (wanted.fact, (wanted.due_on.month, wanted.due_on.day) == day)
-                for wanted in user.reminders
-                if user.facts[wanted.fact].is_in(one.content)
-            }
+    reminders = await _due_reminders(server, user)
     for wanted in user.reminders:
-        is_known = (wanted.fact, True) in reminders
+        is_known = any(
+            (day.month, day.day) == (wanted.due_on.month, wanted.due_on.day) and user.facts[wanted.fact].is_in(content)
+            for day, content in reminders
+        )
         kept.reminders += 1
         kept.reminders_right += is_known is wanted.live
         if is_known is not wanted.live:
             kind = "missing" if wanted.live else "still there"
             kept.misses.append(f"reminder {user.name} {kind}: {wanted.due_on} {user.facts[wanted.fact].say}")
+
+
+async def _due_reminders(server: Server, user: ScriptedUser) -> list[tuple[types_pb.CalendarDate, str]]:
+    """Return the day and the content of each reminder of the next year that is not marked as outdated."""
+    found: list[tuple[types_pb.CalendarDate, str]] = []
+    request = lifecycle_pb.ListDueRemindersRequest(
+        scope=_scope(user), time=timestamp(user.asked_at), days_ahead=366, overdue_days=0
+    )
+    while True:
+        reply = await server.lifecycle.ListDueReminders(request)
+        found += [
+            (one.occurrence.date, one.memory.content) for one in reply.reminders if one.currency not in _NOT_ANNOUNCED
+        ]
+        if not reply.next_page_token:
+            return found
+        request.page_token = reply.next_page_token
 
 
 async def _memories(server: Server, user: ScriptedUser) -> list[types_pb.Memory]:

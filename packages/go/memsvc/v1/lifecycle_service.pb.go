@@ -2291,7 +2291,14 @@ type DueReminder struct {
 	// memory is the memory that is due. Always set. Listing counts no access.
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// occurrence is the due date and slot, as AcknowledgeReminder takes it. Always set.
-	Occurrence    *ReminderOccurrence `protobuf:"bytes,2,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
+	Occurrence *ReminderOccurrence `protobuf:"bytes,2,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
+	// currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
+	// it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved, called off or is over.
+	// Unspecified: it was not judged, because 50 reminders come before it on the page, or what is similar could not be
+	// searched within a second.
+	Currency Currency `protobuf:"varint,3,opt,name=currency,proto3,enum=memsvc.v1.Currency" json:"currency,omitempty"`
+	// newer_memory_id is the id of the memory that replaces it. Empty: none is known.
+	NewerMemoryId string `protobuf:"bytes,4,opt,name=newer_memory_id,json=newerMemoryId,proto3" json:"newer_memory_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2338,6 +2345,20 @@ func (x *DueReminder) GetOccurrence() *ReminderOccurrence {
 		return x.Occurrence
 	}
 	return nil
+}
+
+func (x *DueReminder) GetCurrency() Currency {
+	if x != nil {
+		return x.Currency
+	}
+	return Currency_CURRENCY_UNSPECIFIED
+}
+
+func (x *DueReminder) GetNewerMemoryId() string {
+	if x != nil {
+		return x.NewerMemoryId
+	}
+	return ""
 }
 
 // AcknowledgeReminderRequest records the delivery of a reminder: it is no longer listed for that slot of that day, nor
@@ -4302,12 +4323,14 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\r_overdue_days\"x\n" +
 	"\x18ListDueRemindersResponse\x124\n" +
 	"\treminders\x18\x01 \x03(\v2\x16.memsvc.v1.DueReminderR\treminders\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"w\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd0\x01\n" +
 	"\vDueReminder\x12)\n" +
 	"\x06memory\x18\x01 \x01(\v2\x11.memsvc.v1.MemoryR\x06memory\x12=\n" +
 	"\n" +
 	"occurrence\x18\x02 \x01(\v2\x1d.memsvc.v1.ReminderOccurrenceR\n" +
-	"occurrence\"\xf5\x01\n" +
+	"occurrence\x12/\n" +
+	"\bcurrency\x18\x03 \x01(\x0e2\x13.memsvc.v1.CurrencyR\bcurrency\x12&\n" +
+	"\x0fnewer_memory_id\x18\x04 \x01(\tR\rnewerMemoryId\"\xf5\x01\n" +
 	"\x1aAcknowledgeReminderRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x10\n" +
 	"\x02id\x18\x02 \x01(\tH\x00R\x02id\x12\x12\n" +
@@ -4602,7 +4625,8 @@ var file_memsvc_v1_lifecycle_service_proto_goTypes = []any{
 	(WriteOutcome)(0),                    // 60: memsvc.v1.WriteOutcome
 	(ReminderSlot)(0),                    // 61: memsvc.v1.ReminderSlot
 	(*ReminderOccurrence)(nil),           // 62: memsvc.v1.ReminderOccurrence
-	(*CalendarDate)(nil),                 // 63: memsvc.v1.CalendarDate
+	(Currency)(0),                        // 63: memsvc.v1.Currency
+	(*CalendarDate)(nil),                 // 64: memsvc.v1.CalendarDate
 }
 var file_memsvc_v1_lifecycle_service_proto_depIdxs = []int32{
 	50, // 0: memsvc.v1.RunMaintenanceRequest.scope:type_name -> memsvc.v1.Scope
@@ -4649,78 +4673,79 @@ var file_memsvc_v1_lifecycle_service_proto_depIdxs = []int32{
 	24, // 41: memsvc.v1.ListDueRemindersResponse.reminders:type_name -> memsvc.v1.DueReminder
 	57, // 42: memsvc.v1.DueReminder.memory:type_name -> memsvc.v1.Memory
 	62, // 43: memsvc.v1.DueReminder.occurrence:type_name -> memsvc.v1.ReminderOccurrence
-	50, // 44: memsvc.v1.AcknowledgeReminderRequest.scope:type_name -> memsvc.v1.Scope
-	63, // 45: memsvc.v1.AcknowledgeReminderRequest.date:type_name -> memsvc.v1.CalendarDate
-	61, // 46: memsvc.v1.AcknowledgeReminderRequest.slot:type_name -> memsvc.v1.ReminderSlot
-	57, // 47: memsvc.v1.AcknowledgeReminderResponse.memory:type_name -> memsvc.v1.Memory
-	53, // 48: memsvc.v1.AcknowledgeReminderResponse.acknowledge_time:type_name -> google.protobuf.Timestamp
-	53, // 49: memsvc.v1.Checkpoint.known_time:type_name -> google.protobuf.Timestamp
-	53, // 50: memsvc.v1.Checkpoint.create_time:type_name -> google.protobuf.Timestamp
-	50, // 51: memsvc.v1.CreateCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	53, // 52: memsvc.v1.CreateCheckpointRequest.known_time:type_name -> google.protobuf.Timestamp
-	27, // 53: memsvc.v1.CreateCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
-	50, // 54: memsvc.v1.ListCheckpointsRequest.scope:type_name -> memsvc.v1.Scope
-	27, // 55: memsvc.v1.ListCheckpointsResponse.checkpoints:type_name -> memsvc.v1.Checkpoint
-	2,  // 56: memsvc.v1.Difference.kind:type_name -> memsvc.v1.DifferenceKind
-	57, // 57: memsvc.v1.Difference.before:type_name -> memsvc.v1.Memory
-	57, // 58: memsvc.v1.Difference.after:type_name -> memsvc.v1.Memory
-	50, // 59: memsvc.v1.DiffCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	32, // 60: memsvc.v1.DiffCheckpointResponse.differences:type_name -> memsvc.v1.Difference
-	50, // 61: memsvc.v1.RollbackToCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 62: memsvc.v1.RollbackToCheckpointRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	3,  // 63: memsvc.v1.UnrestoredMemory.reason:type_name -> memsvc.v1.UnrestoredReason
-	27, // 64: memsvc.v1.RollbackToCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
-	36, // 65: memsvc.v1.RollbackToCheckpointResponse.unrestored:type_name -> memsvc.v1.UnrestoredMemory
-	50, // 66: memsvc.v1.ExportUserRequest.scope:type_name -> memsvc.v1.Scope
-	41, // 67: memsvc.v1.ImportUserRequest.header:type_name -> memsvc.v1.ImportUserHeader
-	50, // 68: memsvc.v1.ImportUserHeader.scope:type_name -> memsvc.v1.Scope
-	55, // 69: memsvc.v1.ImportUserHeader.wait_for:type_name -> memsvc.v1.WaitFor
-	48, // 70: memsvc.v1.ImportUserResponse.stored_counts:type_name -> memsvc.v1.ImportUserResponse.StoredCountsEntry
-	43, // 71: memsvc.v1.ImportUserResponse.issues:type_name -> memsvc.v1.ImportIssue
-	4,  // 72: memsvc.v1.ImportIssue.reason:type_name -> memsvc.v1.ImportIssueReason
-	50, // 73: memsvc.v1.EraseUserRequest.scope:type_name -> memsvc.v1.Scope
-	46, // 74: memsvc.v1.EraseUserResponse.receipt:type_name -> memsvc.v1.ErasureReceipt
-	53, // 75: memsvc.v1.ErasureReceipt.start_time:type_name -> google.protobuf.Timestamp
-	53, // 76: memsvc.v1.ErasureReceipt.end_time:type_name -> google.protobuf.Timestamp
-	47, // 77: memsvc.v1.ErasureReceipt.stores:type_name -> memsvc.v1.ErasedStore
-	49, // 78: memsvc.v1.ErasedStore.removed_counts:type_name -> memsvc.v1.ErasedStore.RemovedCountsEntry
-	5,  // 79: memsvc.v1.LifecycleService.RunMaintenance:input_type -> memsvc.v1.RunMaintenanceRequest
-	9,  // 80: memsvc.v1.LifecycleService.DetectConflicts:input_type -> memsvc.v1.DetectConflictsRequest
-	11, // 81: memsvc.v1.LifecycleService.ArchiveMemory:input_type -> memsvc.v1.ArchiveMemoryRequest
-	13, // 82: memsvc.v1.LifecycleService.PromoteMemory:input_type -> memsvc.v1.PromoteMemoryRequest
-	15, // 83: memsvc.v1.LifecycleService.ConsolidateMemories:input_type -> memsvc.v1.ConsolidateMemoriesRequest
-	18, // 84: memsvc.v1.LifecycleService.UndoConsolidation:input_type -> memsvc.v1.UndoConsolidationRequest
-	20, // 85: memsvc.v1.LifecycleService.SummarizePeriod:input_type -> memsvc.v1.SummarizePeriodRequest
-	22, // 86: memsvc.v1.LifecycleService.ListDueReminders:input_type -> memsvc.v1.ListDueRemindersRequest
-	25, // 87: memsvc.v1.LifecycleService.AcknowledgeReminder:input_type -> memsvc.v1.AcknowledgeReminderRequest
-	28, // 88: memsvc.v1.LifecycleService.CreateCheckpoint:input_type -> memsvc.v1.CreateCheckpointRequest
-	30, // 89: memsvc.v1.LifecycleService.ListCheckpoints:input_type -> memsvc.v1.ListCheckpointsRequest
-	33, // 90: memsvc.v1.LifecycleService.DiffCheckpoint:input_type -> memsvc.v1.DiffCheckpointRequest
-	35, // 91: memsvc.v1.LifecycleService.RollbackToCheckpoint:input_type -> memsvc.v1.RollbackToCheckpointRequest
-	38, // 92: memsvc.v1.LifecycleService.ExportUser:input_type -> memsvc.v1.ExportUserRequest
-	40, // 93: memsvc.v1.LifecycleService.ImportUser:input_type -> memsvc.v1.ImportUserRequest
-	44, // 94: memsvc.v1.LifecycleService.EraseUser:input_type -> memsvc.v1.EraseUserRequest
-	6,  // 95: memsvc.v1.LifecycleService.RunMaintenance:output_type -> memsvc.v1.RunMaintenanceResponse
-	10, // 96: memsvc.v1.LifecycleService.DetectConflicts:output_type -> memsvc.v1.DetectConflictsResponse
-	12, // 97: memsvc.v1.LifecycleService.ArchiveMemory:output_type -> memsvc.v1.ArchiveMemoryResponse
-	14, // 98: memsvc.v1.LifecycleService.PromoteMemory:output_type -> memsvc.v1.PromoteMemoryResponse
-	17, // 99: memsvc.v1.LifecycleService.ConsolidateMemories:output_type -> memsvc.v1.ConsolidateMemoriesResponse
-	19, // 100: memsvc.v1.LifecycleService.UndoConsolidation:output_type -> memsvc.v1.UndoConsolidationResponse
-	21, // 101: memsvc.v1.LifecycleService.SummarizePeriod:output_type -> memsvc.v1.SummarizePeriodResponse
-	23, // 102: memsvc.v1.LifecycleService.ListDueReminders:output_type -> memsvc.v1.ListDueRemindersResponse
-	26, // 103: memsvc.v1.LifecycleService.AcknowledgeReminder:output_type -> memsvc.v1.AcknowledgeReminderResponse
-	29, // 104: memsvc.v1.LifecycleService.CreateCheckpoint:output_type -> memsvc.v1.CreateCheckpointResponse
-	31, // 105: memsvc.v1.LifecycleService.ListCheckpoints:output_type -> memsvc.v1.ListCheckpointsResponse
-	34, // 106: memsvc.v1.LifecycleService.DiffCheckpoint:output_type -> memsvc.v1.DiffCheckpointResponse
-	37, // 107: memsvc.v1.LifecycleService.RollbackToCheckpoint:output_type -> memsvc.v1.RollbackToCheckpointResponse
-	39, // 108: memsvc.v1.LifecycleService.ExportUser:output_type -> memsvc.v1.ExportUserResponse
-	42, // 109: memsvc.v1.LifecycleService.ImportUser:output_type -> memsvc.v1.ImportUserResponse
-	45, // 110: memsvc.v1.LifecycleService.EraseUser:output_type -> memsvc.v1.EraseUserResponse
-	95, // [95:111] is the sub-list for method output_type
-	79, // [79:95] is the sub-list for method input_type
-	79, // [79:79] is the sub-list for extension type_name
-	79, // [79:79] is the sub-list for extension extendee
-	0,  // [0:79] is the sub-list for field type_name
+	63, // 44: memsvc.v1.DueReminder.currency:type_name -> memsvc.v1.Currency
+	50, // 45: memsvc.v1.AcknowledgeReminderRequest.scope:type_name -> memsvc.v1.Scope
+	64, // 46: memsvc.v1.AcknowledgeReminderRequest.date:type_name -> memsvc.v1.CalendarDate
+	61, // 47: memsvc.v1.AcknowledgeReminderRequest.slot:type_name -> memsvc.v1.ReminderSlot
+	57, // 48: memsvc.v1.AcknowledgeReminderResponse.memory:type_name -> memsvc.v1.Memory
+	53, // 49: memsvc.v1.AcknowledgeReminderResponse.acknowledge_time:type_name -> google.protobuf.Timestamp
+	53, // 50: memsvc.v1.Checkpoint.known_time:type_name -> google.protobuf.Timestamp
+	53, // 51: memsvc.v1.Checkpoint.create_time:type_name -> google.protobuf.Timestamp
+	50, // 52: memsvc.v1.CreateCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	53, // 53: memsvc.v1.CreateCheckpointRequest.known_time:type_name -> google.protobuf.Timestamp
+	27, // 54: memsvc.v1.CreateCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	50, // 55: memsvc.v1.ListCheckpointsRequest.scope:type_name -> memsvc.v1.Scope
+	27, // 56: memsvc.v1.ListCheckpointsResponse.checkpoints:type_name -> memsvc.v1.Checkpoint
+	2,  // 57: memsvc.v1.Difference.kind:type_name -> memsvc.v1.DifferenceKind
+	57, // 58: memsvc.v1.Difference.before:type_name -> memsvc.v1.Memory
+	57, // 59: memsvc.v1.Difference.after:type_name -> memsvc.v1.Memory
+	50, // 60: memsvc.v1.DiffCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	32, // 61: memsvc.v1.DiffCheckpointResponse.differences:type_name -> memsvc.v1.Difference
+	50, // 62: memsvc.v1.RollbackToCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	55, // 63: memsvc.v1.RollbackToCheckpointRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	3,  // 64: memsvc.v1.UnrestoredMemory.reason:type_name -> memsvc.v1.UnrestoredReason
+	27, // 65: memsvc.v1.RollbackToCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	36, // 66: memsvc.v1.RollbackToCheckpointResponse.unrestored:type_name -> memsvc.v1.UnrestoredMemory
+	50, // 67: memsvc.v1.ExportUserRequest.scope:type_name -> memsvc.v1.Scope
+	41, // 68: memsvc.v1.ImportUserRequest.header:type_name -> memsvc.v1.ImportUserHeader
+	50, // 69: memsvc.v1.ImportUserHeader.scope:type_name -> memsvc.v1.Scope
+	55, // 70: memsvc.v1.ImportUserHeader.wait_for:type_name -> memsvc.v1.WaitFor
+	48, // 71: memsvc.v1.ImportUserResponse.stored_counts:type_name -> memsvc.v1.ImportUserResponse.StoredCountsEntry
+	43, // 72: memsvc.v1.ImportUserResponse.issues:type_name -> memsvc.v1.ImportIssue
+	4,  // 73: memsvc.v1.ImportIssue.reason:type_name -> memsvc.v1.ImportIssueReason
+	50, // 74: memsvc.v1.EraseUserRequest.scope:type_name -> memsvc.v1.Scope
+	46, // 75: memsvc.v1.EraseUserResponse.receipt:type_name -> memsvc.v1.ErasureReceipt
+	53, // 76: memsvc.v1.ErasureReceipt.start_time:type_name -> google.protobuf.Timestamp
+	53, // 77: memsvc.v1.ErasureReceipt.end_time:type_name -> google.protobuf.Timestamp
+	47, // 78: memsvc.v1.ErasureReceipt.stores:type_name -> memsvc.v1.ErasedStore
+	49, // 79: memsvc.v1.ErasedStore.removed_counts:type_name -> memsvc.v1.ErasedStore.RemovedCountsEntry
+	5,  // 80: memsvc.v1.LifecycleService.RunMaintenance:input_type -> memsvc.v1.RunMaintenanceRequest
+	9,  // 81: memsvc.v1.LifecycleService.DetectConflicts:input_type -> memsvc.v1.DetectConflictsRequest
+	11, // 82: memsvc.v1.LifecycleService.ArchiveMemory:input_type -> memsvc.v1.ArchiveMemoryRequest
+	13, // 83: memsvc.v1.LifecycleService.PromoteMemory:input_type -> memsvc.v1.PromoteMemoryRequest
+	15, // 84: memsvc.v1.LifecycleService.ConsolidateMemories:input_type -> memsvc.v1.ConsolidateMemoriesRequest
+	18, // 85: memsvc.v1.LifecycleService.UndoConsolidation:input_type -> memsvc.v1.UndoConsolidationRequest
+	20, // 86: memsvc.v1.LifecycleService.SummarizePeriod:input_type -> memsvc.v1.SummarizePeriodRequest
+	22, // 87: memsvc.v1.LifecycleService.ListDueReminders:input_type -> memsvc.v1.ListDueRemindersRequest
+	25, // 88: memsvc.v1.LifecycleService.AcknowledgeReminder:input_type -> memsvc.v1.AcknowledgeReminderRequest
+	28, // 89: memsvc.v1.LifecycleService.CreateCheckpoint:input_type -> memsvc.v1.CreateCheckpointRequest
+	30, // 90: memsvc.v1.LifecycleService.ListCheckpoints:input_type -> memsvc.v1.ListCheckpointsRequest
+	33, // 91: memsvc.v1.LifecycleService.DiffCheckpoint:input_type -> memsvc.v1.DiffCheckpointRequest
+	35, // 92: memsvc.v1.LifecycleService.RollbackToCheckpoint:input_type -> memsvc.v1.RollbackToCheckpointRequest
+	38, // 93: memsvc.v1.LifecycleService.ExportUser:input_type -> memsvc.v1.ExportUserRequest
+	40, // 94: memsvc.v1.LifecycleService.ImportUser:input_type -> memsvc.v1.ImportUserRequest
+	44, // 95: memsvc.v1.LifecycleService.EraseUser:input_type -> memsvc.v1.EraseUserRequest
+	6,  // 96: memsvc.v1.LifecycleService.RunMaintenance:output_type -> memsvc.v1.RunMaintenanceResponse
+	10, // 97: memsvc.v1.LifecycleService.DetectConflicts:output_type -> memsvc.v1.DetectConflictsResponse
+	12, // 98: memsvc.v1.LifecycleService.ArchiveMemory:output_type -> memsvc.v1.ArchiveMemoryResponse
+	14, // 99: memsvc.v1.LifecycleService.PromoteMemory:output_type -> memsvc.v1.PromoteMemoryResponse
+	17, // 100: memsvc.v1.LifecycleService.ConsolidateMemories:output_type -> memsvc.v1.ConsolidateMemoriesResponse
+	19, // 101: memsvc.v1.LifecycleService.UndoConsolidation:output_type -> memsvc.v1.UndoConsolidationResponse
+	21, // 102: memsvc.v1.LifecycleService.SummarizePeriod:output_type -> memsvc.v1.SummarizePeriodResponse
+	23, // 103: memsvc.v1.LifecycleService.ListDueReminders:output_type -> memsvc.v1.ListDueRemindersResponse
+	26, // 104: memsvc.v1.LifecycleService.AcknowledgeReminder:output_type -> memsvc.v1.AcknowledgeReminderResponse
+	29, // 105: memsvc.v1.LifecycleService.CreateCheckpoint:output_type -> memsvc.v1.CreateCheckpointResponse
+	31, // 106: memsvc.v1.LifecycleService.ListCheckpoints:output_type -> memsvc.v1.ListCheckpointsResponse
+	34, // 107: memsvc.v1.LifecycleService.DiffCheckpoint:output_type -> memsvc.v1.DiffCheckpointResponse
+	37, // 108: memsvc.v1.LifecycleService.RollbackToCheckpoint:output_type -> memsvc.v1.RollbackToCheckpointResponse
+	39, // 109: memsvc.v1.LifecycleService.ExportUser:output_type -> memsvc.v1.ExportUserResponse
+	42, // 110: memsvc.v1.LifecycleService.ImportUser:output_type -> memsvc.v1.ImportUserResponse
+	45, // 111: memsvc.v1.LifecycleService.EraseUser:output_type -> memsvc.v1.EraseUserResponse
+	96, // [96:112] is the sub-list for method output_type
+	80, // [80:96] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_lifecycle_service_proto_init() }

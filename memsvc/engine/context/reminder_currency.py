@@ -1,0 +1,72 @@
+"""Judgement of which due reminders are outdated by what was said since: moved and cancelled appointments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from memsvc.domain.clock import Deadline
+from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark, stored_mark
+from memsvc.domain.context import ContextQuery
+from memsvc.domain.errors import MemsvcError
+from memsvc.domain.memory import Memory, Recurrence
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import SearchHit, SearchQuery, SearchReply, Selection
+from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
+from memsvc.engine.context.sources import evidence_search_of, search_of
+
+JUDGED = 50
+"""Reminders of one call that are judged, the first ones."""
+BUDGET_SECONDS = 1.0
+"""Time for all searches of a call."""
+COMPARED = 20
+"""Memories that a reminder is compared with; as many messages of sessions as a context retrieves."""
+log = logging.getLogger(__name__)
+Search = Callable[[SearchQuery, Deadline], SearchReply]
+
+
+class ReminderCurrencyReader:
+    """Compares the memories of due reminders with what is similar to them. Thread-safe."""
+
+    def __init__(self, search: Search, judge: CurrencyJudge) -> None:
+        self._search = search
+        self._judge = judge
+
+    def marks(
+        self, scope: Scope, memories: Sequence[Memory], selection: Selection, deadline: Deadline
+    ) -> Mapping[str, CurrencyMark]:
+        """Return whether the memories still hold, by id; those that were not judged are left out.
+
+        Each is compared with the memories of the *selection* and the messages of sessions that are similar to it, as a
+        context retrieves them. If these cannot be searched within a second, the others are not judged, and the log says
+        so.
+        """
+        remaining = deadline.remaining_seconds()
+        within = Deadline.after(BUDGET_SECONDS if remaining is None else min(BUDGET_SECONDS, remaining / 2))
+        found: dict[str, CurrencyMark] = {}
+        for memory in memories[:JUDGED]:
+            if len(memory.content) > MOST_CHARS:
+                found[memory.id] = stored_mark(memory)
+                continue
+            try:
+                hits = self._similar(scope, memory, selection, within)
+            except MemsvcError as error:
+                log.warning("reminders were listed without their currency: %s", error.message)
+                break
+            mark = self._judge.marks(hits).get(memory.id, CURRENT)
+            # A birthday or an anniversary does not change: what is only similar is about something else.
+            is_guess = mark.currency is Currency.POSSIBLY_OUTDATED
+            found[memory.id] = CURRENT if is_guess and _is_yearly(memory) else mark
+        return found
+
+    def _similar(self, scope: Scope, memory: Memory, selection: Selection, deadline: Deadline) -> list[SearchHit]:
+        query = ContextQuery(scope=scope, text=memory.content, selection=selection, relevant_limit=COMPARED)
+        hits: list[SearchHit] = []
+        for search in (search_of(query), evidence_search_of(query)):
+            hits += self._search(replace(search, counts_access=False), deadline).hits
+        return hits
+
+
+def _is_yearly(memory: Memory) -> bool:
+    return memory.reminder is not None and memory.reminder.recurrence is Recurrence.YEARLY
