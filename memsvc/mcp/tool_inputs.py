@@ -281,7 +281,7 @@ class Reminders(Arguments):
     given: Annotated[list[MemoryId], BeforeValidator(_listed), Field(max_length=limits.SEARCH_LIMIT)] = Field(
         default_factory=list
     )
-    """Ids of those you told the user: they are not returned again."""
+    """Ids of those the user knows: they are not returned again."""
     days_ahead: Annotated[int, Field(ge=0, le=limits.DAYS_AHEAD)] = 0
     """Also what is due within so many days."""
 
