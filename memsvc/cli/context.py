@@ -105,12 +105,9 @@ def load(
     if session.as_json:
         write_json(found)
         return
-    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+    from memsvc.client import currency_of  # noqa: PLC0415 - a quick start
 
-    marks = {
-        one.memory_id: f"({types_pb.Currency.Name(one.currency).removeprefix('CURRENCY_').lower().replace('_', ' ')}) "
-        for one in found.currencies
-    }
+    marks = {one.memory_id: f"({currency_of(one)}) " for one in found.currencies}
     rows = [
         (name, memory.id, date_of(memory), f"{marks.get(memory.id, '')}{_line(memory)}")
         for name, memories in (

@@ -184,8 +184,8 @@ class SearchMethods(ScopedMethods):
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
 
 
-def currency_of(hit: search_pb.Hit | lifecycle_pb.DueReminder) -> str:
-    """Return what is known of a hit or a reminder against newer memories.
+def currency_of(hit: search_pb.Hit | lifecycle_pb.DueReminder | search_pb.MemoryCurrency) -> str:
+    """Return what is known of a hit, a reminder or a core memory against newer memories.
 
     One of "outdated", "possibly outdated" and "conflicted". Empty: nothing newer is known, or nothing was judged, as in
     a search without `judge_currency`.

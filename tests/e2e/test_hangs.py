@@ -131,12 +131,13 @@ def diagnosed_backend(stubs: Stubs, port: str) -> admin_pb.BackendHealth:
     return next(backend for backend in diagnosis.backends if backend.port == port)
 
 
-def due(stubs: Stubs) -> list[str]:
-    """Return the ids of the reminders of a day in March."""
+def due(stubs: Stubs) -> list[tuple[str, int]]:
+    """Return the ids and the currencies of the reminders of a day in March."""
     moment = Timestamp()
     moment.FromDatetime(datetime(2027, 3, 5, 9, tzinfo=UTC))
     request = lifecycle_pb.ListDueRemindersRequest(scope=SCOPE, time=moment)
-    return [one.memory.id for one in stubs.lifecycle.ListDueReminders(request, timeout=TIMEOUT).reminders]
+    found = stubs.lifecycle.ListDueReminders(request, timeout=TIMEOUT).reminders
+    return [(one.memory.id, one.currency) for one in found]
 
 
 def search_after(stubs: Stubs, token: str) -> None:
@@ -199,7 +200,7 @@ def test_an_embedder_that_hangs_leaves_the_words(tmp_path: Path) -> None:
             endpoint.held.clear()
             with Load(server) as load:
                 load.until(lambda: {one.retriever for one in load.degraded} == {DENSE})
-                assert due(stubs) == [birthday.id]
+                assert due(stubs) == [(birthday.id, types_pb.CURRENCY_UNSPECIFIED)]
                 load.until(lambda: load.contents)
                 assert load.contents[0] in found(stubs, SCOPE, load.contents[0], mode=KEYWORD, limit=20)
                 endpoint.held.set()

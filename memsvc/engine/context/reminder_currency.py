@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark, stored_mark
+from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark
 from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Recurrence
 from memsvc.domain.scope import Scope
-from memsvc.domain.search import SearchHit, SearchQuery, SearchReply, Selection
+from memsvc.domain.search import SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
 from memsvc.engine.context.sources import evidence_search_of, search_of
 
@@ -39,33 +39,38 @@ class ReminderCurrencyReader:
         """Return whether the memories still hold, by id; those that were not judged are left out.
 
         Each is compared with the memories of the *selection* and the messages of sessions that are similar to it, as a
-        context retrieves them. If these cannot be searched within a second, the others are not judged, and the log says
-        so.
+        context retrieves them. If they cannot all be searched within a second, what was not found to be outdated is not
+        judged; if none can be, the log says so.
         """
         remaining = deadline.remaining_seconds()
         within = Deadline.after(BUDGET_SECONDS if remaining is None else min(BUDGET_SECONDS, remaining / 2))
         found: dict[str, CurrencyMark] = {}
         for memory in memories[:JUDGED]:
             if len(memory.content) > MOST_CHARS:
-                found[memory.id] = stored_mark(memory)
                 continue
             try:
-                hits = self._similar(scope, memory, selection, within)
+                replies = self._similar(scope, memory, selection, within)
             except MemsvcError as error:
                 log.warning("reminders were listed without their currency: %s", error.message)
                 break
-            mark = self._judge.marks(hits).get(memory.id, CURRENT)
-            # A birthday or an anniversary does not change: what is only similar is about something else.
-            is_guess = mark.currency is Currency.POSSIBLY_OUTDATED
-            found[memory.id] = CURRENT if is_guess and _is_yearly(memory) else mark
+            mark = self._judge.marks([hit for reply in replies for hit in reply.hits]).get(memory.id, CURRENT)
+            if mark.currency is Currency.POSSIBLY_OUTDATED and _is_yearly(memory):
+                # A birthday or an anniversary does not change: what is only similar is about something else.
+                mark = CURRENT
+            if mark is not CURRENT or not any(reply.degraded for reply in replies):
+                found[memory.id] = mark
         return found
 
-    def _similar(self, scope: Scope, memory: Memory, selection: Selection, deadline: Deadline) -> list[SearchHit]:
+    def _similar(
+        self, scope: Scope, memory: Memory, selection: Selection, deadline: Deadline
+    ) -> tuple[SearchReply, SearchReply]:
+        """Return the memories and the messages that are similar to a memory, which is among its own hits."""
         query = ContextQuery(scope=scope, text=memory.content, selection=selection, relevant_limit=COMPARED)
-        hits: list[SearchHit] = []
-        for search in (search_of(query), evidence_search_of(query)):
-            hits += self._search(replace(search, counts_access=False), deadline).hits
-        return hits
+        of_memories, of_messages = (
+            self._search(replace(search, counts_access=False), deadline)
+            for search in (search_of(query), evidence_search_of(query))
+        )
+        return of_memories, of_messages
 
 
 def _is_yearly(memory: Memory) -> bool:

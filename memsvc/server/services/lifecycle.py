@@ -141,7 +141,9 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     async def _marks(
         self, scope: Scope, memories: Sequence[Memory], selection: Selection
     ) -> Mapping[str, CurrencyMark]:
-        """Return whether memories still hold; nothing while too many searches wait."""
+        """Return whether memories still hold; nothing while too many searches wait or indexes are being caught up."""
+        if self._app.indexer.is_replaying:
+            return {}
         try:
             return await self._search.run(
                 self._app.reminder_currency.marks, scope, memories, selection, call_context.deadline.get()

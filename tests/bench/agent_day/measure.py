@@ -34,6 +34,7 @@ _MARKED = re.compile(r"outdated|superseded|conflict|no longer|已过时|可能�
 _OUTDATED = re.compile(r"outdated|superseded|已过时|可能过时|已被取代", re.IGNORECASE)
 """What marks a line as outdated; both sides of an open conflict are marked, too."""
 _NOT_ANNOUNCED = {types_pb.CURRENCY_OUTDATED, types_pb.CURRENCY_POSSIBLY_OUTDATED}
+"""What a reminder must not be to be announced."""
 _ITEM = re.compile(r"^- ", re.MULTILINE)
 _PIECE = 10
 """Characters of a memory from which on it tells the message that it comes from."""
