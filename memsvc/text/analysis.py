@@ -503,7 +503,7 @@ _SAFE_CHARS = MAX_TERM_BYTES // 4
 """No word of a run this short can exceed the longest term."""
 
 _SHORT_CHARS = 300
-_SHORT_TEXTS = 2048
+_SHORT_TEXTS = 4096
 
 _COMMA_IN_NUMBER = r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))"
 
@@ -593,12 +593,11 @@ def term_spans(text: str) -> list[tuple[str, int, int]]:
 
 def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
-    is_ascii = text.isascii()
-    if not is_ascii and len(text) <= _SHORT_CHARS:
+    if len(text) <= _SHORT_CHARS:
         return [span for span in short_spans(text) if span[0] in wanted]
     is_away = frozenset(wanted).isdisjoint
     spans: list[tuple[str, int, int]] = []
-    if is_ascii:
+    if text.isascii():
         for match in _ASCII_WORD.finditer(text):
             if not is_away(word_terms(word := match[0])):
                 spans += _place_spans(word_spans(word), match.start(), wanted)

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles, SlowOperation
@@ -36,6 +36,8 @@ KEEP_SECONDS = 60.0
 """Interval of writes of the file. A crash loses what was measured since."""
 RECENT = 2_048
 """Number of most recent calls of an operation from which percentiles are computed."""
+FOLDED = 256
+"""Number of calls that wait to be counted: counting many at once takes a fraction of the time of one by one."""
 SLOWEST = 10
 ROOT_LAYERS = frozenset({"edge", "engine"})
 """Layers whose slow operations are listed; operations of other layers are part of these."""
@@ -43,6 +45,7 @@ Listener: TypeAlias = Callable[[str, str, float, Sequence[tuple[str, float]]], N
 """Receives operation, layer, seconds and stages."""
 log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 _READS = {
     "get": "Get",
     "get_by_key": "Get",
@@ -70,6 +73,7 @@ class LatencyStats:
         self._clock = clock or (lambda: now().timestamp())
         self._series: dict[tuple[str, str], _Series] = {}
         self._lock = threading.Lock()
+        self._waiting: deque[_Call] = deque()
         self._operations: dict[tuple[str, str], _Durations] = {}
         self._stages: dict[tuple[str, str], dict[str, _Durations]] = {}
         self._slowest: list[tuple[float, int, SlowOperation]] = []
@@ -96,20 +100,12 @@ class LatencyStats:
         An endless call (a stream that lasts as long as its client likes), or one that is part of another recorded call,
         is never listed among the slowest.
         """
-        name = (operation, layer)
-        second = int(self._clock())
-        with self._lock:
-            _of(self._operations, name).add(seconds, failed=failed)
-            series = self._series.get(name)
-            if series is None:
-                series = self._series[name] = _Series()
-            series.add(second, seconds, failed=failed)
-            if stages:
-                own = self._stages.setdefault(name, {})
-                for stage, duration in stages:
-                    _of(own, stage).add(duration, failed=False)
-            is_slow = len(self._slowest) < SLOWEST or seconds > self._slowest[0][0]
-            if is_slow and not is_endless and layer in ROOT_LAYERS:
+        self._waiting.append(_Call(operation, layer, int(self._clock()) // 60, seconds, failed, stages))
+        if len(self._waiting) >= FOLDED:
+            with self._lock:
+                self._count_waiting()
+        if layer in ROOT_LAYERS and not is_endless and (len(self._slowest) < SLOWEST or seconds > self._slowest[0][0]):
+            with self._lock:
                 self._order += 1
                 slow = SlowOperation(operation, seconds, self._now(), layer)
                 heapq.heappush(self._slowest, (seconds, self._order, slow))
@@ -118,9 +114,30 @@ class LatencyStats:
         if self._listener is not None:
             self._listener(operation, layer, seconds, stages)
 
+    def _count_waiting(self) -> None:
+        """Count the recorded calls, those of an operation and a minute together. The caller holds the lock."""
+        grouped: defaultdict[tuple[tuple[str, str], int], list[_Call]] = defaultdict(list)
+        staged: defaultdict[tuple[tuple[str, str], str], list[float]] = defaultdict(list)
+        for _ in range(len(self._waiting)):
+            call = self._waiting.popleft()
+            name = (call.operation, call.layer)
+            grouped[name, call.minute].append(call)
+            for stage, duration in call.stages:
+                staged[name, stage].append(duration)
+        for (name, minute), calls in grouped.items():
+            durations, failures = [call.seconds for call in calls], sum(call.failed for call in calls)
+            _of(self._operations, name).add(durations, failures)
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = _Series()
+            series.add(minute, durations, failures)
+        for (name, stage), durations in staged.items():
+            _of(self._stages.setdefault(name, {}), stage).add(durations)
+
     def report(self, operation: str = "") -> list[OperationPerformance]:
         """Return the statistics of every operation, or of one, ordered by operation and layer."""
         with self._lock:
+            self._count_waiting()
             # Copy under the lock and sort outside of it: sorting takes longer, and calls wait for the lock.
             chosen = {
                 name: (times.copy(), {stage: one.copy() for stage, one in self._stages.get(name, {}).items()})
@@ -146,6 +163,7 @@ class LatencyStats:
         unit = 60 if is_short else 3600
         first = int(self._clock() - length.total_seconds()) // unit
         with self._lock:
+            self._count_waiting()
             found = [
                 (name, series.sum_since(first, is_short=is_short))
                 for name, series in self._series.items()
@@ -157,6 +175,7 @@ class LatencyStats:
     def snapshot(self) -> dict[str, Any]:
         """Return the statistics as JSON: since when, and for each operation or stage its counts and last durations."""
         with self._lock:
+            self._count_waiting()
             series = [[*name, *one.rows()] for name, one in list(self._series.items())[:MOST_KEPT]]
             named = [((*name, ""), times.copy()) for name, times in self._operations.items()]
             named += [
@@ -238,6 +257,17 @@ class DurationFile:
         self._written = text
 
 
+class _Call(NamedTuple):
+    """A recorded call; its minute counts from 1970."""
+
+    operation: str
+    layer: str
+    minute: int
+    seconds: float
+    failed: bool
+    stages: Sequence[tuple[str, float]]
+
+
 @dataclass(slots=True)
 class _Totals:
     """Counts and sums of a number of calls, which are exact."""
@@ -247,11 +277,11 @@ class _Totals:
     total: float = 0.0
     longest: float = 0.0
 
-    def count_call(self, seconds: float, *, failed: bool) -> None:
-        self.count += 1
-        self.errors += failed
-        self.total += seconds
-        self.longest = max(self.longest, seconds)
+    def count_calls(self, durations: Sequence[float], failures: int) -> None:
+        self.count += len(durations)
+        self.errors += failures
+        self.total += sum(durations)
+        self.longest = max(self.longest, *durations)
 
     def statistics(self, at: Callable[[float], float]) -> Percentiles:
         """Return the statistics of at least one call; *at* returns the duration that a share of them do not exceed."""
@@ -273,9 +303,9 @@ class _Durations(_Totals):
 
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
-    def add(self, seconds: float, *, failed: bool) -> None:
-        self.count_call(seconds, failed=failed)
-        self.recent.append(seconds)
+    def add(self, durations: Sequence[float], failures: int = 0) -> None:
+        self.count_calls(durations, failures)
+        self.recent.extend(durations)
 
     def percentiles(self) -> Percentiles:
         recent = sorted(self.recent)
@@ -299,16 +329,19 @@ class _Span(_Totals):
 
     classes: dict[int, int] = field(default_factory=dict)
 
-    def add(self, seconds: float, number: int, *, failed: bool) -> None:
-        self.count_call(seconds, failed=failed)
-        self.classes[number] = self.classes.get(number, 0) + 1
+    def add(self, durations: Sequence[float], classes: Mapping[int, int], failures: int) -> None:
+        self.count_calls(durations, failures)
+        self._count_classes(classes)
 
     def include(self, other: _Span) -> None:
         self.count += other.count
         self.errors += other.errors
         self.total += other.total
         self.longest = max(self.longest, other.longest)
-        for number, count in other.classes.items():
+        self._count_classes(other.classes)
+
+    def _count_classes(self, classes: Mapping[int, int]) -> None:
+        for number, count in classes.items():
             self.classes[number] = self.classes.get(number, 0) + count
 
     def percentiles(self) -> Percentiles:
@@ -342,12 +375,12 @@ class _Series:
                 kept.append((int(number), _Span(int(count), int(errors), float(total), float(longest), by_class)))
         return series
 
-    def add(self, second: int, seconds: float, *, failed: bool) -> None:
-        number = math.floor(math.log(max(seconds, _SHORTEST)) * BUCKETS_PER_E)
-        for spans, unit in ((self._minutes, second // 60), (self._hours, second // 3600)):
+    def add(self, minute: int, durations: Sequence[float], failures: int) -> None:
+        classes = Counter(math.floor(math.log(max(one, _SHORTEST)) * BUCKETS_PER_E) for one in durations)
+        for spans, unit in ((self._minutes, minute), (self._hours, minute // 60)):
             if not spans or spans[-1][0] < unit:
                 spans.append((unit, _Span()))
-            spans[-1][1].add(seconds, number, failed=failed)
+            spans[-1][1].add(durations, classes, failures)
 
     def sum_since(self, first: int, *, is_short: bool) -> _Span:
         """Return the sum of the minutes, or of the hours, from the one of that number on."""
@@ -424,9 +457,7 @@ class Instrumentation:
         begin = inner.begin_search
 
         def begin_search(*args: Any, **kwargs: Any) -> PendingSearch:
-            return _InstrumentedSearch(
-                begin(*args, **kwargs), self._instrument(_result, "vectors", "Search", time.perf_counter())
-            )
+            return _InstrumentedSearch(begin(*args, **kwargs), self._call, time.perf_counter())
 
         methods = self._methods(inner, "vectors", _INDEX) | {"begin_search": begin_search}
         return cast("VectorIndex", _InstrumentedProxy(inner, methods))
@@ -438,44 +469,43 @@ class Instrumentation:
     def _methods(self, inner: Any, layer: str, named: Mapping[str, str]) -> dict[str, Callable[..., Any]]:
         return {name: self._instrument(getattr(inner, name), layer, operation) for name, operation in named.items()}
 
-    def _instrument(
-        self, method: Callable[..., Any], layer: str, operation: str, begun: float | None = None
-    ) -> Callable[..., Any]:
-        record, last_errors = self._performance.record, self._last_errors
-
+    def _instrument(self, method: Callable[..., Any], layer: str, operation: str) -> Callable[..., Any]:
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter() if begun is None else begun
-            try:
-                value = method(*args, **kwargs)
-            except BaseException as error:
-                record(operation, layer, time.perf_counter() - started, failed=True)
-                if isinstance(error, BackendUnavailableError):
-                    last_errors.note(layer, operation, error.message)
-                raise
-            record(operation, layer, time.perf_counter() - started)
-            last_errors.forget(layer, "" if operation == _INDEX["switch"] else operation)
-            return value
+            return self._call(layer, operation, time.perf_counter(), method, *args, **kwargs)
 
         return call
+
+    def _call(
+        self, layer: str, operation: str, started: float, method: Callable[..., V], *args: Any, **kwargs: Any
+    ) -> V:
+        """Return the result of *method*, and record its duration since *started*."""
+        try:
+            value = method(*args, **kwargs)
+        except BaseException as error:
+            self._performance.record(operation, layer, time.perf_counter() - started, failed=True)
+            if isinstance(error, BackendUnavailableError):
+                self._last_errors.note(layer, operation, error.message)
+            raise
+        self._performance.record(operation, layer, time.perf_counter() - started)
+        self._last_errors.forget(layer, "" if operation == _INDEX["switch"] else operation)
+        return value
 
 
 class _InstrumentedSearch:
     """Instrumented `memsvc.ports.indexes.PendingSearch`."""
 
-    __slots__ = ("_inner", "_take")
+    __slots__ = ("_call", "_inner", "_started")
 
-    def __init__(self, inner: PendingSearch, take: Callable[[PendingSearch], Sequence[Hit]]) -> None:
+    def __init__(self, inner: PendingSearch, call: Callable[..., Any], started: float) -> None:
         self._inner = inner
-        self._take = take
+        self._call = call
+        self._started = started
 
     def result(self) -> Sequence[Hit]:
         """Return the hits."""
-        return self._take(self._inner)
-
-
-def _result(pending: PendingSearch) -> Sequence[Hit]:
-    return pending.result()
+        hits: Sequence[Hit] = self._call("vectors", _INDEX["search"], self._started, self._inner.result)
+        return hits
 
 
 class LastErrors:
