@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from memsvc.bootstrap.backends import Assembly
@@ -87,7 +88,7 @@ def build_search_services(
         core,
         contexts,
         currency,
-        ReminderCurrencyReader(search.search, currency),
+        ReminderCurrencyReader(search.search, currency, _when_indexed(assembly, index)),
         UseReporter(parts.requests, reads, backends.now),
         UseReader(store.uses, reads, rules),
         steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),
@@ -106,6 +107,20 @@ def _retriever(assembly: Assembly, index: IndexParts) -> HybridRetriever:
     )
     assembly.stack.callback(retriever.close)
     return retriever
+
+
+def _when_indexed(assembly: Assembly, index: IndexParts) -> Callable[[str], Future[None]]:
+    feed = assembly.backends.metadata.feed
+
+    def when_indexed(owner: str) -> Future[None]:
+        head = feed.head_position()
+        if feed.pending_of(owner, up_to=head, limit=1):
+            return index.indexer.when_reached(head, owner)
+        nothing: Future[None] = Future()
+        nothing.set_result(None)
+        return nothing
+
+    return when_indexed
 
 
 def _currency_judge(store: MetadataStore, embedding: CachedEmbedder) -> CurrencyJudge:

@@ -138,10 +138,11 @@ class CurrencyMark:
 CURRENT = CurrencyMark(Currency.CURRENT)
 
 
-def stored_mark(memory: Memory) -> CurrencyMark:
-    """Return what is stored of the currency of a memory."""
+def stored_mark(memory: Memory, valid_time: datetime | None = None) -> CurrencyMark:
+    """Return what is stored of the currency of a memory, now or at *valid_time*, when it may still have held."""
     if memory.status is Status.SUPERSEDED:
-        return CurrencyMark(Currency.OUTDATED, memory.superseded_by_id)
+        held = valid_time is not None and memory.valid_to is not None and valid_time < memory.valid_to
+        return CURRENT if held else CurrencyMark(Currency.OUTDATED, memory.superseded_by_id)
     return CurrencyMark(Currency.CONFLICTED) if memory.status is Status.CONFLICTED else CURRENT
 
 

@@ -111,6 +111,7 @@ class SearchQuery:
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
         weighting: None means that time and layer play no part.
         known_time: Search what was known then; None: what is known now.
+        valid_time: Memories are judged as of then; None: as of now.
         min_relevance: The minimum relevance of a hit, if it is known.
         use_feedback: Whether reports of use are part of the ranking, if they are for the user.
         counts_access: Whether the hits are recorded as accessed.
@@ -132,6 +133,7 @@ class SearchQuery:
     position: int = 0
     snippet_chars: int = 240
     known_time: datetime | None = None
+    valid_time: datetime | None = None
     refinement: Refinement = Refinement()
     use_feedback: bool = False
     counts_access: bool = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from memsvc.text.analysis import query_terms
 from memsvc.text.facts import persons_in
+from memsvc.text.reminder_extraction import denies_cancellation
 
 _CHANGE = re.compile(
     r"\b(?:"
@@ -51,6 +52,7 @@ class ChangeCues:
         changes: The number of signs of a change.
         is_addition: Whether it adds to something: "also", 也.
         is_question: Whether it asks or requests something.
+        is_denial: Whether it only says that something is not called off: "the demo isn't cancelled".
         numbers: The numbers in it, as written.
         terms: Its content words, as they are searched for.
         persons: Who is spoken of, other than the user: relatives, and names in lower case.
@@ -59,6 +61,7 @@ class ChangeCues:
     changes: int
     is_addition: bool
     is_question: bool
+    is_denial: bool
     numbers: frozenset[str]
     terms: frozenset[str]
     persons: frozenset[str]
@@ -70,6 +73,7 @@ class ChangeCues:
             count_changes(text),
             _ADDITION.search(text) is not None,
             _QUESTION.search(text) is not None,
+            denies_cancellation(text),
             frozenset(_NUMBER.findall(text)),
             frozenset(query_terms(text)),
             persons_in(text),

@@ -40,6 +40,7 @@ _NUMBERS = {
     "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
 }  # fmt: skip
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 0}
+_DAY_WORDS = {"first": 1, "fifteenth": 15, "twentieth": 20}
 _WEEK_DAYS = 7
 _FORTNIGHT = 14
 _HALF_MONTH = 15
@@ -83,6 +84,7 @@ _RECURRING = re.compile(
     # Monthly.
     rf"|\b(?P<eom>(?:(?:on|at|by) )?(?:the )?(?:last day|end) of (?:every|each) month|(?:every|each) month[- ]end"
     r"|(?:every|each) month (?:on|at|by) (?:the )?(?:last day|end))\b"
+    rf"|\b(?:on |by )?(?:the )?(?P<mday4>first|fifteenth|twentieth)(?: day)? of (?:every|each|the) month\b"
     rf"|\b(?:on |by )?(?:the )?{_NTH.format('mday')}(?: day)? (?:of (?:every|each|the) month|(?:every|each) month)\b"
     rf"|\b(?:on |by )?(?:the )?{_NTH.format('mday5')},? (?:monthly|every month|each month)\b"
     rf"|\b(?:every month|each month|monthly),? (?:on|by) (?:the )?(?P<mday2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)"
@@ -146,7 +148,7 @@ _LUNAR = re.compile(
 _LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|\blunar\b", _I)
 _CLOCK = re.compile(
     r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
-    r"|(?<![\d:])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])|\b(?P<noon>noon|midday)\b",
+    r"|(?<![\d:])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])|\b(?P<noon>noon|midday)\b|\b(?P<midnight>midnight)\b",
     re.IGNORECASE,
 )
 _HAN_CLOCK = re.compile(
@@ -160,6 +162,11 @@ _PARTS = re.compile(
     re.IGNORECASE,
 )
 _LATE = ("下午", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚")
+_EARLY = ("早上",)
+_MIDNIGHT = _HOURS * _MINUTES - 1
+"""Of a day is the last minute: what is due by midnight is due on that day."""
+_CHRISTMAS = re.compile(r"\bchristmas\b|\bxmas\b|圣诞", _I)
+_CHRISTMAS_DAYS = range(20, 32)
 _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 
 
@@ -220,10 +227,10 @@ def named_days(text: str, today: date) -> list[NamedDay]:
     if "/" in text:
         found += [_slashed(match, text) for match in _SLASHED.finditer(text)]
     if _has(small, _ORDINAL_CUES):
-        found += [_day_alone(match, today) for match in _NTH_ALONE.finditer(text)]
+        found += [_day_alone(match, today, text) for match in _NTH_ALONE.finditer(text)]
     if not text.isascii():
         found += [_short(match) for match in _HAN_SHORT.finditer(text)]
-        found += [_day_alone(match, today) for match in _HAN_DAY_ALONE.finditer(text)]
+        found += [_day_alone(match, today, text) for match in _HAN_DAY_ALONE.finditer(text)]
     return list(_apart(sorted(found, key=lambda one: (one.start, -one.end))))
 
 
@@ -296,9 +303,12 @@ def _short(match: re.Match[str]) -> NamedDay:
     return NamedDay(*match.span(), month, day, year, date(year, month, day) if year else None)
 
 
-def _day_alone(match: re.Match[str], today: date) -> NamedDay:
-    start = match.start("day")
-    return _exactly(start, match.end(), _next_of_month(today, han_number(match["day"])))
+def _day_alone(match: re.Match[str], today: date, text: str) -> NamedDay:
+    """Return the next day of that number; of Christmas the next one in December."""
+    span, number = (match.start("day"), match.end()), han_number(match["day"])
+    if number in _CHRISTMAS_DAYS and _CHRISTMAS.search(text):
+        return _exactly(*span, next_of(NamedDay(*span, _DECEMBER, number), today))
+    return _exactly(*span, _next_of_month(today, number))
 
 
 def _next_of_month(today: date, number: int) -> date | None:
@@ -320,7 +330,8 @@ def _recurring(match: re.Match[str], today: date) -> NamedDay:
         day = _off_days(today, ahead)
         return replace(_exactly(start, end, day), recurrence=Recurrence.WEEKLY)
     said = match["mday"] or match["mday2"] or match["mday3"] or match["mday5"] or match["每月"]
-    number = _MONTH_DAYS if match["eom"] or match["月末"] else han_number(said)
+    number = _MONTH_DAYS if match["eom"] or match["月末"] else _DAY_WORDS.get((match["mday4"] or "").lower())
+    number = number or han_number(said)
     return replace(_exactly(start, end, _monthly_start(today, number)), recurrence=Recurrence.MONTHLY)
 
 
@@ -505,6 +516,8 @@ def _lunar(match: re.Match[str], today: date) -> NamedDay:
 def _minute(match: re.Match[str]) -> int | None:
     if match["noon"]:
         return _NOON * _MINUTES
+    if match["midnight"]:
+        return _MIDNIGHT
     if match["hour24"]:
         return int(match["hour24"]) * _MINUTES + int(match["minute24"])
     hour = int(match["hour"])
@@ -515,6 +528,10 @@ def _minute(match: re.Match[str]) -> int | None:
 
 def _han_minute(match: re.Match[str]) -> int | None:
     hour, part = _number(match["hour"]), match["part"] or ""
+    if hour == _NOON and part and part[-1] in "晚上" and part not in _EARLY:
+        return _MIDNIGHT
+    if hour == _NOON and part == "凌晨":
+        hour = 0
     if part in _LATE and hour < _NOON:
         hour += _NOON
     if hour >= _HOURS or (not part and hour <= _FRIENDLY_HOURS):

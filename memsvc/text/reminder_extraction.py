@@ -52,7 +52,10 @@ def still_mentions(reminder: Reminder, text: str) -> bool:
 
 def _in_sentence(sentence: str, today: date) -> Reminder | None:
     said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
-    days = _without_echoes(named_days(said, today), today)
+    named = named_days(said, today)
+    if _has_wrong_weekday(said, named, today):
+        return None
+    days = _without_echoes(named, today)
     if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or _is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
@@ -87,6 +90,18 @@ def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:
         if not (one.month and not one.day and one.month in months)
         and not (one.is_weekday and one.exact is not None and one.exact.weekday() in weekdays)
     ]
+
+
+def _has_wrong_weekday(said: str, days: list[NamedDay], today: date) -> bool:
+    """Return whether a date is named with the weekday of another day: "Thursday, December 11", which is a Friday."""
+    for one, other in pairwise(days):
+        if one.is_weekday == other.is_weekday or not words.BESIDE.fullmatch(said[one.end : other.start]):
+            continue
+        weekday, named = (one, other) if one.is_weekday else (other, one)
+        day = next_of(named, today) if named.is_clear and named.recurrence is Recurrence.NONE else None
+        if day is not None and weekday.exact is not None and day.weekday() != weekday.exact.weekday():
+            return True
+    return False
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -355,7 +370,8 @@ class ScheduleChange:
         is_cancelled: Whether the event does not take place; else it is on another day.
         events: The sorts of events that it names, as places in `reminder_lexicon.EVENTS`.
         words: The other terms that it consists of.
-        people: The people that it names as those whose event it is.
+        people: The people that it names as those whose event it is, or with whom.
+        qualifiers: The words that say which event of its sort it is: "French" of an exam, "Rome" of a flight.
     """
 
     label: str
@@ -363,6 +379,7 @@ class ScheduleChange:
     events: frozenset[int]
     words: frozenset[str]
     people: frozenset[str]
+    qualifiers: frozenset[str]
 
 
 def schedule_change(text: str) -> ScheduleChange | None:
@@ -374,25 +391,74 @@ def schedule_change(text: str) -> ScheduleChange | None:
         return None
     for sentence in sentences(text):
         said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
-        is_cancelled = bool(words.CANCELLED.search(said))
-        if not (is_cancelled or words.MOVED.search(said)) or _is_void(said) or words.CONDITION.search(said):
+        cancelled = _stated(words.CANCELLED, said)
+        change = cancelled or _stated(words.MOVED, said)
+        if change is None or _is_void(said) or words.CONDITION.search(said):
             continue
-        subject = _clause_of_change(sentence)
+        is_cancelled = cancelled is not None
+        subject = _clause_of_change(words.RELAYED.sub(_blank, sentence), change)
         events, label = _events_of(subject)
         found = _terms_of(subject)
         if events or found:
             label = label or min(found, key=lambda term: subject.lower().find(term))
-            return ScheduleChange(label, is_cancelled, events, found, _people_of(subject))
+            qualifiers = _qualifiers_of(subject)
+            return ScheduleChange(label, is_cancelled, events, found, _people_of(subject), qualifiers)
     return None
 
 
-def _clause_of_change(sentence: str) -> str:
+def denies_cancellation(text: str) -> bool:
+    """Return whether *text* says that something is not called off, and of nothing that it is."""
+    if len(text) > PHRASE_CHARS or not words.CANCELLED.search(text):
+        return False
+    said = [(sentence, match) for sentence in sentences(text) for match in words.CANCELLED.finditer(sentence)]
+    return bool(said) and all(_is_denied(sentence, match) for sentence, match in said)
+
+
+def _stated(pattern: re.Pattern[str], said: str) -> re.Match[str] | None:
+    """Return the first match that is stated: not denied, nor asked or believed by somebody."""
+    for match in pattern.finditer(said):
+        before = _before_in_clause(said, match)
+        is_doubted = words.IF.search(before) or words.HEARSAY_OF_CHANGE.search(before)
+        if not (is_doubted or _is_denied(said, match)):
+            return match
+    return None
+
+
+def _is_denied(said: str, change: re.Match[str]) -> bool:
+    is_unable = words.UNABLE.match(said[change.end() :])
+    return bool(is_unable or words.DENIED_CHANGE.search(_before_in_clause(said, change)))
+
+
+def _before_in_clause(said: str, change: re.Match[str]) -> str:
+    start = next(start for start, end in _clauses(said, []) if change.start() < end)
+    return said[start : change.start()]
+
+
+def _clause_of_change(sentence: str, change: re.Match[str]) -> str:
     """Return the clause in which something is moved or called off, if it names the event, else the sentence."""
-    match = words.CANCELLED.search(sentence) or words.MOVED.search(sentence)
     for start, end in _clauses(sentence, []):
-        if match is not None and start <= match.start() < end and _events_of(sentence[start:end])[0]:
+        if start <= change.start() < end and _events_of(sentence[start:end])[0]:
             return sentence[start:end]
     return sentence
+
+
+def at_another_time(reminder: Reminder, text: str, moment: datetime) -> Reminder | None:
+    """Return the reminder of an event whose time of day *text* changes without naming a day, or None.
+
+    "The demo is now at 5pm" leaves the demo on its day.
+    """
+    small = text.lower()
+    if len(text) > PHRASE_CHARS or not any(cue in small for cue in words.CHANGE_CUES):
+        return None
+    for sentence in sentences(text):
+        said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
+        minute, _ = time_of_day(said)
+        if minute is None or minute == reminder.minute or _stated(words.CANCELLED, said) is not None:
+            continue
+        is_stated = _stated(words.MOVED, said) is not None and not (_is_void(said) or words.CONDITION.search(said))
+        if is_stated and not named_days(said, moment.date()):
+            return replace(reminder, minute=minute, slot=None, phrase=sentence)
+    return None
 
 
 def changed_event(change: ScheduleChange, reminded: Sequence[str]) -> int | None:
@@ -413,6 +479,8 @@ def _shared(change: ScheduleChange, sentence: str) -> int:
     if task is not None and (task["en"] or task["zh"]).lower() not in change.words:
         return 0
     if change.people - people or (events and change.events and not events & change.events):
+        return 0
+    if _are_disjoint(change.qualifiers, _qualifiers_of(sentence)):
         return 0
     common = change.words & found
     if change.events & events:
@@ -439,8 +507,28 @@ def _terms_of(sentence: str) -> frozenset[str]:
 
 
 def _people_of(sentence: str) -> frozenset[str]:
-    found = (match["en"] or match["zh"] for match in words.PEOPLE.finditer(sentence))
+    found = [match["en"] or match["zh"] for match in words.PEOPLE.finditer(sentence)]
+    found += [match["en"] or match["zh"] for match in words.COMPANY.finditer(sentence)]
     return frozenset(_PERSON.get(one.lower(), one.lower()) for one in found)
+
+
+def _qualifiers_of(sentence: str) -> frozenset[str]:
+    """Return the terms of the words beside those for events that say which event of its sort is meant."""
+    said = words.MOVED.sub(_blank, words.CANCELLED.sub(_blank, sentence))
+    found: list[str] = []
+    for match in _EVENT.finditer(said):
+        if (before := words.QUALIFIER_BEFORE.search(said[: match.start()])) is not None:
+            found.append(before["en"] or before["zh"])
+        if (after := words.QUALIFIER_AFTER.match(said[match.end() :])) is not None:
+            found.append(after["en"])
+    known = frozenset(chain.from_iterable(map(_terms_of, found))) - words.PLAIN_WORDS - frozenset(_SORTS)
+    return frozenset(term for term in known if len(term) > 1)
+
+
+def _are_disjoint(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether both have terms in the same script, and none in common."""
+    scripts = {term.isascii() for term in one} & {term.isascii() for term in other}
+    return bool(scripts) and not one & other
 
 
 _SORTS = {word: number for number, group in enumerate(words.EVENTS) for word in group}

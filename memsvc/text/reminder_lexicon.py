@@ -41,6 +41,9 @@ CONDITION = re.compile(
 """Begins a clause whose condition governs the rest of the sentence."""
 IF = re.compile(r"\b(?:if|whether)\b", re.IGNORECASE)
 DENIED = _any(
+    r"\A\W*(?:(?:and|but|so|sorry|unfortunately|sadly),?\s+)?(?:(?:i|we) have )?no (?!later|problem|worries"
+    r"|doubt|matter|need|sooner|rush|kidding|idea|wonder|longer|pressure|excuse|more|fewer|less)"
+    r"(?:[a-z’'-]+\s+){1,3}?(?:on |for me |for us |until |till )?\x1f",
     r"\b(?:not|isn['’]?t|aren['’]?t|won['’]?t|wasn['’]?t|doesn['’]?t|don['’]?t have|no longer|never|nothing|cannot"
     r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
     r"|practice)\w*)\b",
@@ -238,7 +241,7 @@ _FEAST = r"(?:birthday|b-?day|birth ?day|bday|anniversary|anniv)(?: (?:with|of) 
 _HAN_FEAST = "(?:生日|生辰|寿辰|诞辰|纪念日|忌日|周年)"
 YEARLY_BEFORE = _any(
     rf"{_FEAST}(?:\s+(?:is|falls|comes|was)(?:\s+up)?(?:\s+(?:always|coming up))?(?:\s+on)?|['’]s(?:\s+on)?"
-    rf"|\s*[:=–-]|\s+on"
+    rf"|\s*[:=–-]|\s+on|\s*(?:就?是|在|为)"
     r"|\s*,|\s*\(|\s+)?\s*(?:the\s+)?\Z",
     r"\b(?:dob|d\.o\.b\.?|date of birth)\s*(?:is|:|=)?\s*\Z",
     rf"{_HAN_FEAST}(?:是|在|为|就是|：|:|，|,|\s|（|\()*(?:阳历|公历|新历)?(?:每年的?)?\s*\Z",
@@ -357,6 +360,8 @@ NOTES = _any(
 )
 RANGE = re.compile(r"\A\s*(?:-|–|—|~|～|to|through|till|until|and|到|至)\s*(?:the\s*)?\Z", re.IGNORECASE)
 """Between two days: they are the ends of a span."""
+BESIDE = re.compile(r"[\s,，、(（]*(?:the\s+|on\s+|also\s+|是|即|也就是)?(?:the\s+)?", re.IGNORECASE)
+"""Between a weekday and the date of the same day."""
 SPAN = _any(r"\b(?:from|between)\s+(?:the\s+)?\Z")
 DELIMITER = re.compile(
     r"(?<!\d),|,(?!\d)|[;，；。!！、]|\.\s+|\s[–—-]\s|——|\.{2,}|…|\bbut\b"
@@ -440,7 +445,7 @@ EVENTS: tuple[tuple[str, ...], ...] = (
     ("paper", "manuscript", "论文", "稿子", "线稿", "书稿", "初稿"),
     ("thesis", "dissertation", "毕业论文"),
     ("report", "报告", "总结"),
-    ("class", "lesson", "course", "培训", "上课", "补课", "钢琴课", "英语课", "瑜伽课"),
+    ("class", "lesson", "course", "培训", "上课", "补课", "课"),
     ("haircut", "hairdresser", "barber", "理发", "剪头"),
     ("delivery", "送货", "快递", "配送"),
     ("visa", "签证", "面签"),
@@ -482,6 +487,27 @@ CANCELLED = re.compile(
     r"|取消了?|作废|黄了|泡汤|不办了|不开了|不去了|不搞了|不考了|不用去了|没戏了|不做了|不约了",
     re.IGNORECASE,
 )
+DENIED_CHANGE = re.compile(
+    r"(?:\b(?:not|never|nearly|almost|hardly|neither|nor|instead of|without|\w+n['’]t|dont|isnt|wasnt|hasnt|wont))"
+    r"(?:\s+(?:been|being|be|gett?ing|gotten|got|get|going|to|actually|really|yet|even|officially|have|has|had|the|my"
+    r"|our)){0,5}\s+\Z"
+    r"|(?:没有?|未|并非|差点儿?|差一点儿?|险些|几乎|别|不要|不用|不必|无需|不需要|不会|不可能|不打算|不想"
+    r"|(?<!不得)(?<!要)不)"
+    r"(?:就|被|再|要|把|会|给|真的?|说要?|正式|最终|最后|临时|又|打算){0,3}(?:[把将给][^，。,]{1,8})?\Z",
+    re.IGNORECASE,
+)
+"""Before the word of a change: it does not happen, or nearly did; but 不得不取消 happens."""
+UNABLE = re.compile(r"\A不[了成]")
+"""After it: 取消不了."""
+HEARSAY_OF_CHANGE = re.compile(
+    r"\b(?-i:[A-Z][a-z]+|somebody|someone|people|a (?:friend|colleague))\s+(?:has |have |just )?(?:said|says|thinks"
+    r"|thought|claims?|claimed|believe[sd]?|heard|asks|asked|wonders|wondered|hopes|hoped|suggests|suggested|mentioned"
+    r"|reckons|guesse[sd]|wants to know)\b"
+    r"|(?:[小老阿](?![师板婆公妈爸弟哥姐伴])[一-龥]{1,2}?|同事|朋友|同学|室友|邻居)[^，。,；;]{0,4}"
+    r"(?:说(?![好定明])|问|觉得|猜|认为)",
+    re.IGNORECASE,
+)
+"""What somebody says, asks or believes who does not set the user's dates."""
 _TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
 TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
     r"(?P<zh>准备|买|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
@@ -493,6 +519,44 @@ PEOPLE = _any(
     r"(?P<zh>妈妈?|爸爸?|老婆|老公|儿子|女儿|闺女|姐姐?|妹妹?|哥哥?|弟弟?|爷爷|奶奶|外公|外婆|姥姥|姥爷|孩子"
     r"|娃|猫|狗|老板|老伴)",
 )
+COMPANY = _any(
+    r"\bwith (?:my |our |the )?(?P<en>(?-i:[A-Z][\w’'-]*))",
+    r"(?<![温暖缓总求饱])[和跟与同](?P<zh>[一-龥]{1,4}?)(?:一起)?(?:的|(?=(?:聚|吃|约|见|开|看|去|喝|打|爬|面|会|通)))",
+)
+"""With whom an event takes place."""
+QUALIFIER_AFTER = _any(
+    r"\A(?:s|\w*(?:ing|ist|er))?\s+(?:appointment\s+|party\s+|date\s+)?(?:to|for|at|from|in|with|about|of)\s+"
+    r"(?:the\s+|my\s+|our\s+|an?\s+)?(?P<en>[^\W\d][\w’'-]*)"
+)
+"""After the word for an event: where to, with whom or about what it is."""
+QUALIFIER_BEFORE = _any(
+    r"(?P<en>[^\W\d][\w’'-]*)\s+\Z",
+    r"(?:去|到|飞|回|往)?(?P<zh>[一-龥]{2,6}?)(?:那[场个次趟]|这[场个次趟])?的?\Z",
+)
+"""Before it: of what kind it is."""
+PLAIN_WORDS = frozenset(
+    _words("""
+    have having had book booked attend attending schedule scheduled plan planned cancel canceling cancelling
+    skip missed miss
+    take taking do doing see seeing get getting see gave give make making big important next weekly monthly
+    yearly annual final
+    first second last whole entire long short quick early late official online remote virtual little small nice
+    great
+    unfortunately sadly luckily well okay ok sorry dear hi hey yes no any some every each other another own all
+    both as about
+    than what when where how why if then so too very upcoming planned good old rest fyi update today's
+    tomorrow's tonight's
+    person town house home office place work morning afternoon evening everyone everybody everything nothing
+    something anybody
+    anyone them him her us you me it
+    公司 部门 全家 家里 家人 大家 我们 咱们 他们 你们 自己 这次 那次 本次 原来 原定 本来 约好 约了 定好 说好
+    安排 之前 上次
+    重要 正式 线上 线下 早上 中午 下午 晚上 今晚 明晚 周末 全部 所有 那天 当天 可惜 很遗憾 不好意思 通知 更新
+    因为 结果 后来
+    刚刚 突然 临时 已经 最后 估计 参加 打算 准备
+    """).split("|")
+)
+"""Words beside the word for an event that do not say which one it is."""
 WEAK_WORDS = frozenset(
     _words("""
     appointment appt slot session reservation booking event deadline due moved shifted pushed postponed rescheduled

@@ -432,6 +432,68 @@ def test_a_reminder_is_not_compared_with_what_others_say(stubs: Stubs, user: str
     assert due(stubs, mine)[old][0] in {DOUBTFUL, OUTDATED}
 
 
+def test_a_reminder_is_not_current_before_what_was_written_is_indexed(stubs: Stubs, user: str) -> None:
+    """What was stored a moment ago may call it off: it has no currency, or the mark."""
+    scope = types_pb.Scope(user_id=user)
+    old = remind(stubs, scope, "I've signed up for the Leeds half marathon.")
+    moment = Timestamp()
+    moment.FromDatetime(FIRST + timedelta(days=10))
+    texts = [f"Chapter {number}: the {number} otters of the lake are asleep." for number in range(200)]
+    texts.append("My knee is done, so no half marathon in Leeds.")
+    memories = [
+        memory_pb.BatchMemory(memory=types_pb.Memory(content=text, kind=NOTE, event_time=moment)) for text in texts
+    ]
+    request = memory_pb.BatchCreateMemoriesRequest(scope=scope, memories=memories, wait_for=types_pb.WAIT_FOR_STORED)
+    stubs.memory.BatchCreateMemories(request, timeout=TIMEOUT)
+
+    assert due(stubs, scope)[old][0] in {types_pb.CURRENCY_UNSPECIFIED, DOUBTFUL}
+
+
+@pytest.mark.parametrize(
+    ("appointment", "denial"),
+    [
+        ("I have a dentist appointment on 10 May.", "The dentist appointment is not cancelled."),
+        ("5月10号体检", "体检没有取消，照常"),
+        ("5月10号体检", "The check-up isn't cancelled after all."),
+    ],
+)
+def test_a_reminder_of_what_is_not_called_off_is_current(
+    stubs: Stubs, user: str, appointment: str, denial: str
+) -> None:
+    """Though the newer text is about the same event."""
+    scope = types_pb.Scope(user_id=user)
+    old = remind(stubs, scope, appointment)
+    tell(stubs, user, "The tomatoes are planted. 西红柿种好了。", denial)
+
+    assert due(stubs, scope) == {old: (CURRENT, "")}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [("I live in Berlin.", "I live in Madrid.", "Where do I live?"), ("我住在北京。", "我住在深圳。", "我住在哪里？")],
+)
+def test_what_held_at_a_valid_time_is_current_then(stubs: Stubs, user: str, older: str, newer: str, query: str) -> None:
+    """Though it was superseded since: hits and contexts of that time name nothing that they do not show."""
+    scope = types_pb.Scope(user_id=user)
+    ids = []
+    for text, days in ((older, 0), (newer, 30)):
+        moment = Timestamp()
+        moment.FromDatetime(FIRST + timedelta(days=days))
+        memory = types_pb.Memory(content=text, event_time=moment, valid_from=moment)
+        ids.append(write(stubs, scope, memory, conflict_policy=types_pb.CONFLICT_POLICY_SUPERSEDE).memory.id)
+    between = Timestamp()
+    between.FromDatetime(FIRST + timedelta(days=15))
+    as_of = types_pb.AsOf(valid_time=between)
+    request = search_pb.SearchRequest(scope=scope, query=query, judge_currency=True, as_of=as_of)
+
+    found = {hit.memory.id: hit.currency for hit in stubs.search.Search(request, timeout=TIMEOUT).hits}
+    context = render(stubs, scope, query=query, options=search_pb.ContextOptions(as_of=as_of))
+
+    assert found == {ids[0]: CURRENT}
+    assert [(one.memory_id, one.currency) for one in context.citations] == [(ids[0], CURRENT)]
+    assert hits(stubs, user, query) == {ids[1]: (CURRENT, "")}
+
+
 def test_a_birthday_is_not_doubted(stubs: Stubs, user: str) -> None:
     """What recurs every year does not change; a statement that contradicts it is another matter."""
     scope = types_pb.Scope(user_id=user)

@@ -517,6 +517,12 @@ def test_a_moved_appointment_takes_its_reminder_along(
         ("周五体检。", "体检取消了。"),
         ("周五体检。", "The check-up on Friday got called off."),
         ("Concert with Ana on June 3", "演唱会取消了"),
+        ("My flight to Rome is on May 3.", "Lufthansa cancelled my flight."),
+        ("Interview with Google on May 3.", "The Google interview is cancelled."),
+        ("The demo is on May 3.", "The demo was not moved but cancelled."),
+        ("The demo is on May 3.", "My boss told me the demo is cancelled."),
+        ("5月3号和小王聚餐", "和小王的聚餐取消了"),
+        ("5月3号面试", "面试不得不取消了"),
     ],
 )
 def test_what_is_called_off_is_not_announced(stubs: Stubs, scope: types_pb.Scope, older: str, newer: str) -> None:
@@ -531,6 +537,44 @@ def test_what_is_called_off_is_not_announced(stubs: Stubs, scope: types_pb.Scope
     second = create(stubs, elsewhere, older, **said)
     write(stubs, elsewhere, types_pb.Memory(content=newer, **said), conflict_policy=types_pb.CONFLICT_POLICY_SUPERSEDE)
     assert ["SUPERSEDED"] == statuses(stubs, elsewhere, second)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The demo is on May 3 at 3pm.", "The demo is now at 5pm."),
+        ("The demo is on May 3 at 3pm.", "The demo moved to 5pm."),
+        ("The demo is on May 3.", "The demo moved to 5pm."),
+        ("5月3号下午三点体检", "体检改到下午五点"),
+        ("5月3号下午三点体检", "The check-up moved to 5pm."),
+    ],
+)
+@pytest.mark.parametrize("policy", [types_pb.CONFLICT_POLICY_MARK, types_pb.CONFLICT_POLICY_SUPERSEDE])
+def test_another_time_of_day_keeps_the_day(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str, policy: int
+) -> None:
+    """The memory of the new time has the reminder of the event, on its day."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    first = create(stubs, scope, older, **said)
+    written = write(stubs, scope, types_pb.Memory(content=newer, **said), conflict_policy=policy)
+
+    assert [newer] == ahead(stubs, scope)
+    found = stubs.memory.GetMemory(
+        memory_pb.GetMemoryRequest(scope=scope, id=written.memory.id), timeout=TIMEOUT
+    ).memory
+    assert (found.reminder.date, found.reminder.time.hours) == (day(2026, 5, 3), 17)
+    assert written.memory.reminder == found.reminder
+    assert statuses(stubs, scope, first) != ["ACTIVE"]
+
+
+def test_another_time_of_day_is_none_of_what_is_denied(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Nor of another event, nor of a question."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    create(stubs, scope, "The demo is on May 3 at 3pm.", **said)
+    for content in ("The demo was not moved to 5pm.", "Was the demo moved to 5pm?", "体检改到下午五点"):
+        create(stubs, scope, content, **said)
+
+    assert ["The demo is on May 3 at 3pm."] == ahead(stubs, scope)
 
 
 def test_a_memory_that_states_more_stays_in_use(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -557,10 +601,27 @@ def test_a_memory_that_states_more_stays_in_use(stubs: Stubs, scope: types_pb.Sc
         (["5月3号看牙医。"], "如果牙医取消了，我就去爬山。"),
         (["5月3号看牙医。"], "女儿的牙医改到5月10号了"),
         (["5月3号体检。"], "牙医改到5月10号了"),
+        (["Dentist on May 3."], "Luckily the dentist isn't cancelled."),
+        (["Dentist on May 3."], "The dentist hasn't been cancelled after all."),
+        (["Dentist on May 3."], "Bob asked whether the dentist is cancelled."),
+        (["Demo on May 3."], "Sarah said the demo is cancelled."),
+        (["Demo on May 3."], "The demo was nearly cancelled."),
+        (["5月3号体检。"], "体检没有取消，照常"),
+        (["5月3号体检。"], "体检不取消了"),
+        (["5月3号会议。"], "会议差点取消"),
+        (["5月3号体检。"], "The check-up was not cancelled."),
+        (["My flight to Rome is on May 3."], "My flight to Oslo is cancelled."),
+        (["Dinner with Zoe on May 3."], "The dinner with Mark is cancelled."),
+        (["Lunch with Ann on May 3."], "Lunch with Bob moved to May 10."),
+        (["Interview with Google on May 3."], "The interview with Amazon is cancelled."),
+        (["The French exam is on May 3."], "The maths exam is cancelled."),
+        (["5月3号聚餐"], "和小王的聚餐取消了"),
+        (["5月3号去罗马的航班"], "去奥斯陆的航班取消了"),
+        (["5月3号数学考试"], "英语考试取消了"),
     ],
 )
 def test_when_unsure_both_reminders_are_kept(stubs: Stubs, scope: types_pb.Scope, older: list[str], newer: str) -> None:
-    """Other people's events, one of several, something to do for it, suppositions, and a second appointment."""
+    """Other people's events, one of several, what is denied or only said by somebody, and another event of its sort."""
     said = {"event_time": moment("2026-02-04T10:00")}
     for content in older:
         create(stubs, scope, content, **said)

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import combinations
 from typing import TypeAlias
 
@@ -108,39 +109,47 @@ class CurrencyJudge:
         self._readings.clear()
         self._marks.clear()
 
-    def marks(self, hits: Sequence[SearchHit], others: Sequence[Memory] = ()) -> dict[str, CurrencyMark]:
+    def marks(
+        self, hits: Sequence[SearchHit], others: Sequence[Memory] = (), valid_time: datetime | None = None
+    ) -> dict[str, CurrencyMark]:
         """Return the marks of the memories that are not current, by id; *others* were not retrieved by the query.
 
-        Both sides of an open conflict are CONFLICTED; a pair that was decided to stay is not compared. If the
-        embeddings cannot be read, statements alone count, and the log says so.
+        With *valid_time* what replaced a memory only later, or was said later, does not count. Both sides of an open
+        conflict are CONFLICTED; a pair that was decided to stay is not compared. If the embeddings cannot be read,
+        statements alone count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
         known = self._conflicts.read(memories)
         if hits:
-            return self._judge(hits, others, known)
+            return self._judge(hits, others, known, valid_time)
         # What is loaded at each start is the same for long.
-        key = tuple((one.id, one.revision) for one in others), tuple(known.open_sides.items()), known.kept
+        revisions = tuple((one.id, one.revision) for one in others)
+        key = revisions, tuple(known.open_sides.items()), known.kept, valid_time
         kept = self._marks.get(key)
         if kept is not None and time.monotonic() < kept.until:
             return kept.marks
-        marks = self._judge(hits, others, known)
+        marks = self._judge(hits, others, known, valid_time)
         is_complete = all(self._readings.get(_digest(one)) is not None for one in others if _may_change(one))
         self._marks.put(key, _KeptMarks(marks, math.inf if is_complete else time.monotonic() + UNREAD_SECONDS))
         return marks
 
     def _judge(
-        self, hits: Sequence[SearchHit], others: Sequence[Memory], known: ConflictMarks
+        self,
+        hits: Sequence[SearchHit],
+        others: Sequence[Memory],
+        known: ConflictMarks,
+        valid_time: datetime | None,
     ) -> dict[str, CurrencyMark]:
         memories = [*(hit.memory for hit in hits), *others]
-        marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory)) is not CURRENT}
+        marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory, valid_time)) is not CURRENT}
         superseded = {one for one, mark in marks.items() if mark.currency is Currency.OUTDATED}
-        said = sorted((hit for hit in hits if _may_change(hit.memory)), key=lambda hit: -_relevance(hit))
-        stated = [hit.memory for hit in said[:STATED]] + [one for one in others if _may_change(one)][:STATED]
+        said = sorted((hit for hit in hits if _is_compared(hit.memory, valid_time)), key=lambda hit: -_relevance(hit))
+        beside = [one for one in others if _is_compared(one, valid_time)]
+        stated = [hit.memory for hit in said[:STATED]] + beside[:STATED]
         self._compare_statements(stated, marks, known.kept)
         marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
         relevant = [(hit.memory, hit.relevance) for hit in said if hit.relevance is not None][:COMPARED]
-        beside = [one for one in others if _may_change(one)][:COMPARED]
-        marks |= self._guesses(relevant, beside, marks, known.kept)
+        marks |= self._guesses(relevant, beside[:COMPARED], marks, known.kept)
         return marks
 
     def _compare_statements(
@@ -181,7 +190,9 @@ class CurrencyJudge:
         days = np.array([memory.moment.date().toordinal() for memory in memories])
         taken = {mark.newer_id for mark in marks.values()}
         is_taken = np.array([memory.id in taken for memory in memories])
-        doubts = np.where(days[:, np.newaxis] < days, self._model.probabilities(texts), 0.0)
+        may_replace = np.array([not text.cues.is_denial for text in texts])
+        is_later = (days[:, np.newaxis] < days) & may_replace
+        doubts = np.where(is_later, self._model.probabilities(texts), 0.0)
         found = sorted(find_replaced(texts, doubts, is_taken), key=lambda pair: float(doubts[pair]))
         pairs = ((memories[row].id, memories[column].id) for row, column in found)
         return {
@@ -213,7 +224,8 @@ class CurrencyJudge:
         known = self._known.get(key)
         if known is None:
             sure = facts_in(content, speaker=voice, is_titled=is_titled)
-            known = sure, loose_facts_in(content, speaker=voice), ChangeCues.of(content)
+            cues = ChangeCues.of(content)
+            known = sure, () if cues.is_denial else loose_facts_in(content, speaker=voice), cues
             self._known.put(key, known)
         return known
 
@@ -276,6 +288,11 @@ def _may_change(memory: Memory) -> bool:
     if len(memory.content) > MOST_CHARS or memory.kind in _RECORDS:
         return False
     return memory.kind is not Kind.MESSAGE or memory.category in _USER
+
+
+def _is_compared(memory: Memory, valid_time: datetime | None) -> bool:
+    """Return whether a memory says how things are, and said so by *valid_time*."""
+    return _may_change(memory) and (valid_time is None or memory.moment <= valid_time)
 
 
 def _voice(memory: Memory) -> str:

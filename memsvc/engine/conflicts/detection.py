@@ -36,6 +36,7 @@ from memsvc.engine.records.memory_builder import (
     extract_statements,
     find_schedule_change,
     is_personal,
+    reminder_at_another_time,
     states_more,
 )
 from memsvc.ports.metadata import Transaction
@@ -105,6 +106,8 @@ class ConflictDetector:
             later.remove(memory.id)
             self._detect_one(transaction, memory, frozenset(later), policy, result)
             self._detect_schedule_change(transaction, memory, frozenset(later), policy, result)
+            if policy is not ConflictPolicy.KEEP_BOTH:
+                self._keep_reminding(transaction, memory, result)
         return result
 
     def before_purge(self, transaction: Transaction, memory: Memory) -> None:
@@ -176,6 +179,7 @@ class ConflictDetector:
             own = own_statements.get(stated.topic)
             if own is not None and contradicts(stated, own):
                 self._apply_pairs(transaction, newer, {older.id: (stated, own)}, policy, result)
+                self._keep_reminding(transaction, newer, result)
                 break
         return result.contradictions(newer)
 
@@ -208,6 +212,16 @@ class ConflictDetector:
         if older.status is Status.ACTIVE:
             # It stays in use, because it states more; of the day that is no longer right it reminds no more.
             result.memories[older.id] = self.supersession.set_values(transaction, older, {"reminder": None})
+
+    def _keep_reminding(self, transaction: Transaction, memory: Memory, result: DetectionResult) -> None:
+        """Give a memory that states another time of day of an event the day that the older memory has."""
+        current = result.current(memory)
+        for _, older in result.conflicts.get(memory.id, ()):
+            reminder = reminder_at_another_time(older, current)
+            if reminder is not None and self._is_in_use(current):
+                values = {"reminder": reminder}
+                result.memories[current.id] = self.supersession.set_values(transaction, current, values)
+                return
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()

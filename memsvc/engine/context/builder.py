@@ -324,7 +324,8 @@ class ContextBuilder:
             others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in found}
             if self._judged.keys() == {*found, *others}:
                 return repeated_by
-            marks = self._inputs.currency.marks([*hits, *messages], [*others.values()])
+            valid_time = None if self.query.as_of is None else self.query.as_of.valid_time
+            marks = self._inputs.currency.marks([*hits, *messages], [*others.values()], valid_time)
             self.lines.marks = _naming_shown(marks, repeated_by)
             self._judged = {**others, **found}
         return repeated_by

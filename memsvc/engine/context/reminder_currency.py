@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import replace
 
 from memsvc.domain.clock import Deadline
@@ -15,6 +18,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
 from memsvc.engine.context.sources import evidence_search_of, search_of
+from memsvc.ports.thread_wait import ThreadWait
 
 JUDGED = 50
 """Reminders of one call that are judged, the first ones."""
@@ -29,9 +33,11 @@ Search = Callable[[SearchQuery, Deadline], SearchReply]
 class ReminderCurrencyReader:
     """Compares the memories of due reminders with what is similar to them. Thread-safe."""
 
-    def __init__(self, search: Search, judge: CurrencyJudge) -> None:
+    def __init__(self, search: Search, judge: CurrencyJudge, when_indexed: Callable[[str], Future[None]]) -> None:
+        """Search by *search*; *when_indexed* returns a future for when searches find all that an owner has stored."""
         self._search = search
         self._judge = judge
+        self._when_indexed = when_indexed
 
     def marks(
         self, scope: Scope, memories: Sequence[Memory], selection: Selection, deadline: Deadline
@@ -39,12 +45,13 @@ class ReminderCurrencyReader:
         """Return whether the memories still hold, by id; those that were not judged are left out.
 
         Each is compared with the memories of the *selection* and the messages of sessions that are similar to it, as a
-        context retrieves them. If they cannot all be searched within a second, what was not found to be outdated is not
-        judged; if none can be, the log says so.
+        context retrieves them. If they cannot all be searched within a second, or what was written is not indexed by
+        then, what was not found to be outdated is not judged; if none can be, the log says so.
         """
         remaining = deadline.remaining_seconds()
         within = Deadline.after(BUDGET_SECONDS if remaining is None else min(BUDGET_SECONDS, remaining / 2))
         found: dict[str, CurrencyMark] = {}
+        is_indexed = self._is_indexed(scope.owner, within)
         for memory in memories[:JUDGED]:
             if len(memory.content) > MOST_CHARS:
                 continue
@@ -57,9 +64,18 @@ class ReminderCurrencyReader:
             if mark.currency is Currency.POSSIBLY_OUTDATED and _is_yearly(memory):
                 # A birthday or an anniversary does not change: what is only similar is about something else.
                 mark = CURRENT
-            if mark is not CURRENT or not any(reply.degraded for reply in replies):
+            if mark is not CURRENT or (is_indexed and not any(reply.degraded for reply in replies)):
                 found[memory.id] = mark
         return found
+
+    def _is_indexed(self, owner: str, deadline: Deadline) -> bool:
+        """Return whether searches find all that an owner has stored, for which half of the time is waited."""
+        remaining = deadline.remaining_seconds() or 0.0
+        with suppress(FutureTimeoutError, MemsvcError):
+            with ThreadWait():
+                self._when_indexed(owner).result(remaining / 2)
+            return True
+        return False
 
     def _similar(
         self, scope: Scope, memory: Memory, selection: Selection, deadline: Deadline

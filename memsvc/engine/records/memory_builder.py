@@ -45,7 +45,7 @@ from memsvc.text.chunking import chunk, count_tokens
 from memsvc.text.facts import USER, facts_in
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import extract_keywords
-from memsvc.text.reminder_extraction import changed_event, reminder_in, schedule_change, still_mentions
+from memsvc.text.reminder_extraction import at_another_time, changed_event, reminder_in, schedule_change, still_mentions
 from memsvc.text.sentences import sentences
 
 _REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
@@ -573,16 +573,38 @@ def find_schedule_change(reminded: Sequence[Memory], newer: Memory) -> tuple[Mem
     """
     change = schedule_change(newer.content) if changes_schedule(newer) else None
     day = _single_day(newer)
-    if change is None or (day is None and not change.is_cancelled):
+    if change is None:
         return None
     others = [one for one in reminded if may_be_reminded_of(one) and _single_day(one) not in {None, day}]
+    if day is None and not change.is_cancelled:
+        others = [one for one in others if reminder_at_another_time(one, newer) is not None]
     place = changed_event(change, [one.reminder.phrase or one.content for one in others if one.reminder is not None])
     if place is None:
         return None
     topic = f"{USER} {change.label}" if not change.label.isascii() else f"is {change.label} {USER}"
-    older = Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, f"{_single_day(others[place])}"),))
-    said = "cancelled" if day is None or change.is_cancelled else f"{day}"
+    moved = reminder_at_another_time(others[place], newer)
+    if change.is_cancelled:
+        before, said = f"{_single_day(others[place])}", "cancelled"
+    elif day is None and moved is not None:
+        before, said = _day_and_time(others[place].reminder), _day_and_time(moved)
+    else:
+        before, said = f"{_single_day(others[place])}", f"{day}"
+    older = Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, before),))
     return others[place], older, Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, said),))
+
+
+def reminder_at_another_time(older: Memory, newer: Memory) -> Reminder | None:
+    """Return the reminder of *older* at the time of day that *newer* states, if it states one and no day, else None."""
+    if older.reminder is None or newer.reminder is not None or not may_be_reminded_of(newer):
+        return None
+    return at_another_time(older.reminder, newer.content, newer.moment)
+
+
+def _day_and_time(reminder: Reminder | None) -> str:
+    if reminder is None:
+        return ""
+    day = f"{date(reminder.year, reminder.month, reminder.day)}"
+    return day if reminder.minute is None else f"{day} {reminder.minute // 60:02}:{reminder.minute % 60:02}"
 
 
 def changes_schedule(memory: Memory) -> bool:

@@ -119,6 +119,7 @@ def search_request(
         explain=message.explain,
         position=decoder.position(message.consistency_token),
         known_time=None if as_of is None else as_of.known_time,
+        valid_time=None if as_of is None else as_of.valid_time,
         use_feedback=message.use_feedback if message.HasField("use_feedback") else use_feedback,
     )
     decoder.read_mask(message.read_mask)

@@ -72,7 +72,7 @@ def fill_search_response(
     for hit in reply.hits:
         message = response.hits.add()
         _fill_hit(message, hit, include_files=request.include_files)
-        mark = marks.get(hit.memory.id) or stored_mark(hit.memory)
+        mark = marks.get(hit.memory.id) or stored_mark(hit.memory, query.valid_time)
         message.currency, message.newer_memory_id = CURRENCY.to_proto[mark.currency], mark.newer_id
     if request.include_files:
         _add_files(response.hits, resolver, query)

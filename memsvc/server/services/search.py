@@ -287,5 +287,6 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         request: search_pb.SearchRequest,
         query: SearchQuery,
     ) -> None:
-        marks = self._app.currency.marks(reply.hits) if request.judge_currency else {}
+        is_judged, valid_time = request.judge_currency, query.valid_time
+        marks = self._app.currency.marks(reply.hits, valid_time=valid_time) if is_judged else {}
         responses.fill_search_response(response, reply, request, query, self._app.files.ref_resolver, marks)

@@ -122,6 +122,10 @@ def test_a_no_to_something_else_refuses_nothing(text: str, expected: Expected) -
         ("明晚提醒我唱歌", None, Slot.AFTERNOON),
         ("The dentist's appointment is tomorrow at 16:00.", 16 * 60, None),
         ("明天16:00有面试。", 16 * 60, None),
+        ("The essay is due tomorrow at midnight.", 24 * 60 - 1, None),
+        ("明晚12点截止报名", 24 * 60 - 1, None),
+        ("明天凌晨12点的航班", 0, None),
+        ("明天中午12点面试", 12 * 60, None),
     ],
 )
 def test_the_time_of_day_is_found(text: str, minute: int | None, slot: Slot | None) -> None:
@@ -149,12 +153,27 @@ def test_the_time_of_day_is_found(text: str, minute: int | None, slot: Slot | No
         ("2026-03-10", "Remind me on March 5 to sing.", (2027, 3, 5)),
         ("2026-12-31", "下个月31号提醒我唱歌。", (2027, 1, 31)),
         ("2027-01-31", "下个月31号提醒我唱歌。", None),
+        ("2026-11-23", "The demo is on Thursday, December 10.", (2026, 12, 10)),
+        ("2026-11-23", "The demo is on Thursday, December 11.", None),
+        ("2026-11-23", "The meeting is on Monday, December 8, 2026.", None),
+        ("2026-11-23", "会议在12月8号星期一", None),
+        ("2026-11-23", "会议在12月8号星期二", (2026, 12, 8)),
+        ("2026-11-23", "No tennis this Friday.", None),
+        ("2026-11-23", "Hand in the essay no later than Friday.", (2026, 11, 27)),
+        ("2026-11-23", "Christmas dinner at my parents' on the 25th.", (2026, 12, 25)),
+        ("2026-11-23", "圣诞聚餐25号", (2026, 12, 25)),
+        ("2026-11-23", "Dinner with Mo on the 25th.", (2026, 11, 25)),
+        ("2026-11-23", "My wife's birthday 是 5月3号", (5, 3)),
+        ("2026-11-23", "Rent is due on the first of each month.", (2026, 12, 1)),
         ("9999-12-31", "Remind me tomorrow to sing.", None),
         ("0001-01-01", "Remind me tomorrow to sing.", None),
     ],
 )
 def test_days_are_reckoned_from_when_it_was_said(said: str, text: str, expected: Expected) -> None:
-    """Weeks begin on Monday; what is over by then comes next year when it is asked for, and else not at all."""
+    """Weeks begin on Monday; what is over by then comes next year when it is asked for, and else not at all.
+
+    A date with the weekday of another day is none.
+    """
     found = day_of(reminder_in(text, datetime.fromisoformat(said).replace(tzinfo=UTC)))
 
     assert expected == found
