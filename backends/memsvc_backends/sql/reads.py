@@ -18,6 +18,7 @@ from memsvc.domain.context import Essential
 from memsvc.domain.diagnostics import MemoryCounts, PlacePart, PlaceUsage
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Range
 from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, row_of
+from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor
@@ -80,6 +81,7 @@ class SqlMemoryReads(SqlHistoryReads):
         share = 0 if database.driver.is_shared else 1
         self._ranked = CandidateColumns(KEPT_CANDIDATES * share)
         self._shown: RowCache[Memory] = RowCache(KEPT_MEMORIES * share)
+        self._rows = LruCache[str, int](KEPT_MEMORIES * share)
 
     @property
     def ranking_columns(self) -> CandidateColumns:
@@ -105,7 +107,16 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
         """Return the existing ones."""
-        return {memory.id: memory for memory in self._memories("id", ids, reach)}
+        rows = self._rows.get_many(ids)
+        shown = self._shown.get_many(rows.values()).values()
+        found = {memory.id: memory for memory in shown if memory.id in rows}
+        if len(found) < len(ids):
+            version = self._shown.version
+            read = self._memories("id", [one for one in dict.fromkeys(ids) if one not in found], reach)
+            self._shown.keep({memory.row: memory for memory in read}, version)
+            self._rows.put_all({memory.id: memory.row for memory in read})
+            found |= {memory.id: memory for memory in read}
+        return {one: memory for one, memory in found.items() if _is_within(memory.scope, reach)}
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
         """Return the bearer of the key, in the first project of the reach that has one."""
