@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from memsvc.domain.errors import DataDirectoryLockedError
+from memsvc.ports.plugin import KnownStore
 
 LOCK = "memsvc.lock"
 CLEAN = "closed-cleanly"
+STORE_RECORD = "indexed-store.json"
+"""Names the store and the indexes of the last start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +26,12 @@ class DataDirectory:
     Attributes:
         path: The directory.
         was_closed_cleanly: Whether the last owner closed everything; true for a new directory.
+        is_new: Whether it was empty.
     """
 
     path: Path
     was_closed_cleanly: bool
+    is_new: bool = False
 
 
 @contextmanager
@@ -57,9 +63,29 @@ def owned(path: Path, *, visits: bool = False) -> Iterator[DataDirectory]:
         fresh = not any(child.name != LOCK for child in path.iterdir())
         clean = mark.exists()
         mark.unlink(missing_ok=True)
-        yield DataDirectory(path, was_closed_cleanly=clean or fresh)
+        yield DataDirectory(path, was_closed_cleanly=clean or fresh, is_new=fresh)
         if clean or fresh or not visits:
             mark.touch()
+
+
+def store_record(path: Path) -> Mapping[str, object] | None:
+    """Return the store and the indexes of the last start in a data directory; None if there was none.
+
+    The result is empty if the record is damaged.
+    """
+    try:
+        found = json.loads((path / STORE_RECORD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def known_store(path: Path) -> KnownStore | None:
+    """Return the store that a data directory belongs to; None if it belongs to none. A damaged record names none."""
+    found = store_record(path)
+    return None if found is None else KnownStore(str(found.get("store", "")), path / STORE_RECORD)
 
 
 def sync(path: Path) -> None:

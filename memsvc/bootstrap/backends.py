@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.data_directory import DataDirectory
+from memsvc.data_directory import DataDirectory, known_store
 from memsvc.domain.clock import utc_now
 from memsvc.domain.errors import ReportedError
 from memsvc.engine.admin.diagnose import Pingable
@@ -69,6 +69,7 @@ def open_backends(settings: Settings, directory: Path, now: Callable[[], datetim
         PluginError: A backend cannot be chosen.
         StartError: An option of a backend is wrong; nothing was opened.
         StoreMovedError: The data of the store were moved elsewhere, or have not all arrived.
+        StoreMissingError: The store is new or empty, and the directory belongs to another one.
     """
     choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in PORTS}
     optional: dict[str, BackendChoice] = {port: getattr(settings, port) for port in OPTIONAL_PORTS}
@@ -80,7 +81,7 @@ def open_backends(settings: Settings, directory: Path, now: Callable[[], datetim
     with ExitStack() as stack:
         backends = {
             port: stack.enter_context(
-                specs[port].open(options[port], BackendContext(directory / port, now, faults.of_port(port)))
+                specs[port].open(options[port], backend_context(port, directory, now, faults.of_port(port)))
             )
             for port in choices
         }
@@ -96,12 +97,21 @@ def open_store(settings: Settings, directory: Path, now: Callable[[], datetime] 
     Raises:
         PluginError: It cannot be chosen.
         StartError: An option of it is wrong.
+        StoreMissingError: It is new or empty, and the directory belongs to another one.
     """
     choice = settings.metadata
     spec = load_backend("metadata", choice.backend)
     options = options_of("metadata", choice, spec.settings, {})
-    with spec.open(options, BackendContext(directory=directory / "metadata", now=now)) as store:
+    with spec.open(options, backend_context("metadata", directory, now)) as store:
         yield store
+
+
+def backend_context(
+    port: str, directory: Path, now: Callable[[], datetime] = utc_now, faults: FaultLog | None = None
+) -> BackendContext:
+    """Return the context of the backend of *port* in the data directory *directory*."""
+    known = known_store(directory) if port == "metadata" else None
+    return BackendContext(directory / port, now, faults or FaultLog(), known)
 
 
 def options_of(

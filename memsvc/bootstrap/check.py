@@ -8,11 +8,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of
+from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, backend_context, options_of
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.domain.clock import utc_now
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
-from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.profile import BACKENDS, Profile
 
@@ -40,6 +38,7 @@ def check_backends(settings: Settings, directory: Path) -> list[BackendCheck]:
     Raises:
         PluginError: A backend cannot be chosen.
         StartError: An option of a backend is wrong.
+        StoreMissingError: The store is new or empty, and the directory belongs to another one.
     """
     choices: dict[str, BackendChoice] = {port: getattr(settings, port) for port in (*PORTS, *OPTIONAL_PORTS)}
     chosen = {port: choice for port, choice in choices.items() if choice.backend != NO_BACKEND}
@@ -71,7 +70,7 @@ def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[
     options = options_of(port, choice, spec.settings, {} if port == "metadata" else shared)
     begun, trouble, advice, model = perf_counter(), "", "", ""
     try:
-        with spec.open(options, BackendContext(directory=directory / port, now=utc_now)) as backend:
+        with spec.open(options, backend_context(port, directory)) as backend:
             begun = perf_counter()
             backend.ping()
             seconds = perf_counter() - begun

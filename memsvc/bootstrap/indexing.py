@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsvc.bootstrap.backends import Assembly, Backends
-from memsvc.data_directory import DataDirectory
+from memsvc.data_directory import STORE_RECORD, DataDirectory, store_record
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
 from memsvc.engine.admin.backup import write_synced
@@ -27,7 +27,6 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.settings import Settings
 
-FOLLOWED = "indexed-store.json"
 OWED = "indexes-to-compare"
 
 log = logging.getLogger(__name__)
@@ -137,7 +136,7 @@ class Comparison:
 def pending_comparison(settings: Settings, directory: DataDirectory, store: MetadataStore, model: str) -> Comparison:
     """Return the comparison; it is pending after an unclean stop, and when the last start used another store or index.
 
-    A directory without a record counts as new.
+    Without a record of the last start only an empty directory has nothing to compare.
     """
     found = Comparison(directory.path)
     present = {
@@ -148,13 +147,9 @@ def pending_comparison(settings: Settings, directory: DataDirectory, store: Meta
         "lexical": settings.lexical.backend,
         "model": model,
     }
-    path = directory.path / FOLLOWED
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        before = None
-    if not directory.was_closed_cleanly or before not in (None, present):
+    before = store_record(directory.path)
+    if not directory.was_closed_cleanly or (before != present and not (before is None and directory.is_new)):
         found.request()
     if before != present:
-        write_synced(path, json.dumps(present))
+        write_synced(directory.path / STORE_RECORD, json.dumps(present))
     return found

@@ -587,3 +587,15 @@ class MoveRunningError(MemsvcError):
 
 class ReportedError(Exception):
     """A failure outside of calls, at a start or in a command; the message says what is wrong and what to do."""
+
+
+class StoreMissingError(ReportedError):
+    """The store is new or empty, and the data directory belongs to another one."""
+
+    def __init__(self, found: str, record: str) -> None:
+        """*found* is the state of the store; *record* is the file that names the other one."""
+        super().__init__(
+            f"{found}, but {record!r} shows that this data directory belongs to another store. Nothing was changed. "
+            "Restore a backup, mount the volume of the store, or correct the settings of metadata. If the other store "
+            f"is gone for good, remove {record!r}: the next start then begins with an empty store, without API keys."
+        )

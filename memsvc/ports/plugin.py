@@ -29,6 +29,19 @@ class BackendSettings(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class KnownStore:
+    """The metadata store that a data directory belongs to.
+
+    Attributes:
+        identity: Its `ChangeFeed.identity`.
+        record: The file in the data directory that says so.
+    """
+
+    identity: str
+    record: Path
+
+
+@dataclass(frozen=True, slots=True)
 class BackendContext:
     """Context that the process passes to a backend in addition to its options.
 
@@ -36,11 +49,15 @@ class BackendContext:
         directory: A folder of this backend's own in the data directory; the backend makes it when it needs it.
         now: The clock, in UTC.
         faults: The record of faults that the metrics show.
+        known_store: For a metadata store: the one that the data directory belongs to, if any. A store that would have
+            to be created, or that has another identity and was never written to, raises `StoreMissingError` instead
+            of opening, and changes nothing.
     """
 
     directory: Path
     now: Callable[[], datetime]
     faults: FaultLog = field(default_factory=FaultLog)
+    known_store: KnownStore | None = None
 
 
 @dataclass(frozen=True, slots=True)

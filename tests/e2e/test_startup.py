@@ -12,6 +12,7 @@ import pytest
 
 from memsvc.cli.demo.run import demo_server
 from memsvc.client import Memsvc
+from memsvc.data_directory import STORE_RECORD
 from memsvc.settings.groups import HttpSettings
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -209,3 +210,17 @@ def test_the_demo_runs_beside_a_service(tmp_path: Path) -> None:
         taken.listen()
         with demo_server(tmp_path, embedder="wordllama") as address, Memsvc(address, user_id="ada") as client:
             assert client.create("A.").memory.id
+
+
+def test_a_lost_store_is_named(tmp_path: Path) -> None:
+    """In one line with every way out; API keys are not turned off by it."""
+    data = tmp_path / "data"
+    with ServerProcess(data, environment=FAST):
+        pass
+    (data / "metadata" / "memsvc.db").unlink()
+
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(data)))
+
+    assert "memsvc.db' does not exist" in line
+    assert all(word in line for word in ("Restore a backup", "mount the volume", f"remove '{data / STORE_RECORD}'"))
+    assert not (data / "metadata" / "memsvc.db").exists()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.bootstrap.indexing import FOLLOWED, OWED, Comparison, pending_comparison
-from memsvc.data_directory import CLEAN, DataDirectory, owned
+from memsvc.bootstrap.indexing import OWED, Comparison, pending_comparison
+from memsvc.bootstrap.offline import has_keys
+from memsvc.data_directory import CLEAN, STORE_RECORD, DataDirectory, owned
+from memsvc.domain.errors import StoreMissingError
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings, load_settings
+from memsvc.testing import factories
 from memsvc.testing.factories import NOW
+from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL
 from tests.support.sqlite_store import SQLITE
 from tests.support.until import until
@@ -34,12 +39,13 @@ def stores(tmp_path: Path) -> Iterator[tuple[MetadataStore, MetadataStore]]:
 def test_indexes_of_another_store_kind_or_model_are_compared(
     tmp_path: Path, stores: tuple[MetadataStore, MetadataStore]
 ) -> None:
-    """Of a new directory nothing is to be compared, nor of one whose record is damaged."""
+    """Of a new directory nothing is to be compared; without a record, or with a damaged one, everything is."""
     (here, elsewhere), plain = stores, Settings()
     other = plain.model_copy(update={"vectors": BackendChoice(backend="in-memory")})
+    new = DataDirectory(tmp_path, was_closed_cleanly=True, is_new=True)
     directory = DataDirectory(tmp_path, was_closed_cleanly=True)
 
-    def is_owed(settings: Settings, store: MetadataStore, model: str = "m") -> bool:
+    def is_owed(settings: Settings, store: MetadataStore, model: str = "m", directory: DataDirectory = new) -> bool:
         found = pending_comparison(settings, directory, store, model)
         owed = found.is_pending
         found.mark_done()
@@ -54,10 +60,12 @@ def test_indexes_of_another_store_kind_or_model_are_compared(
         is_owed(other, elsewhere, "n"),
         is_owed(other, elsewhere, "m"),
     ]
-    (tmp_path / FOLLOWED).write_text("{")
-
     assert found == [False, False, True, False, True, True, True]
-    assert not is_owed(plain, here)
+    (tmp_path / STORE_RECORD).write_text("{")
+    assert is_owed(plain, here)
+    (tmp_path / STORE_RECORD).unlink()
+    assert is_owed(plain, here, directory=directory)
+    assert not is_owed(plain, here, directory=directory)
 
 
 def test_it_is_owed_until_it_is_done(tmp_path: Path, stores: tuple[MetadataStore, MetadataStore]) -> None:
@@ -72,12 +80,13 @@ def test_it_is_owed_until_it_is_done(tmp_path: Path, stores: tuple[MetadataStore
     assert not pending_comparison(settings, clean, store, "m").is_pending
 
 
+def _settings(directory: Path) -> Settings:
+    return load_settings(data_dir=directory, metadata=SQLITE, vectors=IN_MEMORY, lexical=IN_MEMORY, embedder=IN_MEMORY)
+
+
 @contextmanager
 def _served(directory: Path) -> Iterator[None]:
-    settings = load_settings(
-        data_dir=directory, metadata=SQLITE, vectors=IN_MEMORY, lexical=IN_MEMORY, embedder=IN_MEMORY
-    )
-    with running(settings):
+    with running(_settings(directory)):
         yield
 
 
@@ -96,3 +105,49 @@ def test_a_service_settles_what_is_owed(tmp_path: Path) -> None:
         Comparison(tmp_path).request()
     with _served(tmp_path):
         _until_settled(tmp_path)
+
+
+def _lose_folder(directory: Path) -> None:
+    shutil.rmtree(directory / "metadata")
+
+
+def _lose_content(directory: Path) -> None:
+    (directory / "metadata" / "memsvc.db").write_bytes(b"")
+
+
+def _lose_record_and_content(directory: Path) -> None:
+    _lose_content(directory)
+    (directory / STORE_RECORD).write_text("{")
+
+
+@pytest.mark.parametrize("lose", [_lose_folder, _lose_content, _lose_record_and_content])
+def test_a_lost_store_is_not_replaced_by_an_empty_one(tmp_path: Path, lose: Callable[[Path], None]) -> None:
+    """Neither by a service nor by offline commands, and nothing is created; without the record a new one begins."""
+    with _served(tmp_path):
+        pass
+    lose(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(StoreMissingError, match=STORE_RECORD), _served(tmp_path):
+        pass
+    with pytest.raises(StoreMissingError, match="Restore a backup, mount the volume"):
+        has_keys(_settings(tmp_path))
+    assert {path for path in before if path.name != CLEAN} == {p for p in tmp_path.rglob("*") if p.name != CLEAN}
+
+    (tmp_path / STORE_RECORD).unlink()
+    with _served(tmp_path):
+        _until_settled(tmp_path)
+    with _served(tmp_path):
+        pass
+
+
+def test_a_store_with_memories_may_take_the_place_of_another(tmp_path: Path) -> None:
+    """As a restored one does, whatever its identity."""
+    with _served(tmp_path / "here"):
+        pass
+    with SQL.open(SQL.settings(), BackendContext(tmp_path / "elsewhere" / "metadata", lambda: NOW)) as store:
+        insert(store, factories.memory("An egret."))
+    shutil.copytree(tmp_path / "elsewhere" / "metadata", tmp_path / "here" / "metadata", dirs_exist_ok=True)
+
+    with _served(tmp_path / "here"):
+        _until_settled(tmp_path / "here")

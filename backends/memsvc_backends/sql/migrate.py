@@ -13,9 +13,11 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from memsvc.domain.errors import StoreMissingError
+from memsvc.ports.plugin import KnownStore
 from memsvc_backends.sql.database import Database, SchemaVersionError
 from memsvc_backends.sql.dialect import execute
-from memsvc_backends.sql.tables import counters, metadata
+from memsvc_backends.sql.tables import api_keys, counters, files, metadata, sessions
 
 HEAD = "0009"
 """The newest migration; a test compares it with the folder."""
@@ -23,15 +25,21 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"
 """The collation that compares texts by their bytes, which are in the order of their characters."""
 
+_CONTENT = (api_keys, sessions, files)
+"""Tables with content that has no position in the log of changes."""
+
 _versions = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
 
-def bring_up_to_date(database: Database) -> None:
+def bring_up_to_date(database: Database, known: KnownStore | None = None) -> None:
     """Create or migrate the tables in one transaction when they are not at `HEAD`.
+
+    With *known* nothing is created, and a store with another identity must have been written to.
 
     Raises:
         SchemaVersionError: The database is newer than this code.
         BackendUnavailableError: The database cannot be opened.
+        StoreMissingError: The store is new or empty, and not the known one.
     """
     with database.read_connection() as connection:
         found = _version(connection)
@@ -40,9 +48,24 @@ def bring_up_to_date(database: Database) -> None:
             # Read again under the writers' lock: another process may have created or migrated them since.
             found = _version(connection)
             if found is None:
+                if known is not None:
+                    message = "The database of the store has no tables"
+                    raise StoreMissingError(message, str(known.record))
                 _create(connection)
             elif found != HEAD:
                 upgrade(connection)
+    if known is not None:
+        with database.read_connection() as connection:
+            _require_content(connection, known)
+
+
+def _require_content(connection: sa.Connection, known: KnownStore) -> None:
+    identity, position = execute(connection, sa.select(counters.c.store_id, counters.c.last_position)).one()
+    if identity == known.identity or position:
+        return
+    if not any(execute(connection, sa.select(sa.exists().select_from(table))).scalar_one() for table in _CONTENT):
+        message = "The database of the store is new and empty"
+        raise StoreMissingError(message, str(known.record))
 
 
 def _version(connection: sa.Connection) -> str | None:

@@ -10,7 +10,7 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError, StoreMissingError
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
 from memsvc.ports.features import (
     CheckpointReads,
@@ -285,10 +285,11 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
     Raises:
         SchemaVersionError: The database is newer than this code.
         BackendUnavailableError: The database cannot be opened.
+        StoreMissingError: The database is new or empty, and the data directory belongs to another one.
     """
     database = Database(_driver(settings, context), settings)
     try:
-        bring_up_to_date(database)
+        bring_up_to_date(database, context.known_store)
         moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
         store = SqlMetadataStore(database, context.now, moves)
         store.preloader.start()
@@ -304,6 +305,10 @@ def _driver(settings: SqlSettings, context: BackendContext) -> Driver:
     if settings.url is not None:
         return PostgresDriver(settings.url.get_secret_value(), settings, context.faults)
     path = settings.path or context.directory / DEFAULT_NAME
+    if context.known_store is not None and not (path.is_file() and path.stat().st_size):
+        # Before SQLite creates the file, or discards a log that belongs to the lost one.
+        state = "is empty" if path.is_file() else "does not exist"
+        raise StoreMissingError(f"The store {str(path)!r} {state}", str(context.known_store.record))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
