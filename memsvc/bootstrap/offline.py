@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -15,11 +15,13 @@ from memsvc.bootstrap.backends import Assembly, open_store
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import owned, sync
 from memsvc.domain.clock import utc_now
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.admin.api_keys import ApiKeyAccess, ApiKeyAuthenticator, ApiKeyService, QuotaService
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.runtime.search_priority import SearchPriority
+from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import Settings
 
@@ -103,7 +105,7 @@ def restore(backup: Path, data_dir: Path, report: Callable[[int, int, str], None
         for file in manifest["files"]:
             _copy(backup / file["path"], partial / file["path"])
         report(2, 3, "opening")
-        counts = _open_restored(partial, manifest)
+        counts = _open_restored(partial, manifest, backup)
         partial.replace(data_dir)
         sync(data_dir.absolute().parent)
     finally:
@@ -120,11 +122,22 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _open_restored(directory: Path, manifest: Mapping[str, object]) -> Mapping[str, int]:
-    """Open the restored store once: check its counts against the manifest, and give it a new identity."""
+def _open_restored(directory: Path, manifest: Mapping[str, object], backup: Path) -> Mapping[str, int]:
+    """Open the restored store once: check it and its counts, and give it a new identity."""
     spec = load_backend("metadata", str(manifest["backend"]))
     context = BackendContext(directory=directory / STORE, now=utc_now)
-    with spec.open(spec.settings(), context) as store:
+    try:
+        return _renew_restored(spec.open(spec.settings(), context), manifest)
+    except BackendUnavailableError as error:
+        # Digests only show that the files are those that were backed up.
+        problem = error.problem.partition(":")[0]
+        message = f"The store of the backup {str(backup)!r} {problem}; mend the cause, or restore an earlier backup."
+        raise BackupError(message) from error
+
+
+def _renew_restored(opened: AbstractContextManager[MetadataStore], manifest: Mapping[str, object]) -> Mapping[str, int]:
+    with opened as store:
+        store.copies.verify()
         counts: Mapping[str, int] = store.copies.counts()
         said = cast("Mapping[str, int]", manifest["counts"])
         # An older memsvc did not count all that there is now; there is none of it then.

@@ -392,7 +392,15 @@ class StoreCopies(Protocol):
 
         Raises:
             CapabilityMissingError: The store cannot be copied so.
-            BackendUnavailableError: The store cannot be read, or the directory not written.
+            BackendUnavailableError: The store cannot be read or is damaged, or the directory cannot be written.
+        """
+        ...
+
+    def verify(self) -> None:
+        """Read everything that is stored, as far as the store can check it by itself.
+
+        Raises:
+            BackendUnavailableError: It is damaged.
         """
         ...
 

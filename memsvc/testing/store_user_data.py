@@ -238,6 +238,7 @@ class StoreTransferContract(StoreSeams):
             return
         assert progress[-1].done == progress[-1].total > 0
         assert [file for file in folder.iterdir() if file.is_file()]
+        store.copies.verify()
         name = store.changes.identity
         store.copies.renew()
         assert name != reopen().changes.identity

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from memsvc.data_directory import sync
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.ports.operations import CopyProgress
-from memsvc_backends.sql.database import BACKEND, Database
+from memsvc_backends.sql.database import BACKEND, DAMAGED, Database, problem_of
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.store_migration import change_triggers, migration_state
 from memsvc_backends.sql.tables import checkpoints, conflicts, counters, files, memories, messages, revisions, sessions
@@ -25,6 +25,9 @@ from memsvc_backends.sql.tables import checkpoints, conflicts, counters, files, 
 PAGES = 500
 """Pages copied in one step: 2 MB."""
 _TELL_SECONDS = 0.2
+_INSTRUCTIONS = 10_000
+"""Steps of SQLite's machine between two looks at whether to stop: a few milliseconds."""
+BAD_COPY = "was copied wrongly: check the disk of the backups, and make the backup again"
 NO_COPIES = "BACKUP; back PostgreSQL up with its own tools, such as pg_dump"
 
 
@@ -71,6 +74,17 @@ class SqlStoreCopies:
             migration_state.forget(connection, migration_state.INTO)
             execute(connection, sa.update(counters).values(store_id=uuid.uuid4().hex))
 
+    def verify(self) -> None:
+        """Check the pages of the file; PostgreSQL has tools of its own for that."""
+        if self._database.driver.is_shared:
+            return
+        with self._database.snapshot() as connection:
+            source: Any = connection.connection.driver_connection
+            problem = "" if _is_whole(source) else DAMAGED
+        if problem:
+            self._database.note_damage()
+            raise BackendUnavailableError(BACKEND, problem=problem)
+
     def _copy(self, path: Path, steps: _Steps) -> dict[str, int]:
         with self._database.snapshot() as connection:
             # The snapshot begins with the first look; the copying then sees nothing that is written later.
@@ -80,13 +94,53 @@ class SqlStoreCopies:
             try:
                 with closing(sqlite3.connect(path)) as target:
                     source.backup(target, pages=PAGES, progress=steps.note)
+                    # The copy, which has no other readers, and not the store: its pages are in the cache of the
+                    # system, and writers go on.
+                    is_whole = _is_whole(target, steps)
                 sync(path)
                 sync(path.parent)
             except _StoppedError:
                 return {}
-            except (sqlite3.Error, OSError) as error:
+            except sqlite3.Error as error:
+                raise BackendUnavailableError(BACKEND, problem=self._noted(problem_of(error))) from error
+            except OSError as error:
                 raise BackendUnavailableError(BACKEND) from error
+            if not is_whole:
+                # Only damage of the store itself is noted, not that of the disk of the backups.
+                problem = BAD_COPY if _is_whole(source, steps) else self._noted(DAMAGED)
+                raise BackendUnavailableError(BACKEND, problem=problem)
         return counts
+
+    def _noted(self, problem: str) -> str:
+        if problem == DAMAGED:
+            self._database.note_damage()
+        return problem
+
+
+def _is_whole(connection: sqlite3.Connection, steps: _Steps | None = None) -> bool:
+    """Return whether SQLite finds every page in order.
+
+    `quick_check` reads each page once: 420 MB in 5 s on two busy processors. `integrity_check`, which also looks every
+    row up in every index, took 12 s.
+
+    Raises:
+        _StoppedError: The reader of the progress has stopped.
+    """
+    if steps is not None:
+        connection.set_progress_handler(lambda: steps.is_stopped, _INSTRUCTIONS)
+    try:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if steps is not None and steps.is_stopped:
+            raise _StoppedError from error
+        raise
+    except sqlite3.DatabaseError as error:
+        if problem_of(error) != DAMAGED:
+            raise
+        return False
+    finally:
+        connection.set_progress_handler(None, 0)
+    return bool(found is not None and found[0] == "ok")
 
 
 def _counts(connection: sa.Connection) -> dict[str, int]:
@@ -103,9 +157,13 @@ class _Steps:
         self._stopped = threading.Event()
 
     def note(self, _status: int, remaining: int, total: int) -> None:
-        if self._stopped.is_set():
+        if self.is_stopped:
             raise _StoppedError
         self.progress = CopyProgress(total - remaining, total)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
 
     def stop(self) -> None:
         self._stopped.set()

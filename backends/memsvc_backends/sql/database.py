@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -47,14 +48,14 @@ _PROBLEMS = {
     "invalid .*(value|option|port|parameter)": "cannot be reached: its url has a wrong part; check port and parameters",
 }
 """What PostgreSQL's client says of a connection that failed, and what to do."""
-_DAMAGED = "is damaged: stop the service and restore a backup; docs/operations/backup.md says how"
+DAMAGED = "is damaged: stop the service and restore a backup; docs/operations/backup.md says how"
 _FULL = "has no space left: free some on its disk, and it goes on by itself"
-_STATES = {"53100": _FULL, "XX001": _DAMAGED, "XX002": _DAMAGED}
+_STATES = {"53100": _FULL, "XX001": DAMAGED, "XX002": DAMAGED}
 """Faults of PostgreSQL that have a code."""
 _FILE_PROBLEMS = {
-    "file is not a database": _DAMAGED,
-    "database disk image is malformed": _DAMAGED,
-    "malformed database schema": _DAMAGED,
+    "file is not a database": DAMAGED,
+    "database disk image is malformed": DAMAGED,
+    "malformed database schema": DAMAGED,
     "database or disk is full": _FULL,
     "disk I/O error": "cannot read or write its file: check the disk, its space and its log of errors",
     "unable to open database file": "cannot open its file: check the rights and the space of the data directory",
@@ -62,6 +63,8 @@ _FILE_PROBLEMS = {
     "database is locked": "is locked by another process: stop that, and it goes on by itself",
 }
 """What SQLite says, and what to do."""
+
+_log = logging.getLogger(__name__)
 
 
 class Database:
@@ -85,17 +88,44 @@ class Database:
         self._idle_lock = threading.Lock()
         self._idle: list[sa.Connection] = []
         self._is_closed = False
+        self._is_damaged = False
+
+    def require_whole(self) -> None:
+        """Return if no damage of the database was seen since it was opened.
+
+        Raises:
+            BackendUnavailableError: Some was. Statements that read other pages may succeed all the same.
+        """
+        if self._is_damaged:
+            raise BackendUnavailableError(BACKEND, problem=DAMAGED)
+
+    def note_damage(self) -> None:
+        """Record that the database is damaged, until it is opened again."""
+        if not self._is_damaged:
+            self._is_damaged = True
+            _log.error("the database of the store %s", DAMAGED)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Translate the errors of the block, and note damage of the database."""
+        try:
+            with translate():
+                yield
+        except BackendUnavailableError as error:
+            if error.backend == BACKEND and error.problem == DAMAGED:
+                self.note_damage()
+            raise
 
     @contextmanager
     def read_connection(self) -> Iterator[sa.Connection]:
         """Provide a connection on which every statement sees all earlier commits."""
-        with translate(), self._borrow() as connection:
+        with self._translated(), self._borrow() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """Provide a connection on which all statements see the same state."""
-        with translate(), self._borrow() as connection:
+        with self._translated(), self._borrow() as connection:
             try:
                 self.driver.begin_snapshot(connection)
                 yield connection
@@ -138,7 +168,7 @@ class Database:
             with self.write_transaction() as connection:
                 yield connection
             return
-        with translate(), self._borrow() as connection, self._commit_on_exit(connection, self.driver.begin_note):
+        with self._translated(), self._borrow() as connection, self._commit_on_exit(connection, self.driver.begin_note):
             yield connection
 
     @contextmanager
@@ -223,7 +253,7 @@ class Database:
     def _writing_connection(self, *, is_limited: bool = True) -> Iterator[sa.Connection]:
         self._wait_for_turn()
         try:
-            with translate():
+            with self._translated():
                 self.driver.check()
                 if self._writer is not None and not self.driver.is_usable(self._writer):
                     self._close_writer()

@@ -273,7 +273,8 @@ class SqlMetadataStore:
             return self._database.driver.storage_bytes(connection)
 
     def ping(self) -> None:
-        """Return if the store is open."""
+        """Return if the store is open, and no damage of it was seen."""
+        self._database.require_whole()
         with self._database.read_connection() as connection:
             execute(connection, "SELECT 1")
 
