@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memsvc.domain.errors import DataDirectoryLockedError
-from memsvc.ports.plugin import KnownStore
+
+if TYPE_CHECKING:
+    from memsvc.ports.plugin import KnownStore
 
 LOCK = "memsvc.lock"
 CLEAN = "closed-cleanly"
 STORE_RECORD = "indexed-store.json"
 """Names the store and the indexes of the last start."""
+
+
+PRIVATE = 0o077
+"""Rights of the group and of others, which no file or folder of the service has."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,35 @@ def store_record(path: Path) -> Mapping[str, object] | None:
 
 def known_store(path: Path) -> KnownStore | None:
     """Return the store that a data directory belongs to; None if it belongs to none. A damaged record names none."""
+    from memsvc.ports.plugin import KnownStore  # noqa: PLC0415 - commands of a client import this module
+
     found = store_record(path)
     return None if found is None else KnownStore(str(found.get("store", "")), path / STORE_RECORD)
+
+
+@contextmanager
+def private_files() -> Iterator[int]:
+    """Keep the files that this process and its children create to their user alone; yield the earlier mask."""
+    before = os.umask(PRIVATE)
+    try:
+        yield before
+    finally:
+        os.umask(before)
+
+
+def make_private(folder: Path) -> None:
+    """Close a folder, if it exists, to the group and to others; earlier versions created it by the mask of the process.
+
+    A folder of another user, or of a file system without permissions, stays as it is, with a line in the log.
+    """
+    try:
+        mode = folder.stat().st_mode
+        if mode & PRIVATE:
+            folder.chmod(stat.S_IMODE(mode) & ~PRIVATE)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        log.warning("%s can be read by other users, and that cannot be changed: %s", folder, error.strerror)
 
 
 def sync(path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.data_directory import DataDirectory, known_store
+from memsvc.data_directory import DataDirectory, known_store, make_private
 from memsvc.domain.clock import utc_now
 from memsvc.domain.errors import ReportedError
 from memsvc.engine.admin.diagnose import Pingable
@@ -109,7 +109,8 @@ def open_store(settings: Settings, directory: Path, now: Callable[[], datetime] 
 def backend_context(
     port: str, directory: Path, now: Callable[[], datetime] = utc_now, faults: FaultLog | None = None
 ) -> BackendContext:
-    """Return the context of the backend of *port* in the data directory *directory*."""
+    """Return the context of the backend of *port* in the data directory *directory*, whose folder there is private."""
+    make_private(directory / port)
     known = known_store(directory) if port == "metadata" else None
     return BackendContext(directory / port, now, faults or FaultLog(), known)
 

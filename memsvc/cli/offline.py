@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memsvc.cli.connection import DEFAULT_ADDRESS
 from memsvc.cli.errors import CommandError, print_error, require_server
 from memsvc.cli.output import progress_bar, write
+from memsvc.data_directory import private_files
 
 if TYPE_CHECKING:
     from memsvc.client.admin import MigrationAction
@@ -71,6 +72,7 @@ def opened_keys(config: Path | None, data_dir: Path | None) -> Iterator[OfflineK
 
     settings = _settings(config, data_dir)
     with ExitStack() as stack:
+        stack.enter_context(private_files())
         try:
             keys = stack.enter_context(offline_keys(settings))
         except DataDirectoryLockedError:
@@ -103,6 +105,7 @@ def migration_steps(
     from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
 
     settings = _settings(config, data_dir)
+    stack.enter_context(private_files())
     try:
         migration = stack.enter_context(offline_migration(settings))
     except DataDirectoryLockedError:
@@ -124,7 +127,7 @@ def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> Non
     from memsvc.engine.admin.backup import BackupError  # noqa: PLC0415 - a quick start
 
     try:
-        with progress_bar("restore", shown=not as_json) as bar:
+        with private_files(), progress_bar("restore", shown=not as_json) as bar:
             counts = restore(backup_folder, data_dir, bar)
     except BackupError as error:
         raise CommandError(str(error)) from error

@@ -17,6 +17,7 @@ import typer
 
 from memsvc.cli.errors import FAILED, CommandError, report_errors, require_server
 from memsvc.cli.output import MILLI, flush, write, write_table
+from memsvc.data_directory import private_files
 
 if TYPE_CHECKING:
     import asyncio
@@ -68,7 +69,7 @@ def serve(
 
     Settings come from memsvc.toml, MEMSVC_ variables and these options.
     """
-    with report_errors():
+    with report_errors(), private_files() as mask:
         require_server("`memsvc serve`")
         settings = read_settings(config, data_dir, address=address, insecure=insecure)
         from memsvc.bootstrap.offline import has_keys  # noqa: PLC0415 - a quick start
@@ -83,7 +84,7 @@ def serve(
         with _named(http), reserved([*addresses, *others]) as reservation:
             _require_guard(settings, exposed, has_keys)
             _check_metrics(settings)
-            _serve(settings, addresses, ready_file, reservation)
+            _serve(settings, addresses, ready_file, reservation, mask)
 
 
 @contextmanager
@@ -100,8 +101,13 @@ def _named(http: str) -> Iterator[None]:
         raise
 
 
-def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None, reservation: ExitStack) -> None:
-    """Open everything, then give up the *reservation* and listen in its place."""
+def _serve(
+    settings: Settings, addresses: tuple[str, ...], ready_file: Path | None, reservation: ExitStack, mask: int
+) -> None:
+    """Open everything, then give up the *reservation* and listen in its place.
+
+    *mask* holds for what other programs use: sockets and the ready file.
+    """
     import asyncio  # noqa: PLC0415 - a quick start
 
     from memsvc import logging_config  # noqa: PLC0415
@@ -112,7 +118,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
         write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
         flush()
         if ready_file is not None:
-            _write_whole(ready_file, "".join(f"{each}\n" for each in bound))
+            _write_whole(ready_file, "".join(f"{each}\n" for each in bound), mask)
 
     logging_config.configure(settings.log)
     with ExitStack() as stack:
@@ -122,16 +128,15 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
         stack.callback(PeriodicTask("memory", RETURN_SECONDS, memory.run).stop)
         reservation.close()
         with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
-            runner.run(_server(settings, application, addresses, stack).run(ready))
+            runner.run(_server(settings, application, _options(settings, addresses, mask), stack).run(ready))
 
 
-def _server(settings: Settings, application: Services, addresses: tuple[str, ...], stack: ExitStack) -> Server:
+def _server(settings: Settings, application: Services, options: ServerOptions, stack: ExitStack) -> Server:
     """Return the server, with tracing and an audit log where they are set; *stack* sends and writes what is left."""
     from memsvc import tracing  # noqa: PLC0415 - a quick start
     from memsvc.logging_config import AccessLog  # noqa: PLC0415
     from memsvc.server.server import build, utc_now  # noqa: PLC0415
 
-    options = _options(settings, addresses)
     layers: list[Interceptor] = []
     found = tracing.configured(options.version)
     if found is not None:
@@ -202,10 +207,11 @@ def _resident_bytes() -> int:
     return int(pages) * mmap.PAGESIZE
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file atomically."""
+def _write_whole(path: Path, text: str, mask: int) -> None:
+    """Write a file atomically, with the permissions that *mask* leaves."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_text(text, encoding="utf-8")
+    part.chmod(0o666 & ~mask)
     part.replace(path)
 
 
@@ -222,7 +228,7 @@ def _active_threads(settings: Settings) -> int:
     return max(1, (os.cpu_count() or 1) // 4)
 
 
-def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
+def _options(settings: Settings, addresses: tuple[str, ...], mask: int) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
@@ -232,6 +238,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
         addresses=addresses,
+        socket_mask=mask,
         grace_seconds=server.grace_seconds,
         max_message_bytes=server.max_message_bytes,
         search_threads=server.search_threads,
@@ -322,7 +329,7 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
 
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
     """
-    with report_errors():
+    with report_errors(), private_files():
         require_server("`memsvc check`")
         from memsvc import logging_config  # noqa: PLC0415 - a quick start
         from memsvc.bootstrap.check import check_backends, configuration_warnings  # noqa: PLC0415

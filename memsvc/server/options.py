@@ -113,6 +113,7 @@ class ServerOptions:
 
     Attributes:
         addresses: Each "host:port" (port 0: any free one) or "unix:/absolute/path".
+        socket_mask: The permissions that the files of unix sockets lack; None: those by the mask of the process.
         grace_seconds: The time that calls under way have to end after the server was asked to stop.
         max_message_bytes: The largest message that is received or sent.
         search_threads: The number of searches that run at once; likewise writes, and all other calls (meta).
@@ -144,6 +145,7 @@ class ServerOptions:
     """
 
     addresses: tuple[str, ...] = ("127.0.0.1:50051",)
+    socket_mask: int | None = None
     grace_seconds: float = 20.0
     max_message_bytes: int = 16 * 1024 * 1024
     search_threads: int = 8

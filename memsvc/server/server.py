@@ -189,9 +189,17 @@ class Server:
             self._bound.append(await self._health_port.start(self._context.options.health_address))
         await server.start()
         await self._start_http(chain, health)
+        self._share_sockets()
         self._start_webhooks()
         self._health_task = asyncio.create_task(health.follow(), name="health")
         log.info("server started", addresses=list(self._bound))
+
+    def _share_sockets(self) -> None:
+        """Give the files of unix sockets their permissions: those of other files are stricter."""
+        options = self._context.options
+        for address in (*options.addresses, options.health_address, options.http.address):
+            if options.socket_mask is not None and (path := socket_path(address)):
+                path.chmod(0o777 & ~options.socket_mask)
 
     async def stop(self) -> None:
         """Refuse new calls, let those under way end within the grace, and release every resource."""

@@ -224,3 +224,50 @@ def test_a_lost_store_is_named(tmp_path: Path) -> None:
     assert "memsvc.db' does not exist" in line
     assert all(word in line for word in ("Restore a backup", "mount the volume", f"remove '{data / STORE_RECORD}'"))
     assert not (data / "metadata" / "memsvc.db").exists()
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Return the permissions of everything in a folder."""
+    return {path.relative_to(folder).as_posix(): stat.S_IMODE(path.lstat().st_mode) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(("mask", "socket_mode"), [(0o022, 0o755), (0o007, 0o770)])
+def test_the_data_belong_to_the_user_alone(tmp_path: Path, mask: int, socket_mode: int) -> None:
+    """Whatever the mask and the data directory allow; the mask holds for the socket and the ready file.
+
+    Folders that an earlier version left open are closed.
+    """
+    data, path = tmp_path / "data", tmp_path / "memsvc.sock"
+    data.mkdir(mode=0o755)
+    (data / "metadata").mkdir(mode=0o755)
+    before = os.umask(mask)
+    try:
+        server = ServerProcess(data, address=f"unix:{path},127.0.0.1:0", module=("memsvc",))
+        with server:
+            with server.stubs() as stubs:
+                create(stubs, types_pb.Scope(user_id="u"), "x")
+                admin = stubs.admin.CreateBackup(admin_pb.CreateBackupRequest(name="b"), timeout=TIMEOUT)
+                assert list(admin)
+            found = modes(data)
+            assert stat.S_IMODE(path.stat().st_mode) == socket_mode
+            assert stat.S_IMODE(data.with_name("data.ready").stat().st_mode) == 0o666 & ~mask
+    finally:
+        os.umask(before)
+
+    assert {"metadata/memsvc.db", "metadata/memsvc.db-wal", "lexical", "vectors"} <= found.keys()
+    assert not {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+
+
+def test_offline_commands_keep_the_data_to_the_user(tmp_path: Path) -> None:
+    """Keys made before the first start, for one."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
+    before = os.umask(0o022)
+    try:
+        done = run_memsvc("keys", "create", "--data-dir", str(data), environment=environment)
+    finally:
+        os.umask(before)
+
+    assert done.returncode == 0, done.stderr
+    assert not {name: oct(mode) for name, mode in modes(data).items() if mode & 0o077}
