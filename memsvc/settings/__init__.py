@@ -17,6 +17,7 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from pydantic_settings import SettingsError as SourceError
 
 from memsvc.domain.errors import ReportedError
 from memsvc.settings.groups import (
@@ -45,7 +46,7 @@ from memsvc.settings.groups import (
     WebhookSettings,
 )
 from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
-from memsvc.settings.validation_errors import format_validation_error, is_misspelt
+from memsvc.settings.validation_errors import format_json_errors, format_validation_error, is_misspelt
 
 __all__ = [
     "BackendChoice",
@@ -177,7 +178,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
 
     Raises:
         FileNotFoundError: The file or folder that was named is not there.
-        SettingsError: A value is wrong, a name is unknown, or the file is not TOML.
+        SettingsError: A value is wrong, a name is unknown, a variable is not JSON, or the file is not TOML.
     """
     named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
     if named is not None and not named.is_file():
@@ -190,6 +191,12 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     except (TOMLDecodeError, UnicodeDecodeError) as error:
         message = f"The settings file {str(named or CONFIG_FILE)!r} is not valid TOML: {error}."
         raise SettingsError(message) from error
+    except SourceError as error:
+        prefix = str(Settings.model_config["env_prefix"]).lower()
+        wrong = format_json_errors(_given(secrets), Settings, prefix) or str(error)
+        message = f"The settings are wrong: {wrong}."
+        # Without the cause, which holds the value.
+        raise SettingsError(message) from None
     except ValidationError as error:
         wrong = format_validation_error(error, Settings).rstrip(".")
         end = "" if wrong.endswith("?") else "."
@@ -230,6 +237,12 @@ def _secrets_directory() -> Path | None:
         message = f"The folder of secrets {named!r}, named by {SECRETS_VARIABLE}, does not exist."
         raise FileNotFoundError(message)
     return Path(named)
+
+
+def _given(secrets: Path | None) -> dict[str, str]:
+    """Return the values of variables and secret files by their names."""
+    files = [] if secrets is None else [path for path in secrets.iterdir() if path.is_file()]
+    return {path.name: path.read_text(encoding="utf-8", errors="replace").strip() for path in files} | dict(os.environ)
 
 
 def _unknown_groups(secrets: Path | None) -> dict[str, Any]:

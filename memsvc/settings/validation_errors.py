@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any, cast, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -83,3 +84,36 @@ def _unknown(path: str, model: type[BaseModel], known: Iterable[str], before: st
     if before:
         return f"there is no such option; there are {', '.join(known)}"
     return "there is no such setting; `memsvc settings` lists all of them"
+
+
+# Variables and secret files that must hold JSON.
+
+
+def format_json_errors(values: Mapping[str, str], model: type[BaseModel], prefix: str) -> str:
+    """Return every value that must be JSON and is not, with its setting; *values* are by the name of their source.
+
+    The values are not quoted, but those of lists: they are no secrets, and a list with commas is the usual mistake.
+    """
+    return "; ".join(
+        f"{setting} ({name}) must be JSON, such as {example}"
+        for name, value in values.items()
+        for setting, example in _malformed(name, value, model, prefix)
+    )
+
+
+def _malformed(name: str, value: str, model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str]]:
+    parts = name.lower().removeprefix(prefix).split("__")
+    kind: Any = model
+    for part in parts:
+        field = kind.model_fields.get(part) if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+        if field is None:
+            return
+        kind = get_origin(field.annotation) or field.annotation
+    if not isinstance(kind, type) or not issubclass(kind, (BaseModel, dict, tuple)):
+        return
+    try:
+        json.loads(value)
+    except ValueError:
+        items = [item.strip(" '\"[]") for item in value.split(",")]
+        example = json.dumps(items, ensure_ascii=False) if issubclass(kind, tuple) else '{"name": "value"}'
+        yield ".".join(parts), example

@@ -64,3 +64,36 @@ def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(FileNotFoundError, match="'/nowhere', named by MEMSVC_SECRETS_DIR"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "line"),
+    [
+        ("HTTP__CORS_ORIGINS", "https://a.example", 'http.cors_origins (MEMSVC_HTTP__CORS_ORIGINS) must be JSON, such as ["https://a.example"]'),
+        ("HTTP__ALLOWED_HOSTS", "[a.example, b.example]", 'http.allowed_hosts (MEMSVC_HTTP__ALLOWED_HOSTS) must be JSON, such as ["a.example", "b.example"]'),
+        ("METADATA__OPTIONS", '{"url":"s3cret', 'metadata.options (MEMSVC_METADATA__OPTIONS) must be JSON, such as {"name": "value"}'),
+        ("SERVER", "{s3cret", 'server (MEMSVC_SERVER) must be JSON, such as {"name": "value"}'),
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_no_json_is_named(
+    variable: str, value: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an example, and without what may be secret."""
+    monkeypatch.setenv(f"MEMSVC_{variable}", value)
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    assert str(refused.value) == f"The settings are wrong: {line}."
+    assert refused.value.__cause__ is None
+
+
+def test_a_file_that_is_no_json_is_named(secrets: Path) -> None:
+    """Without its content."""
+    (secrets / "memsvc_embedder__options").write_text("{s3cret")
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    named = "embedder.options (memsvc_embedder__options)"
+    assert str(refused.value) == f'The settings are wrong: {named} must be JSON, such as {{"name": "value"}}.'
