@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
+ADDRESS_VARIABLE = "MEMSVC_ADDRESS"
 HERE = "."
 """Means the project of the current folder."""
 
@@ -121,7 +122,7 @@ def tls_of(ca: Path | None, certificate: Path | None, key: Path | None) -> Tls |
 
 _OPTIONS = {
     "address": (
-        Annotated[str, typer.Option(envvar="MEMSVC_ADDRESS", help="The service: HOST:PORT or unix:PATH.")],
+        Annotated[str, typer.Option(envvar=ADDRESS_VARIABLE, help="The service: HOST:PORT or unix:PATH.")],
         DEFAULT_ADDRESS,
     ),
     "user": (

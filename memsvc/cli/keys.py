@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from memsvc.cli.connection import (
+    ADDRESS_VARIABLE,
     DEFAULT_ADDRESS,
     ApiKey,
     Certificate,
@@ -41,7 +42,7 @@ app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True
 Address = Annotated[
     str,
     typer.Option(
-        envvar="MEMSVC_ADDRESS",
+        envvar=ADDRESS_VARIABLE,
         help="Ask the service here: HOST:PORT or unix:PATH.  [default: work on the data directory; while a service has "
         f"it open, ask {DEFAULT_ADDRESS}]",
     ),
@@ -63,14 +64,18 @@ class _Place:
         self._client = client
 
     def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[OfflineKeys], T]) -> T:
-        """Do it by the service when one is named or has the directory open, else by the store."""
-        if not self._address:
-            from memsvc.cli.offline import opened_keys  # noqa: PLC0415 - a quick start
+        """Do it by the service when one is named or has the directory open, else by the store.
 
-            with opened_keys(self._config, self._data_dir) as keys:
+        A directory that is named comes before the address of the variable.
+        """
+        from memsvc.cli.offline import asks_service, opened_keys  # noqa: PLC0415 - a quick start
+
+        address = self._address or DEFAULT_ADDRESS
+        if not asks_service(self._address, self._config, self._data_dir):
+            with opened_keys(self._config, self._data_dir, address) as keys:
                 if keys is not None:
                     return by_store(keys)
-        with self._client(self._address or DEFAULT_ADDRESS) as client:
+        with self._client(address) as client:
             return by_service(client)
 
 

@@ -71,21 +71,21 @@ def migrate_backend(  # noqa: PLR0913 - an option each
     When it breaks off, say the same again: it goes on where it was.
     """
     with report_errors(address or DEFAULT_ADDRESS):
-        from memsvc.cli.offline import migration_steps  # noqa: PLC0415 - a quick start
+        from memsvc.cli.offline import asks_service, migration_steps  # noqa: PLC0415 - a quick start
         from memsvc.client import Memsvc  # noqa: PLC0415
 
         wanted = _Wanted(_target(to, url), _action(dry_run=dry_run, abort=abort, undo=undo), discard_changes)
         tls = tls_of(tls_ca, tls_certificate, tls_key)
+        where = address or DEFAULT_ADDRESS
         with ExitStack() as stack:
             steps = (
                 None
-                if address
+                if asks_service(address, config, data_dir)
                 else migration_steps(
-                    stack, config, data_dir, wanted.url, wanted.action, discard_changes=wanted.discard_changes
+                    stack, (config, data_dir), where, wanted.url, wanted.action, discard_changes=wanted.discard_changes
                 )
             )
             if steps is None:
-                where = address or DEFAULT_ADDRESS
                 client = stack.enter_context(Memsvc(where, user_id=os_user(), api_key=api_key, tls=tls))
                 steps = client.migrate_backend(wanted.url, action=wanted.action, discard_changes=wanted.discard_changes)
             last = _followed(steps, as_json=as_json)

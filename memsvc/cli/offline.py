@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memsvc.cli.connection import DEFAULT_ADDRESS
+from memsvc.cli.connection import ADDRESS_VARIABLE
 from memsvc.cli.errors import CommandError, print_error, require_server
 from memsvc.cli.output import progress_bar, write
 from memsvc.data_directory import private_files
@@ -59,9 +60,24 @@ class OfflineKeys:
         return api_key_to_proto(self._keys.revoke(key_id), datetime.now(UTC))
 
 
+def asks_service(address: str, config: Path | None, data_dir: Path | None) -> bool:
+    """Return whether a command asks the service at *address* without a look at a data directory.
+
+    --data-dir and --config are for the data directory and override the address of the variable.
+
+    Raises:
+        CommandError: Both an address and a data directory are options of the command.
+    """
+    is_variable = address == os.environ.get(ADDRESS_VARIABLE)
+    if address and data_dir is not None and not is_variable:
+        message = "Name a service with --address, or a data directory with --data-dir, not both."
+        raise CommandError(message)
+    return bool(address) and not (is_variable and (data_dir is not None or config is not None))
+
+
 @contextmanager
-def opened_keys(config: Path | None, data_dir: Path | None) -> Iterator[OfflineKeys | None]:
-    """Open the keys of a data directory; yield None when a service has it open.
+def opened_keys(config: Path | None, data_dir: Path | None, address: str) -> Iterator[OfflineKeys | None]:
+    """Open the keys of a data directory; yield None when a service has it open, which is asked at *address* then.
 
     Raises:
         CommandError: The server is not installed.
@@ -76,7 +92,7 @@ def opened_keys(config: Path | None, data_dir: Path | None) -> Iterator[OfflineK
         try:
             keys = stack.enter_context(offline_keys(settings))
         except DataDirectoryLockedError:
-            _tell_service(settings)
+            _tell_service(settings, address)
             yield None
         else:
             print_error(f"No service has {settings.data_dir} open; working on it.")
@@ -85,14 +101,16 @@ def opened_keys(config: Path | None, data_dir: Path | None) -> Iterator[OfflineK
 
 def migration_steps(
     stack: ExitStack,
-    config: Path | None,
-    data_dir: Path | None,
+    place: tuple[Path | None, Path | None],
+    address: str,
     url: str | None,
     action: MigrationAction,
     *,
     discard_changes: bool,
 ) -> Iterator[admin_pb.MigrateBackendResponse] | None:
     """Return the steps of the store itself, which *stack* closes; None when a service has the data directory open.
+
+    *place* is the settings file and the data directory; the service is asked at *address*.
 
     Raises:
         CommandError: The server is not installed.
@@ -104,12 +122,12 @@ def migration_steps(
     from memsvc.ports.operations import MoveChanges, MoveTarget  # noqa: PLC0415
     from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
 
-    settings = _settings(config, data_dir)
+    settings = _settings(*place)
     stack.enter_context(private_files())
     try:
         migration = stack.enter_context(offline_migration(settings))
     except DataDirectoryLockedError:
-        _tell_service(settings)
+        _tell_service(settings, address)
         return None
     print_error(f"No service has {settings.data_dir} open; working on it.")
     changes = MoveChanges.DISCARD if discard_changes else MoveChanges.KEEP
@@ -144,5 +162,6 @@ def _settings(config: Path | None, data_dir: Path | None) -> Settings:
     return load_settings(config, **({} if data_dir is None else {"data_dir": data_dir}))
 
 
-def _tell_service(settings: Settings) -> None:
-    print_error(f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another.")
+def _tell_service(settings: Settings, address: str) -> None:
+    advice = "To ask another one, give --address instead of --data-dir."
+    print_error(f"A service has {settings.data_dir} open; asking {address}. {advice}")

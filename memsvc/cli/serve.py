@@ -52,9 +52,7 @@ def serve(
     *,
     address: Annotated[
         str,
-        typer.Option(
-            envvar="MEMSVC_ADDRESS", help="HOST:PORT or unix:PATH, comma-separated; port 0 takes a free port."
-        ),
+        typer.Option(help="HOST:PORT or unix:PATH, comma-separated; port 0 takes a free port."),
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,

@@ -65,6 +65,20 @@ def test_a_directory_in_use_is_left_to_its_service(asking: Keyed) -> None:
     assert (memsvc("keys", "list", "--address", nowhere)[0], code) == (1, 1)
 
 
+def test_a_named_directory_comes_before_the_variable(tmp_path: Path) -> None:
+    """Of an address. Two options that contradict each other are refused."""
+    here, elsewhere = ("--data-dir", str(tmp_path / "data")), f"unix:{tmp_path / 'nowhere'}"
+    made = memsvc("keys", "create", *here, MEMSVC_ADDRESS=elsewhere)
+    listed = memsvc("keys", "list", *here, MEMSVC_ADDRESS=elsewhere)
+    by_variable = memsvc("keys", "list", MEMSVC_ADDRESS=elsewhere)
+    both = memsvc("keys", "list", *here, "--address", elsewhere)
+
+    assert (made[0], listed[0]) == (0, 0), (made, listed)
+    assert made[1].split("_")[1] in listed[1]
+    assert (by_variable[0], "No service answers" in by_variable[2]) == (1, True), by_variable
+    assert (both[0], "not both" in both[2]) == (1, True), both
+
+
 def test_a_service_beyond_this_machine_wants_keys_that_are_asked_for(tmp_path: Path) -> None:
     """Keys that are not asked for keep nobody out; the refusal names every way."""
     here = ("--data-dir", str(tmp_path / "data"), "--address", "0.0.0.0:0")

@@ -118,12 +118,13 @@ def test_help_loads_nothing_heavy() -> None:
     assert loaded.stdout.strip() == "[]"
 
 
-def test_serve_takes_its_address_from_the_variable() -> None:
-    """MEMSVC_ADDRESS is what `serve` listens at, as it is what the other commands connect to."""
-    told = invoke("serve", environment={"MEMSVC_ADDRESS": "nonsense"})
+def test_serve_takes_its_address_from_the_variable_of_the_setting() -> None:
+    """MEMSVC_ADDRESS is the service that clients call, and no place to listen at."""
+    environment = {"MEMSVC_ADDRESS": "nonsense", "MEMSVC_SERVER__ADDRESS": "no port"}
+    told = invoke("serve", environment=environment)
 
     assert told.exit_code == 1
-    assert "nonsense" in told.stderr
+    assert "Cannot listen at 'no port'" in told.stderr
 
 
 def test_shells_can_complete() -> None:
