@@ -43,12 +43,14 @@ SERVICE_CONFIG: dict[str, list[dict[str, Any]]] = {
                 "initialBackoff": "0.05s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 3,
-                "retryableStatusCodes": ["UNAVAILABLE"],
+                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
             },
         }
     ]
 }
 """Every call is tried up to five times. Mutations carry a request id, so that they still happen once.
+
+CANCELLED is that of a call that arrives while the service stops; one that this client cancels is not repeated.
 
 The pauses come to more than `MAX_REST_SECONDS`: a call that comes when the service is back finds it, also when gRPC
 tried to connect right before that.

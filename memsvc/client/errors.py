@@ -11,6 +11,9 @@ from google.rpc import error_details_pb2 as details
 from google.rpc.status_pb2 import Status
 
 DOMAIN = "memsvc"
+INTERRUPTED = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+"""Codes of calls that may succeed when they are repeated. CANCELLED, if not by this client, is that of a call that
+arrives while gRPC stops in the service, or that is longer under way than its grace."""
 REASON_PREFIX = "ERROR_REASON_"
 _DETAILS_KEY = "grpc-status-details-bin"
 

@@ -17,7 +17,7 @@ import grpc
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.errors import MemsvcCallError
+from memsvc.client.errors import INTERRUPTED, MemsvcCallError
 from memsvc.client.request_types import Visibility
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -70,7 +70,7 @@ class FileMethods(ScopedMethods):
             try:
                 return await self._upload_once(header, content, timeout)
             except MemsvcCallError as error:
-                if error.code is not grpc.StatusCode.UNAVAILABLE or attempt == ATTEMPTS:
+                if error.code not in INTERRUPTED or attempt == ATTEMPTS:
                     raise
                 await asyncio.sleep(error.retry_seconds or FIRST_PAUSE_SECONDS * 2**attempt)
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
@@ -192,7 +192,7 @@ class FileMethods(ScopedMethods):
                 break
             except grpc.aio.AioRpcError as error:
                 failures += 1
-                if error.code() is not grpc.StatusCode.UNAVAILABLE or failures == ATTEMPTS or _is_over(request, length):
+                if error.code() not in INTERRUPTED or failures == ATTEMPTS or _is_over(request, length):
                     raise MemsvcCallError.from_rpc(error) from error
                 await asyncio.sleep(FIRST_PAUSE_SECONDS * 2**failures)
             finally:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import grpc
 
-from memsvc.client.errors import MemsvcCallError
+from memsvc.client.errors import INTERRUPTED, MemsvcCallError
 from memsvc.client.request_types import Draft
 from memsvc.client.to_proto import batch_memory_to_proto
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -59,7 +59,7 @@ class ImportStream:
                     yield progress
             except MemsvcCallError as error:
                 failures = 1 if self._latest.next_index > settled else failures + 1
-                if error.code is not grpc.StatusCode.UNAVAILABLE or failures == ATTEMPTS:
+                if error.code not in INTERRUPTED or failures == ATTEMPTS:
                     raise
                 await asyncio.sleep(error.retry_seconds or FIRST_PAUSE_SECONDS * 2**failures)
             else:

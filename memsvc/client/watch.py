@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.errors import MemsvcCallError
+from memsvc.client.errors import INTERRUPTED, MemsvcCallError
 from memsvc.client.request_types import Filters, WatchStart
 from memsvc.v1 import memory_service_pb2 as memory_pb
 
@@ -97,7 +97,7 @@ class WatchMethods(ScopedMethods):
 def _may_pass(error: MemsvcCallError) -> bool:
     """Return whether the service cannot be reached, or asks for a delay."""
     is_refused = error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.retry_seconds is not None
-    return is_refused or error.code is grpc.StatusCode.UNAVAILABLE
+    return is_refused or error.code in INTERRUPTED
 
 
 async def _raise_for_end(

@@ -421,7 +421,7 @@ class WatchTooSlowError(MemsvcError):
 
 
 class ServerStoppingError(MemsvcError):
-    """The server is stopping and ends open streams."""
+    """The server is stopping: it refuses new calls and ends watches."""
 
     reason = "SERVER_STOPPING"
 

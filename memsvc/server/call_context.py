@@ -73,6 +73,7 @@ class Call:
         response: The response of a method with a single one, when there is one.
         authorize: The check of the caller's role that needs the decoded request; None if there is none.
         form: The form of the messages; None: that of gRPC.
+        is_refused: Whether the call came when the server was stopping.
     """
 
     method: str
@@ -85,6 +86,7 @@ class Call:
     response: Any = None
     authorize: Callable[[Any], None] | None = None
     form: MessageFormat | None = None
+    is_refused: bool = False
 
 
 CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]

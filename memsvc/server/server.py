@@ -121,6 +121,7 @@ class Server:
         self._health_task: asyncio.Task[None] | None = None
         self._bound: list[str] = []
         self._rules: ServerRules | None = None
+        self._calls: CallChain | None = None
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -171,7 +172,7 @@ class Server:
         health = self._health = Health(self._context)
         self._add_metrics(health)
         server = self._grpc = grpc.aio.server(options=_channel_options(self._context.options))
-        chain = self._chain()
+        chain = self._calls = self._chain()
         self._add_services(server, chain, health)
         tls = self._context.options.tls
         certificates = None if tls is None else await asyncio.to_thread(Certificates, tls)
@@ -205,16 +206,15 @@ class Server:
         """Refuse new calls, let those under way end within the grace, and release every resource."""
         if self._health is not None:
             await self._health.leave()
+        if self._calls is not None:
+            self._calls.refuse()
         if self._health_task is not None:
             self._health_task.cancel()
             await asyncio.wait({self._health_task})
         self._context.watches.stop()
         self._context.application.user_eraser.stop()
-        grace = self._context.options.grace_seconds
         stops = [] if self._http is None else [self._http.stop()]
-        if self._grpc is not None:
-            stops.append(self._grpc.stop(grace))
-        await asyncio.gather(*stops)
+        await asyncio.gather(*stops, self._stop_grpc())
         if self._rules is not None:
             self._rules.flush()
         if self._health_port is not None:
@@ -223,6 +223,14 @@ class Server:
             await asyncio.to_thread(self._webhooks.stop)
         await asyncio.to_thread(self._release)
         log.info("server stopped")
+
+    async def _stop_grpc(self) -> None:
+        """Stop gRPC after the calls under way: new ones are cancelled until their clients know of the stop."""
+        left = self._context.options.grace_seconds
+        if self._calls is not None:
+            left = await self._calls.drain(left)
+        if self._grpc is not None:
+            await self._grpc.stop(left)
 
     @cached_property
     def _authentication(self) -> Authentication:

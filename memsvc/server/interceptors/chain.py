@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
-from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, Violation
+from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, ServerStoppingError, Violation
 from memsvc.server.call_context import Call, CallNext, Context, MessageFormat
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
 from memsvc.server.interceptors.rules import ServerRules
@@ -87,6 +87,9 @@ class CallChain:
         self._layers = tuple(layers)
         self._executors = executors
         self._handlers: dict[str, Handler] = {}
+        self._running = 0
+        self._is_refusing = False
+        self._all_ended = asyncio.Event()
         self.methods: dict[str, Method] = {}
         """The methods by path, such as "/memsvc.v1.SearchService/Search"."""
 
@@ -97,6 +100,24 @@ class CallChain:
     def generic_handler(self) -> grpc.GenericRpcHandler:
         """Return one handler for all methods."""
         return _Dispatcher(self._handlers)
+
+    def refuse(self) -> None:
+        """Refuse new calls with `ServerStoppingError`; those under way go on.
+
+        gRPC itself would end a call that arrives during its stop with CANCELLED.
+        """
+        self._is_refusing = True
+
+    async def drain(self, seconds: float) -> float:
+        """Return when the calls under way have ended, or after *seconds*, with the time that is left."""
+        if not self._running:
+            return seconds
+        clock = asyncio.get_running_loop().time
+        end = clock() + seconds
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._all_ended.wait()
+        return max(0.0, end - clock())
 
     def wrap(self, handler: Handler, path: str) -> Handler:
         """Return the handler of the method at *path* with the chain around it."""
@@ -121,10 +142,15 @@ class CallChain:
         # the servicer's generator is closed at once and in the task of the call.
         async def handle(request: Any, context: Context, form: MessageFormat | None = None) -> Any:
             call, request = Call(name, request, context, streams, service=service, form=form), None
+            call.is_refused = self._is_refusing
             begin(call)
+            self._running += 1
             try:
                 return await whole(call)
             finally:
+                self._running -= 1
+                if self._is_refusing and not self._running:
+                    self._all_ended.set()
                 # An aborted call is kept alive by the error that gRPC keeps; its request must not be.
                 call.request = None
 
@@ -135,6 +161,8 @@ class CallChain:
         started = time.perf_counter()
         rules = self._rules
         try:
+            if call.is_refused:
+                raise ServerStoppingError  # noqa: TRY301 - reported as any other error
             seconds = rules.limit(call)
             if seconds is None:
                 return await self._admitted(body, call)

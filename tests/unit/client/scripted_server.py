@@ -28,6 +28,7 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
 
     def __init__(self, *, failing: int = 0, breaking: int = 0) -> None:
         self.failing = failing
+        self.failure = grpc.StatusCode.UNAVAILABLE
         self.limited = 0
         self.retry_seconds = 0.01
         self.breaking = breaking
@@ -41,7 +42,7 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
     ) -> memory_pb.CreateMemoryResponse:
         self.request_ids.append(request.request_id)
         if len(self.request_ids) <= self.failing:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+            context.abort(self.failure, "not now")
         self._limit(context)
         return memory_pb.CreateMemoryResponse(memory=request.memory, outcome=types_pb.WRITE_OUTCOME_CREATED)
 
@@ -80,7 +81,7 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
             indexes.append(request.batch.first_index)
             if self.breaking and len(indexes) > self.breaking:
                 self.breaking = 0
-                context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
+                context.abort(self.failure, "the connection broke")
             self.stored = max(self.stored, request.batch.first_index + len(request.batch.memories))
             received = self.stored - begin
             yield memory_pb.ImportMemoriesResponse(

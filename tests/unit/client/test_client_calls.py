@@ -46,6 +46,19 @@ def test_a_mutation_is_tried_again_with_the_same_request_id(service: Memories, a
     assert service.request_ids[0]
 
 
+def test_a_call_that_is_cancelled_by_a_service_that_stops_is_repeated(service: Memories, address: str) -> None:
+    """As one that finds it unavailable, imports included."""
+    service.failure, service.failing, service.breaking = grpc.StatusCode.CANCELLED, 2, 2
+
+    with Memsvc(address, user_id="u") as client:
+        reply = client.create("text")
+        *_, last = client.import_memories(drafts())
+
+    assert reply.memory.content == "text"
+    assert len(set(service.request_ids[:3])) == 1
+    assert last.done
+
+
 def test_tries_come_to_an_end(service: Memories, address: str) -> None:
     """After five tries the caller is told."""
     service.failing = 100

@@ -472,3 +472,45 @@ def test_other_services_are_left_alone() -> None:
     assert found("/s/m") is not None
     assert found("/grpc.health.v1.Health/Check") is None
     assert found("/s/Other") is None
+
+
+def test_a_chain_that_is_drained_refuses_new_calls_and_waits_for_the_others() -> None:
+    """With the reason and a delay, streams included; without calls under way it waits for nothing."""
+    chain = chain_of()
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    async def blocked(request: Any, context: Any) -> str:
+        entered.set()
+        await release.wait()
+        return "done"
+
+    path = "/memsvc.v1.MemoryService/GetMemory"
+    first = chain.wrap(handler("unary_unary", blocked), path)
+    others = {kind: chain.wrap(handler(kind, stream), path) for kind in ("unary_stream", "stream_stream")}
+
+    async def run() -> tuple[str, list[FakeContext], float, float]:
+        under_way = asyncio.create_task(first.unary_unary("request", FakeContext()))  # type: ignore[arg-type]
+        await entered.wait()
+        chain.refuse()
+        refused = []
+        for kind, wrapped in others.items():
+            refused.append(FakeContext())
+            with pytest.raises(grpc.aio.AbortError):
+                await getattr(wrapped, kind)(_iterate("a") if kind.startswith("stream") else "a", refused[-1])
+        late = await chain.drain(0.0)
+        draining = asyncio.create_task(chain.drain(60.0))
+        release.set()
+        return await under_way, refused, late, await draining
+
+    with structlog.testing.capture_logs():
+        result, refused, late, left = asyncio.run(run())
+
+    assert (result, late) == ("done", 0.0)
+    assert left > 0
+    assert {one.code for one in refused} == {grpc.StatusCode.UNAVAILABLE}
+    status = Status.FromString(refused[0].trailers["grpc-status-details-bin"])
+    info, retry = details.ErrorInfo(), details.RetryInfo()
+    assert status.details[0].Unpack(info)
+    assert any(one.Unpack(retry) for one in status.details)
+    assert (info.reason, retry.retry_delay.seconds) == ("ERROR_REASON_SERVER_STOPPING", 1)
+    assert asyncio.run(chain_of().drain(5.0)) == 5.0

@@ -342,8 +342,9 @@ export enum ErrorReason {
   WATCH_TOO_SLOW = 27,
 
   /**
-   * ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is stopping. No metadata.
-   * Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
+   * ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, and when a
+   * watch ends for that. No metadata. Repeat the call, or resume the watch with the cursor of the last response, after
+   * the delay in the google.rpc.RetryInfo.
    *
    * @generated from enum value: ERROR_REASON_SERVER_STOPPING = 28;
    */
