@@ -267,7 +267,7 @@ def test_a_repair_mends_what_was_spoilt_by_hand(tmp_path: Path) -> None:
 
 
 def test_indexes_that_are_gone_at_the_start_are_built_again(tmp_path: Path) -> None:
-    """By itself, from the store; meanwhile the service answers with what it has."""
+    """By itself, from the store; meanwhile the service is ready, and answers with what it has."""
     with start(tmp_path) as server:
         with server.stubs() as stubs:
             fill(stubs, 300)
@@ -275,6 +275,7 @@ def test_indexes_that_are_gone_at_the_start_are_built_again(tmp_path: Path) -> N
         for name in ("vectors", "lexical"):
             shutil.rmtree(server.data_dir / name)
         server.start()
+        assert server.is_serving("readiness")
         with server.stubs() as stubs:
 
             def is_whole() -> bool:

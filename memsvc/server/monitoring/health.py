@@ -44,6 +44,8 @@ NEEDS: Mapping[str, frozenset[str]] = {
 }
 """The ports that a name needs to serve. Searches work without an index or the model: they are then degraded."""
 AWAIT_REPLAY = frozenset({SEARCH_SERVICE, READINESS})
+"""Names that wait for the replay of changes into the indexes that exist. Not for a missing index: building it takes
+minutes for many memories, in which writes and degraded searches work."""
 INDEXES = frozenset({"vectors", "lexical"})
 """Without both of them, as when their server is unavailable, searches find by the keyword table alone."""
 
