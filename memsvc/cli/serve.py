@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import json
 import mmap
@@ -79,10 +80,37 @@ def serve(
         exposed = (*addresses, http) if http else addresses
         # Without a look into the data, which stay closed until the addresses are known to be free.
         _require_guard(settings, exposed, _may_have_keys)
+        _require_files(settings, ready_file)
         with _named(http), reserved([*addresses, *others]) as reservation:
             _require_guard(settings, exposed, has_keys)
             _check_metrics(settings)
             _serve(settings, addresses, ready_file, reservation, mask)
+
+
+def _require_files(settings: Settings, ready_file: Path | None) -> None:
+    """Return if the files of the certificate can be used and the ready file can be written.
+
+    Both are needed when the stores are open, which takes long.
+
+    Raises:
+        CertificateError: A file of the certificate cannot be used.
+        CommandError: The ready file cannot be written.
+    """
+    from memsvc.server.tls import Certificates  # noqa: PLC0415 - a quick start
+
+    if files := _tls(settings):
+        Certificates(files)
+    if ready_file is None:
+        return
+    try:
+        if ready_file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        part = _part_of(ready_file)
+        part.touch()
+        part.unlink()
+    except OSError as error:
+        message = f"The file of --ready-file {str(ready_file)!r} cannot be written: {error.strerror}."
+        raise CommandError(message) from error
 
 
 @contextmanager
@@ -205,9 +233,13 @@ def _resident_bytes() -> int:
     return int(pages) * mmap.PAGESIZE
 
 
+def _part_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}")
+
+
 def _write_whole(path: Path, text: str, mask: int) -> None:
     """Write a file atomically, with the permissions that *mask* leaves."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part = _part_of(path)
     part.write_text(text, encoding="utf-8")
     part.chmod(0o666 & ~mask)
     part.replace(path)

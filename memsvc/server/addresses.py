@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from memsvc.domain.errors import ReportedError
 UNIX = "unix:"
 PROBE_SECONDS = 1.0
 MAX_PORT = 65_535
+MAX_SOCKET_PATH_BYTES = 107
+"""Of Linux."""
 
 
 class AddressError(ReportedError):
@@ -60,7 +63,7 @@ def bound_address(address: str, port: int) -> str:
 
 
 def require_address(address: str) -> None:
-    """Return when an address names a port or a unix socket.
+    """Return when an address names a port, or a unix socket whose path is short enough.
 
     Raises:
         AddressError: It does not.
@@ -69,6 +72,14 @@ def require_address(address: str) -> None:
     is_port = port.isdecimal() and int(port) <= MAX_PORT
     if not is_port and not address.startswith((UNIX, "unix-abstract:")):
         message = f"Cannot listen at {address!r}: give HOST:PORT, such as 127.0.0.1:50051, or unix:PATH."
+        raise AddressError(message)
+    path = socket_path(address)
+    size = 0 if path is None else len(os.fsencode(path))
+    if size > MAX_SOCKET_PATH_BYTES:
+        message = (
+            f"Cannot listen at {address!r}: the path has {size} bytes, and that of a Unix socket at most "
+            f"{MAX_SOCKET_PATH_BYTES}; choose a shorter one."
+        )
         raise AddressError(message)
 
 

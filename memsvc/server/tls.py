@@ -12,6 +12,8 @@ import structlog
 
 from memsvc.domain.errors import ReportedError
 
+MISMATCH = "KEY_VALUES_MISMATCH"
+
 
 class CertificateError(ReportedError):
     """The files of the certificate are unusable; the message names the file and the reason."""
@@ -110,15 +112,11 @@ class Certificates:
         try:
             # Checks that they belong together: gRPC itself would accept any, and fail in every handshake.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(files.certificate, files.key, password="")
+            _load_pair(context, files)
             if files.client_ca is not None:
                 context.verify_mode = ssl.CERT_REQUIRED
-                context.load_verify_locations(files.client_ca)
+                _load_authority(context, "client_ca", files.client_ca)
             certificate, key, *rest = (path.read_bytes() for path in files.paths())
-        except ssl.SSLError as error:
-            names = ", ".join(repr(str(path)) for path in files.paths())
-            message = f"The files of server.tls ({names}) are no certificate with its key in PEM: {error.reason}."
-            raise CertificateError(message) from error
         except OSError as error:
             raise _unreadable(error) from error
         if self._file_stamps() != stamps:
@@ -132,3 +130,25 @@ class Certificates:
 def _unreadable(error: OSError) -> CertificateError:
     name = f" {str(error.filename)!r}" if error.filename else ""
     return CertificateError(f"A file{name} of server.tls cannot be read: {error.strerror}.")
+
+
+def _load_pair(context: ssl.SSLContext, files: TlsFiles) -> None:
+    try:
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except ssl.SSLError as error:
+        # OpenSSL does not name the file of the two that it cannot read.
+        _load_authority(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "certificate", files.certificate)
+        key = f"The file server.tls.key {str(files.key)!r}"
+        if error.reason == MISMATCH:
+            message = f"{key} is not the key of server.tls.certificate {str(files.certificate)!r}."
+        else:
+            message = f"{key} holds no private key in PEM without a password."
+        raise CertificateError(message) from error
+
+
+def _load_authority(context: ssl.SSLContext, setting: str, path: Path) -> None:
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError as error:
+        message = f"The file server.tls.{setting} {str(path)!r} holds no certificate in PEM."
+        raise CertificateError(message) from error

@@ -271,3 +271,18 @@ def test_offline_commands_keep_the_data_to_the_user(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert not {name: oct(mode) for name, mode in modes(data).items() if mode & 0o077}
+
+
+def test_files_that_the_start_needs_are_checked_first(tmp_path: Path) -> None:
+    """A certificate that is missing and a ready file that cannot be written: before anything is made or opened."""
+    at = ("--address", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
+    (tmp_path / "folder").mkdir()
+    tls = {
+        "memsvc_server__tls__certificate": str(tmp_path / "c.pem"),
+        "memsvc_server__tls__key": str(tmp_path / "k.pem"),
+    }
+
+    assert "c.pem" in said(serve(*at, **tls))
+    assert "/missing/ready' cannot be written: No such file" in said(serve(*at, "--ready-file", "/missing/ready"))
+    assert "cannot be written: Is a directory" in said(serve(*at, "--ready-file", str(tmp_path / "folder")))
+    assert not (tmp_path / "data").exists()

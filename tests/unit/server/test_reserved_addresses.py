@@ -52,6 +52,10 @@ def test_a_port_in_use_is_named(asked: str) -> None:
         ("192.0.2.1:0", "Cannot assign requested address"),
         ("no.such.host.invalid:0", "it is not an address of this machine"),
         ("127.0.0.1:70000", "give HOST:PORT, such as 127.0.0.1:50051, or unix:PATH"),
+        (
+            f"unix:/tmp/{'a' * 103}",
+            "the path has 108 bytes, and that of a Unix socket at most 107; choose a shorter one",
+        ),
         ("unix:/nowhere/at/all.sock", "there is no folder '/nowhere/at'; make it or choose another path"),
     ],
 )
