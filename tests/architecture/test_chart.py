@@ -206,6 +206,19 @@ def test_profiles_are_what_they_say() -> None:
     assert {"HorizontalPodAutoscaler", "ServiceMonitor"} <= kinds["cluster"]
 
 
+@pytest.mark.parametrize(
+    ("files", "limit"), [({}, "5120Mi"), ({"max_bytes": 1 << 30}, "17408Mi"), ({"max_streams": 8}, "3072Mi")]
+)
+def test_the_volume_of_a_replica_holds_all_uploads_at_a_time(files: dict[str, int], limit: str) -> None:
+    """Whatever the settings allow; a pod whose disposable volume is beyond its limit is evicted."""
+    manifests = render(CASES["cluster"] | {"settings": {"files": files}})
+    volumes = one(manifests, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    settings = tomllib.loads(one(manifests, "ConfigMap")["data"]["memsvc.toml"])
+
+    assert [volume["emptyDir"]["sizeLimit"] for volume in volumes if volume["name"] == "data"] == [limit]
+    assert settings["files"] == {"max_bytes": 1 << 28, "max_streams": 16} | files
+
+
 def version() -> str:
     """Return the version of the service."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])

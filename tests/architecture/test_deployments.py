@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,15 @@ def test_there_is_time_to_stop_in_good_order() -> None:
     assert len(stops) == 4
     assert {place: left for place, left in stops.items() if left < grace + CLOSING_SECONDS} == {}
     assert all(toml.get("server", {}).get("grace_seconds", grace) == grace for toml in settings_files().values())
+
+
+def test_the_volume_of_a_replica_holds_all_uploads_at_a_time() -> None:
+    """A pod whose disposable volume is beyond its limit is evicted."""
+    toml = tomllib.loads((DOCKER / "kubernetes" / "cluster" / "memsvc.toml").read_text(encoding="utf-8"))
+    [pod] = [pod for path, pod in pods() if path.parent.name == "cluster"]
+    [limit] = [one["emptyDir"]["sizeLimit"] for one in pod["volumes"] if one["name"] == "data"]
+
+    assert int(limit.removesuffix("Gi")) << 30 > toml["files"]["max_bytes"] * toml["files"]["max_streams"]
 
 
 def test_probes_ask_the_port_that_is_listened_at() -> None:

@@ -56,6 +56,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $_ := set $settings "http" (dict "address" "0.0.0.0:50080") -}}
 {{- $_ := set $settings "access" (dict "keys" "required" "audit_file" "-") -}}
 {{- $_ := set $settings "log" (dict "format" "json") -}}
+{{- if ne .Values.profile "embedded" -}}
+{{- /* Of uploads that are staged at a time; the size limit of the volume is derived from the product. */ -}}
+{{- $_ := set $settings "files" (dict "max_bytes" 268435456 "max_streams" 16) -}}
+{{- end -}}
 {{- if .Values.qdrant.url -}}
 {{- $_ := set $settings "vectors" (dict "options" (dict "url" .Values.qdrant.url)) -}}
 {{- end -}}

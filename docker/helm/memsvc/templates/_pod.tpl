@@ -168,9 +168,10 @@ spec:
     - name: tmp
       emptyDir: {sizeLimit: 256Mi}
     {{- if not $embedded }}
-    # Disposable: the store is PostgreSQL.
+    # Disposable: the store is PostgreSQL. Uploads are staged here: files.max_bytes × files.max_streams, and 1 GiB for the rest.
+    {{- $files := (include "memsvc.settings" . | fromYaml).files }}
     - name: data
-      emptyDir: {sizeLimit: 2Gi}
+      emptyDir: {sizeLimit: {{ add 1024 (div (mul (int64 $files.max_bytes) (int64 $files.max_streams)) 1048576) }}Mi}
     {{- else if .Values.persistence.existingClaim }}
     - name: data
       persistentVolumeClaim: {claimName: {{ .Values.persistence.existingClaim }}}
