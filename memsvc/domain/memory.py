@@ -198,6 +198,11 @@ class Memory:
         """Return the time of what it tells: when that happened, or else when it was stored."""
         return self.event_time or self.create_time
 
+    @property
+    def said_time(self) -> datetime:
+        """Return when it was said: at its event_time, or when it was stored if that lay ahead or is not known."""
+        return self.create_time if self.event_time is None else min(self.event_time, self.create_time)
+
 
 def content_hash(content: str) -> str:
     """Return the lower-case hex SHA-256 of the UTF-8 bytes of *content*."""

@@ -173,7 +173,7 @@ class Shows(Answer):
 
 
 class Contradiction(Answer):
-    """An older memory that the new one contradicts."""
+    """Another memory that the written one contradicts."""
 
     memory_id: str
     text: str

@@ -71,9 +71,13 @@ async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Rep
 
 def _remembered(memory: types_pb.Memory, outcome: Any, found: Iterable[types_pb.Conflict], redacted: int) -> Reply:
     conflicts = list(found)
-    against = [Contradiction(memory_id=each.older_memory.id, text=cut(each.older_memory.content)) for each in conflicts]
-    told = [f"{_DONE[outcome]}: {citation(memory.id)}"]
-    told += [f"It contradicts, and takes precedence over: {citation(each.memory_id)} {each.text}" for each in against]
+    against, told = [], [f"{_DONE[outcome]}: {citation(memory.id)}"]
+    for each in conflicts:
+        is_late = each.older_memory_id == memory.id
+        other = each.newer_memory if is_late else each.older_memory
+        against.append(Contradiction(memory_id=other.id, text=cut(other.content)))
+        order = "was said before, and gives way to" if is_late else "takes precedence over"
+        told.append(f"It contradicts, and {order}: {citation(other.id)} {against[-1].text}")
     told += [
         f"To settle it, ask the user: {each.question}"
         for each in conflicts

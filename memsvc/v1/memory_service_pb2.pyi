@@ -441,8 +441,9 @@ class CreateMemoryResponse(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions with older memories, at most 16, those with the newest memories first, after
-        conflict_policy was applied. In a repeated response their memories are at their present revisions.
+        """conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories that
+        were said before, those with the newest memories first, then those with memories that were said later, of which this
+        one is the older side. In a repeated response their memories are at their present revisions.
         """
 
     @_builtins.property
@@ -583,7 +584,7 @@ class BatchCreateResult(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions with older memories, including earlier items; as in
+        """conflicts are the contradictions with other memories, including earlier items; as in
         CreateMemoryResponse.conflicts.
         """
 
@@ -1425,7 +1426,7 @@ class UpdateMemoryResponse(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the new contradictions with older memories, as in CreateMemoryResponse.conflicts. Empty when the
+        """conflicts are the new contradictions with other memories, as in CreateMemoryResponse.conflicts. Empty when the
         update leaves the statements of the memory unchanged.
         """
 
@@ -2401,7 +2402,7 @@ class CaptureDecision(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts."""
+        """conflicts are the contradictions of the memory with other ones, as in CreateMemoryResponse.conflicts."""
 
     def __init__(
         self,
@@ -2546,7 +2547,7 @@ class FlushResult(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the older memories that this one contradicts, as in CreateMemoryResponse.conflicts."""
+        """conflicts are the contradictions with other memories, as in CreateMemoryResponse.conflicts."""
 
     def __init__(
         self,
@@ -2738,7 +2739,7 @@ class AppendMemoryResponse(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts."""
+        """conflicts are the contradictions of the memory with other ones, as in CreateMemoryResponse.conflicts."""
 
     def __init__(
         self,
@@ -3217,7 +3218,7 @@ class ReviewMemoryResponse(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions of an approved memory with older ones, as in CreateMemoryResponse.conflicts with
+        """conflicts are the contradictions of an approved memory with other ones, as in CreateMemoryResponse.conflicts with
         the policy MARK.
         """
 

@@ -494,8 +494,15 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
     included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
     and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
-    are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored. CaptureMemory, FlushMessages, AppendMemory and
-    IngestDocument use MARK by default.
+    are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored.
+
+    Of two memories that contradict each other the one that was said later is the newer one, whichever was written first:
+    a memory was said at its event_time, and without one, or when that lies after its create_time, at its create_time. A
+    content that an update changes is said at the time of the update unless the memory has an event_time. Of two that were
+    said at the same time the written one is the newer one. So the written memory can be the older side, and be CONFLICTED
+    or SUPERSEDED in the response. A global memory is older than one of a project.
+
+    CaptureMemory, FlushMessages, AppendMemory and IngestDocument use MARK by default.
     """
 
 CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy.ValueType  # 0
@@ -1444,15 +1451,15 @@ class Conflict(_message.Message):
     state: Global___ConflictState.ValueType
     """state is the state of the conflict. Never UNSPECIFIED."""
     older_memory_id: _builtins.str
-    """older_memory_id is the id of the memory that was written first. Never empty."""
+    """older_memory_id is the id of the memory that was said first: see ConflictPolicy. Never empty."""
     newer_memory_id: _builtins.str
-    """newer_memory_id is the id of the memory that contradicts it. When that memory was superseded by, or promoted to
-    (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
+    """newer_memory_id is the id of the memory that was said later and contradicts it. When that memory was superseded by,
+    or promoted to (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
     """
     question: _builtins.str
     """question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
-    Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. The days are those
-    of UTC. The wording may change. Never empty.
+    Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was said first
+    comes first. The days are those of UTC. The wording may change. Never empty.
     """
     @_builtins.property
     def older_memory(self) -> Global___Memory:

@@ -6,7 +6,7 @@ no search, no model, and no data that another writer could change before the com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
@@ -35,6 +35,7 @@ from memsvc.engine.records.memory_builder import (
     differs_in_project,
     extract_statements,
     find_schedule_change,
+    has_single_reminder,
     is_personal,
     reminder_at_another_time,
     states_more,
@@ -56,11 +57,11 @@ class DetectionResult:
 
     Attributes:
         memories: The memories that detection changed, in their new state, by id.
-        conflicts: The conflicts of each written memory with the older memory, by the id of the written one.
+        conflicts: The conflicts of each written memory, by its id, with their older and their newer memory.
     """
 
     memories: dict[str, Memory] = field(default_factory=dict)
-    conflicts: dict[str, list[tuple[Conflict, Memory]]] = field(default_factory=dict)
+    conflicts: dict[str, list[tuple[Conflict, Memory, Memory]]] = field(default_factory=dict)
 
     def current(self, memory: Memory) -> Memory:
         """Return the current state of *memory*."""
@@ -69,8 +70,8 @@ class DetectionResult:
     def contradictions(self, memory: Memory) -> tuple[Contradiction, ...]:
         """Return the contradictions of a written memory, with the current state of both sides."""
         return tuple(
-            Contradiction(conflict, self.current(older), self.current(memory))
-            for conflict, older in self.conflicts.get(memory.id, ())
+            Contradiction(conflict, self.current(older), self.current(newer))
+            for conflict, older, newer in self.conflicts.get(memory.id, ())
         )
 
 
@@ -97,15 +98,22 @@ class ConflictDetector:
         All memories are passed as stored. A memory is compared with earlier ones in *written*, not with later ones.
         Without a policy nothing is compared. Only statements that are valid now contradict each other; past and future
         ones may differ.
+
+        Of two memories the one that was said later is the newer one, whichever is written now: see `Memory.said_time`.
+        What *changed* without an event_time is said now. Of two that were said at once the written one is the newer.
         """
         result = DetectionResult(memories=self.conflict_states.update(transaction, changed))
         if policy is None:
             return result
+        restated = {memory.id for memory in changed}
         later = [memory.id for memory in written]
         for memory in written:
             later.remove(memory.id)
-            self._detect_one(transaction, memory, frozenset(later), policy, result)
-            self._detect_schedule_change(transaction, memory, frozenset(later), policy, result)
+            restated_now = memory.id in restated and memory.event_time is None
+            said = _Said(memory, self._memory_builder.now() if restated_now else memory.said_time, frozenset(later))
+            self._detect_one(transaction, said, policy, result)
+            self._detect_schedule_change(transaction, said, policy, result)
+            self._detect_changed_before(transaction, said, policy, result)
             if policy is not ConflictPolicy.KEEP_BOTH:
                 self._keep_reminding(transaction, memory, result)
         return result
@@ -116,28 +124,54 @@ class ConflictDetector:
         self.supersession.close_gap(transaction, memory)
 
     def _detect_one(
-        self,
-        transaction: Transaction,
-        memory: Memory,
-        later: frozenset[str],
-        policy: ConflictPolicy,
-        result: DetectionResult,
+        self, transaction: Transaction, said: _Said, policy: ConflictPolicy, result: DetectionResult
     ) -> None:
-        current = result.current(memory)
-        own_statements = outdating_statements(current)
+        current = result.current(said.memory)
+        own_statements = {statement.topic: statement for statement in extract_statements(current)}
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
-        place = (memory.scope.owner, memory.scope.project_id)
-        pairs: dict[str, tuple[Fact, Fact]] = {}
+        place = (current.scope.owner, current.scope.project_id)
         found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES)
         personal = personal_topics(own_statements.values(), current)
         if personal:
             found = [*found, *transaction.find_facts(place[0], "", personal, limit=CANDIDATES)]
+        candidates: dict[str, list[tuple[Fact, Fact]]] = {}
         for stated in found:
             own = own_statements[stated.statement.topic]
-            if stated.memory_id not in {memory.id, *later} and contradicts(stated.statement, own):
-                pairs.setdefault(stated.memory_id, (stated.statement, own))
-        self._apply_pairs(transaction, memory, pairs, policy, result)
+            is_other = stated.memory_id not in {current.id, *said.later}
+            if is_other and (contradicts(stated.statement, own) or contradicts(own, stated.statement)):
+                candidates.setdefault(stated.memory_id, []).append((stated.statement, own))
+        if candidates:
+            self._apply_in_order(transaction, said, candidates, policy, result)
+
+    def _apply_in_order(
+        self,
+        transaction: Transaction,
+        said: _Said,
+        candidates: Mapping[str, Sequence[tuple[Fact, Fact]]],
+        policy: ConflictPolicy,
+        result: DetectionResult,
+    ) -> None:
+        """Apply the policy to what *said* may contradict: the stored and the own statements, by ids of stored memories.
+
+        Older memories first, then those that were said later, the last said first: once the written memory is outdated
+        there is nothing to compare with the next.
+        """
+        stored = transaction.get_many(said.memory.scope.owner, list(candidates))
+        older: dict[str, tuple[Fact, Fact]] = {}
+        newer: list[tuple[Memory, tuple[Fact, Fact]]] = []
+        for memory_id, statements in candidates.items():
+            other = stored[memory_id].memory
+            is_late = not differs_in_project(other, said.memory) and other.said_time > said.moment
+            pairs = [(two, one) if is_late else (one, two) for one, two in statements]
+            pair = next((one for one in pairs if may_outdate(one[1]) and contradicts(*one)), None)
+            if pair is not None and is_late:
+                newer.append((other, pair))
+            elif pair is not None:
+                older[memory_id] = pair
+        self._apply_pairs(transaction, said.memory, older, policy, result)
+        newer.sort(key=lambda one: one[0].said_time, reverse=True)
+        self._apply_late(transaction, said.memory, newer, policy, result)
 
     def _apply_pairs(
         self,
@@ -157,7 +191,34 @@ class ConflictDetector:
         for older_id, pair in list(pairs.items())[:MOST]:
             older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
             if older is not None and self._is_in_use(older):
-                self._apply(transaction, older, result.current(memory), pair, policy, result)
+                self._apply(transaction, memory, _Sides(older, result.current(memory), pair), policy, result)
+
+    def _apply_late(
+        self,
+        transaction: Transaction,
+        memory: Memory,
+        pairs: Sequence[tuple[Memory, tuple[Fact, Fact]]],
+        policy: ConflictPolicy,
+        result: DetectionResult,
+    ) -> None:
+        """Apply the policy to the contradictions of *memory* with memories that were said later.
+
+        If it stays in use, because it states more, one conflict is marked for each topic.
+        """
+        is_marking = policy is ConflictPolicy.MARK
+        known = transaction.open_conflicts(memory.scope.owner, [memory.id]) if pairs and is_marking else []
+        sides = {side for one in known for side in (one.older_id, one.newer_id)}
+        marked = {one.topic for one in known if one.older_id == memory.id}
+        for newer_id, pair in [(one.id, pair) for one, pair in pairs][:MOST]:
+            older, topic = result.current(memory), topic_label(pair[1].topic)
+            if older.status is not Status.ACTIVE:
+                return
+            if is_marking and (topic in marked or newer_id in sides):
+                continue
+            newer = transaction.get(newer_id, reach=Reach.from_scope(memory.scope))
+            if newer is not None and self._is_in_use(newer):
+                marked.add(topic)
+                self._apply(transaction, memory, _Sides(older, newer, pair, newer.said_time), policy, result)
 
     def compare_stored(
         self, transaction: Transaction, pair: StoredPair, policy: ConflictPolicy
@@ -184,44 +245,72 @@ class ConflictDetector:
         return result.contradictions(newer)
 
     def _detect_schedule_change(
-        self,
-        transaction: Transaction,
-        memory: Memory,
-        later: frozenset[str],
-        policy: ConflictPolicy,
-        result: DetectionResult,
+        self, transaction: Transaction, said: _Said, policy: ConflictPolicy, result: DetectionResult
     ) -> None:
         """Find the reminder of the event that a memory moves or calls off; only such a statement reads the store."""
-        current = result.current(memory)
+        current = result.current(said.memory)
         is_concerned = policy is not ConflictPolicy.KEEP_BOTH and self._is_in_use(current)
         if not is_concerned or not changes_schedule(current):
             return
-        said = current.event_time or self._memory_builder.now()
-        since = said.date() - min(timedelta(days=OVERDUE_DAYS), said.date() - date.min)
-        reminded = transaction.single_reminders(
-            memory.scope.owner, memory.scope.project_id, since=since, limit=REMINDED
-        )
-        others = [one for one in reminded if one.id not in {memory.id, *later} and self._is_in_use(one)]
-        found = find_schedule_change(others, current)
-        older = None if found is None else transaction.get(found[0].id, reach=Reach.from_scope(memory.scope))
-        if older is None or found is None:
+        reminded = self._reminded(transaction, said)
+        found = find_schedule_change([one for one in reminded if one.said_time <= said.moment], current)
+        older = None if found is None else transaction.get(found[0].id, reach=Reach.from_scope(current.scope))
+        if older is not None and found is not None:
+            self._apply_schedule_change(transaction, said.memory, _Sides(older, current, found[1:]), policy, result)
+
+    def _detect_changed_before(
+        self, transaction: Transaction, said: _Said, policy: ConflictPolicy, result: DetectionResult
+    ) -> None:
+        """Find the statement that moved the event of a memory which was said earlier and is written now.
+
+        Only a memory that is written later than it was said, and has a reminder of one day, reads the store.
+        """
+        current = result.current(said.memory)
+        is_late = current.event_time is not None and current.event_time < self._memory_builder.now()
+        if policy is ConflictPolicy.KEEP_BOTH or not (is_late and has_single_reminder(current)):
             return
-        if all(older.id != known.id for _, known in result.conflicts.get(memory.id, ())):
-            self._apply(transaction, older, current, found[1:], policy, result)
-        older = result.current(older)
+        if not self._is_in_use(current):
+            return
+        later = [one for one in self._reminded(transaction, said) if one.said_time > said.moment]
+        for newer in sorted(later, key=lambda one: one.said_time, reverse=True):
+            found = find_schedule_change([current], newer)
+            if found is not None:
+                sides = _Sides(current, newer, found[1:], newer.said_time)
+                self._apply_schedule_change(transaction, said.memory, sides, policy, result)
+                return
+
+    def _reminded(self, transaction: Transaction, said: _Said) -> list[Memory]:
+        """Return the other memories in use with a reminder of one day, the next first."""
+        scope, day = said.memory.scope, said.moment.date()
+        since = day - min(timedelta(days=OVERDUE_DAYS), day - date.min)
+        reminded = transaction.single_reminders(scope.owner, scope.project_id, since=since, limit=REMINDED)
+        return [one for one in reminded if one.id not in {said.memory.id, *said.later} and self._is_in_use(one)]
+
+    def _apply_schedule_change(
+        self,
+        transaction: Transaction,
+        written: Memory,
+        sides: _Sides,
+        policy: ConflictPolicy,
+        result: DetectionResult,
+    ) -> None:
+        """Apply the policy to a memory with a reminder and the one that moves or calls off its event."""
+        known = result.conflicts.get(written.id, ())
+        if all({sides.older.id, sides.newer.id} != {one.id, other.id} for _, one, other in known):
+            self._apply(transaction, written, sides, policy, result)
+        older = result.current(sides.older)
         if older.status is Status.ACTIVE:
             # It stays in use, because it states more; of the day that is no longer right it reminds no more.
             result.memories[older.id] = self.supersession.set_values(transaction, older, {"reminder": None})
 
-    def _keep_reminding(self, transaction: Transaction, memory: Memory, result: DetectionResult) -> None:
+    def _keep_reminding(self, transaction: Transaction, written: Memory, result: DetectionResult) -> None:
         """Give a memory that states another time of day of an event the day that the older memory has."""
-        current = result.current(memory)
-        for _, older in result.conflicts.get(memory.id, ()):
+        for _, older, newer in result.conflicts.get(written.id, ()):
+            current = result.current(newer)
             reminder = reminder_at_another_time(older, current)
             if reminder is not None and self._is_in_use(current):
                 values = {"reminder": reminder}
                 result.memories[current.id] = self.supersession.set_values(transaction, current, values)
-                return
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()
@@ -230,30 +319,55 @@ class ConflictDetector:
         return memory.expire_time is None or memory.expire_time > now
 
     def _apply(
-        self,
-        transaction: Transaction,
-        older: Memory,
-        newer: Memory,
-        pair: tuple[Fact, Fact],
-        policy: ConflictPolicy,
-        result: DetectionResult,
+        self, transaction: Transaction, written: Memory, sides: _Sides, policy: ConflictPolicy, result: DetectionResult
     ) -> None:
-        conflict = self._conflict(older, newer, pair)
-        if policy is ConflictPolicy.MARK or (differs_in_project(older, newer) and policy is ConflictPolicy.SUPERSEDE):
-            if not (differs_in_project(older, newer) or states_more(older, pair[0])):
+        """Apply the policy to two memories that contradict each other, and store their conflict."""
+        older, newer = sides.older, sides.newer
+        conflict = new_conflict(
+            self._memory_builder.new_id(), older, newer, sides.statements, self._memory_builder.now()
+        )
+        is_global = differs_in_project(older, newer)
+        if policy is ConflictPolicy.MARK or (is_global and policy is ConflictPolicy.SUPERSEDE):
+            if not (is_global or states_more(older, sides.statements[0])):
                 result.memories[older.id] = self.conflict_states.set_status(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
-            superseded, successor = self.supersession.link(transaction, older, newer)
+            superseded, successor = self.supersession.link(transaction, older, newer, moment=sides.moment)
             result.memories |= {superseded.id: superseded, successor.id: successor}
             result.memories |= self.conflict_states.update(transaction, [superseded])
             conflict = self.conflict_states.settle(conflict, ConflictState.CONFIRMED)
         else:
             conflict = self.conflict_states.settle(conflict, ConflictState.KEPT_BOTH)
         transaction.add_conflicts([conflict])
-        result.conflicts.setdefault(newer.id, []).append((conflict, older))
+        result.conflicts.setdefault(written.id, []).append((conflict, older, newer))
 
-    def _conflict(self, older: Memory, newer: Memory, pair: tuple[Fact, Fact]) -> Conflict:
-        return new_conflict(self._memory_builder.new_id(), older, newer, pair, self._memory_builder.now())
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A written memory.
+
+    Attributes:
+        moment: When it was said.
+        later: The ids of the memories that are compared after it, each with what was written before.
+    """
+
+    memory: Memory
+    moment: datetime
+    later: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Two memories that contradict each other.
+
+    Attributes:
+        statements: What the older and what the newer one states.
+        moment: When a newer memory that is stored already superseded the older one; None: now.
+    """
+
+    older: Memory
+    newer: Memory
+    statements: tuple[Fact, Fact]
+    moment: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,27 +29,31 @@ class SupersessionLinks:
         self._record_builder = record_builder
         self._now = now
 
-    def link(self, transaction: Transaction, old: Memory, new: Memory) -> tuple[Memory, Memory]:
+    def link(
+        self, transaction: Transaction, old: Memory, new: Memory, *, moment: datetime | None = None
+    ) -> tuple[Memory, Memory]:
         """Make the stored memory *new* supersede the stored memory *old*; return *old* and *new* in their new state.
 
         *old* becomes SUPERSEDED and passes on its key: see `inherited_key`. *new* names the first of several that it
-        supersedes. *old* is valid until *new* is: see `supersession_time`.
+        supersedes. *old* is valid until *new* is: see `supersession_time`; *moment* is now by default.
 
         Raises:
             MemorySupersededError: *old* is superseded already.
             SupersedeCycleError: *new* is *old*, or is superseded by it, directly or through others.
         """
         self.require_unsuperseded(transaction, old, new)
-        superseded = self.mark_superseded(transaction, old, new)
+        superseded = self.mark_superseded(transaction, old, new, moment=moment)
         values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": inherited_key(old, new)}
         return superseded, self.set_values(transaction, new, values | self.validity_start(superseded, new))
 
-    def mark_superseded(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
+    def mark_superseded(
+        self, transaction: Transaction, old: Memory, new: Memory, *, moment: datetime | None = None
+    ) -> Memory:
         """Set the old end of a link."""
         values: dict[str, Any] = {"status": Status.SUPERSEDED, "superseded_by_id": new.id}
         if shares_keys(old, new):
             values["key"] = ""
-        ends = supersession_time(new, self._now())
+        ends = supersession_time(new, moment or self._now())
         if old.valid_to is None and (old.valid_from is None or old.valid_from < ends):
             values["valid_to"] = ends
         return self.set_values(transaction, old, values)

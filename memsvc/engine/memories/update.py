@@ -50,9 +50,9 @@ from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFETIME,
     MemoryBuilder,
     RecordBuilder,
-    changes_schedule,
     chunks_of,
     claims_content,
+    concerns_schedule,
     content_name,
     require_validity,
     statements_of,
@@ -248,7 +248,7 @@ class MemoryUpdater:
         """Update the conflicts of a changed memory, and detect new ones if its statements changed."""
         after = record.memory
         is_new = bool(record.statements) and record.statements != statements_of(before)
-        is_new = is_new or (after.content != before.content and changes_schedule(after))
+        is_new = is_new or (after.content != before.content and concerns_schedule(after))
         look = self._conflict_detector.detect
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
         return UpsertResult(findings.current(after), Outcome.UPDATED, findings.contradictions(after))

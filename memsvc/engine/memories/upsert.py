@@ -19,7 +19,7 @@ from memsvc.engine.records.memory_builder import (
     MemoryBuilder,
     PreparedMemory,
     RecordBuilder,
-    changes_schedule,
+    concerns_schedule,
     content_name,
     extract_statements,
     require_validity,
@@ -191,7 +191,7 @@ class _UpsertBatch:
 
     def _add(self, record: Record, name: ContentName | None) -> UpsertResult:
         memory = record.memory
-        if record.statements or changes_schedule(memory):
+        if record.statements or concerns_schedule(memory):
             self.stating[memory.id] = None
         self._waiting.append(_with_claim(record, is_unique=name is not None))
         if memory.key and memory.status not in UNNAMED:
@@ -250,7 +250,7 @@ class _UpsertBatch:
         self._update(before, record)
         self.changed[before.id] = None
         is_new = bool(record.statements) and record.statements != extract_statements(before)
-        if is_new or (record.memory.content != before.content and changes_schedule(record.memory)):
+        if is_new or (record.memory.content != before.content and concerns_schedule(record.memory)):
             self.stating[before.id] = None
         return UpsertResult(record.memory, Outcome.UPDATED)
 

@@ -612,10 +612,20 @@ def changes_schedule(memory: Memory) -> bool:
     return may_be_reminded_of(memory) and schedule_change(memory.content) is not None
 
 
+def concerns_schedule(memory: Memory) -> bool:
+    """Return whether *memory* may be about an event that it moves, or that was moved before it was written."""
+    return changes_schedule(memory) or (memory.event_time is not None and has_single_reminder(memory))
+
+
 def may_be_reminded_of(memory: Memory) -> bool:
     """Return whether a memory is of a kind, an origin and a layer in whose content reminders are detected."""
     is_stated = memory.kind in _REMINDER_KINDS and memory.origin in _REMINDER_ORIGINS
     return is_stated and memory.layer is not Layer.SESSION
+
+
+def has_single_reminder(memory: Memory) -> bool:
+    """Return whether *memory* has a reminder of one day."""
+    return _single_day(memory) is not None
 
 
 def _single_day(memory: Memory) -> date | None:

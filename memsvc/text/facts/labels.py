@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Contradiction, Fact, Rule
+from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Conflict, Contradiction, Fact, Rule
 from memsvc.domain.memory import Memory
 from memsvc.text.analysis import is_han
 from memsvc.text.facts import chinese_lexicon
@@ -192,7 +192,8 @@ _MONTHS = (
 def conflict_question(contradiction: Contradiction) -> str:
     """Return a question to put to the user, such as "You said … (3 May) and later … (9 June). Which is right now?".
 
-    A side that is not visible is asked for by its value alone. The days are those of UTC.
+    What was said first comes first. A side that is not visible is asked for by its value alone. The days are those of
+    UTC.
     """
     conflict, older, newer = contradiction.conflict, contradiction.older, contradiction.newer
     in_chinese = is_han(newer.content if newer is not None else f"{conflict.newer_value} {conflict.topic}")
@@ -200,18 +201,27 @@ def conflict_question(contradiction: Contradiction) -> str:
         if in_chinese:
             return f"{conflict.topic}：现在是“{conflict.newer_value}”，还是“{conflict.older_value}”？"
         return f"About {conflict.topic}: is it now “{conflict.newer_value}” or “{conflict.older_value}”?"
-    days = _days(older.moment, newer.moment, in_chinese=in_chinese)
+    said = older.said_time, _newer_said_time(conflict, older, newer)
+    sides = [(older, conflict.older_value, said[0]), (newer, conflict.newer_value, said[1])]
+    sides.sort(key=lambda side: side[2])
+    days = _days(*(moment for _, _, moment in sides), in_chinese=in_chinese)
     is_home = conflict.rule is Rule.LOCATION and conflict.topic in _HOMES
     if is_home and is_han(older.content) == in_chinese and not (older.speaker or newer.speaker):
-        places = _as_written(conflict.older_value, older), _as_written(conflict.newer_value, newer)
+        places = [_as_written(value, memory) for memory, value, _ in sides]
         if in_chinese:
             return f"你说过住在{places[0]}{days[0]}，后来又说住在{places[1]}{days[1]}。现在哪个是对的？"
         return f"You said you live in {places[0]}{days[0]} and later in {places[1]}{days[1]}. Which is right now?"
-    quotes = _quote(older, conflict.older_value), _quote(newer, conflict.newer_value)
+    quotes = [_quote(memory, value) for memory, value, _ in sides]
     before, after = _introductions(older, newer, in_chinese=in_chinese)
     if in_chinese:
         return f"{before}“{quotes[0]}”{days[0]}，{after}“{quotes[1]}”{days[1]}。现在哪个是对的？"
     return f"{before} “{quotes[0]}”{days[0]} and {after} “{quotes[1]}”{days[1]}. Which is right now?"
+
+
+def _newer_said_time(conflict: Conflict, older: Memory, newer: Memory) -> datetime:
+    """Return when the newer side was said: if it is the older memory, changed since, when that was found."""
+    is_restated = newer.event_time is None and newer.said_time < older.said_time
+    return conflict.create_time if is_restated else newer.said_time
 
 
 def _introductions(older: Memory, newer: Memory, *, in_chinese: bool) -> tuple[str, str]:

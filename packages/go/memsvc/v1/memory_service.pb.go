@@ -682,8 +682,9 @@ type CreateMemoryResponse struct {
 	Outcome WriteOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.WriteOutcome" json:"outcome,omitempty"`
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// conflicts are the contradictions with older memories, at most 16, those with the newest memories first, after
-	// conflict_policy was applied. In a repeated response their memories are at their present revisions.
+	// conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories that
+	// were said before, those with the newest memories first, then those with memories that were said later, of which this
+	// one is the older side. In a repeated response their memories are at their present revisions.
 	Conflicts []*Conflict `protobuf:"bytes,4,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
 	Redactions []*Redaction `protobuf:"bytes,5,rep,name=redactions,proto3" json:"redactions,omitempty"`
@@ -931,7 +932,7 @@ type BatchCreateResult struct {
 	// status is the status of the item; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS
 	// (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED).
 	Status *ItemStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// conflicts are the contradictions with older memories, including earlier items; as in
+	// conflicts are the contradictions with other memories, including earlier items; as in
 	// CreateMemoryResponse.conflicts.
 	Conflicts []*Conflict `protobuf:"bytes,4,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
@@ -2408,7 +2409,7 @@ type UpdateMemoryResponse struct {
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// conflicts are the new contradictions with older memories, as in CreateMemoryResponse.conflicts. Empty when the
+	// conflicts are the new contradictions with other memories, as in CreateMemoryResponse.conflicts. Empty when the
 	// update leaves the statements of the memory unchanged.
 	Conflicts []*Conflict `protobuf:"bytes,3,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
@@ -4241,7 +4242,7 @@ type CaptureDecision struct {
 	Memory *Memory `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
 	// outcome is the effect of the write. UNSPECIFIED when nothing was written.
 	Outcome WriteOutcome `protobuf:"varint,6,opt,name=outcome,proto3,enum=memsvc.v1.WriteOutcome" json:"outcome,omitempty"`
-	// conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts.
+	// conflicts are the contradictions of the memory with other ones, as in CreateMemoryResponse.conflicts.
 	Conflicts     []*Conflict `protobuf:"bytes,7,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4517,7 +4518,7 @@ type FlushResult struct {
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// outcome is the effect of the write. Never UNSPECIFIED.
 	Outcome WriteOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.WriteOutcome" json:"outcome,omitempty"`
-	// conflicts are the older memories that this one contradicts, as in CreateMemoryResponse.conflicts.
+	// conflicts are the contradictions with other memories, as in CreateMemoryResponse.conflicts.
 	Conflicts     []*Conflict `protobuf:"bytes,3,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4835,7 +4836,7 @@ type AppendMemoryResponse struct {
 	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
 	Redactions []*Redaction `protobuf:"bytes,4,rep,name=redactions,proto3" json:"redactions,omitempty"`
-	// conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts.
+	// conflicts are the contradictions of the memory with other ones, as in CreateMemoryResponse.conflicts.
 	Conflicts     []*Conflict `protobuf:"bytes,5,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5797,7 +5798,7 @@ type ReviewMemoryResponse struct {
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// conflicts are the contradictions of an approved memory with older ones, as in CreateMemoryResponse.conflicts with
+	// conflicts are the contradictions of an approved memory with other ones, as in CreateMemoryResponse.conflicts with
 	// the policy MARK.
 	Conflicts     []*Conflict `protobuf:"bytes,3,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -763,8 +763,15 @@ func (FileCategory) EnumDescriptor() ([]byte, []int) {
 // memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
 // included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
 // and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
-// are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored. CaptureMemory, FlushMessages, AppendMemory and
-// IngestDocument use MARK by default.
+// are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored.
+//
+// Of two memories that contradict each other the one that was said later is the newer one, whichever was written first:
+// a memory was said at its event_time, and without one, or when that lies after its create_time, at its create_time. A
+// content that an update changes is said at the time of the update unless the memory has an event_time. Of two that were
+// said at the same time the written one is the newer one. So the written memory can be the older side, and be CONFLICTED
+// or SUPERSEDED in the response. A global memory is older than one of a project.
+//
+// CaptureMemory, FlushMessages, AppendMemory and IngestDocument use MARK by default.
 type ConflictPolicy int32
 
 const (
@@ -2204,10 +2211,10 @@ type Conflict struct {
 	NewerValue string `protobuf:"bytes,5,opt,name=newer_value,json=newerValue,proto3" json:"newer_value,omitempty"`
 	// state is the state of the conflict. Never UNSPECIFIED.
 	State ConflictState `protobuf:"varint,6,opt,name=state,proto3,enum=memsvc.v1.ConflictState" json:"state,omitempty"`
-	// older_memory_id is the id of the memory that was written first. Never empty.
+	// older_memory_id is the id of the memory that was said first: see ConflictPolicy. Never empty.
 	OlderMemoryId string `protobuf:"bytes,7,opt,name=older_memory_id,json=olderMemoryId,proto3" json:"older_memory_id,omitempty"`
-	// newer_memory_id is the id of the memory that contradicts it. When that memory was superseded by, or promoted to
-	// (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
+	// newer_memory_id is the id of the memory that was said later and contradicts it. When that memory was superseded by,
+	// or promoted to (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
 	NewerMemoryId string `protobuf:"bytes,8,opt,name=newer_memory_id,json=newerMemoryId,proto3" json:"newer_memory_id,omitempty"`
 	// older_memory is the older memory at its present revision. Unset when it is deleted or private to another session.
 	OlderMemory *Memory `protobuf:"bytes,9,opt,name=older_memory,json=olderMemory,proto3" json:"older_memory,omitempty"`
@@ -2218,8 +2225,8 @@ type Conflict struct {
 	// resolve_time is the time at which the conflict left the state OPEN. Unset while it is OPEN.
 	ResolveTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=resolve_time,json=resolveTime,proto3" json:"resolve_time,omitempty"`
 	// question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
-	// Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. The days are those
-	// of UTC. The wording may change. Never empty.
+	// Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was said first
+	// comes first. The days are those of UTC. The wording may change. Never empty.
 	Question      string `protobuf:"bytes,13,opt,name=question,proto3" json:"question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -124,8 +124,9 @@ export type CreateMemoryResponse = Message<"memsvc.v1.CreateMemoryResponse"> & {
   consistencyToken: string;
 
   /**
-   * conflicts are the contradictions with older memories, at most 16, those with the newest memories first, after
-   * conflict_policy was applied. In a repeated response their memories are at their present revisions.
+   * conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories that
+   * were said before, those with the newest memories first, then those with memories that were said later, of which this
+   * one is the older side. In a repeated response their memories are at their present revisions.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 4;
    */
@@ -276,7 +277,7 @@ export type BatchCreateResult = Message<"memsvc.v1.BatchCreateResult"> & {
   status?: ItemStatus | undefined;
 
   /**
-   * conflicts are the contradictions with older memories, including earlier items; as in
+   * conflicts are the contradictions with other memories, including earlier items; as in
    * CreateMemoryResponse.conflicts.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 4;
@@ -1151,7 +1152,7 @@ export type UpdateMemoryResponse = Message<"memsvc.v1.UpdateMemoryResponse"> & {
   consistencyToken: string;
 
   /**
-   * conflicts are the new contradictions with older memories, as in CreateMemoryResponse.conflicts. Empty when the
+   * conflicts are the new contradictions with other memories, as in CreateMemoryResponse.conflicts. Empty when the
    * update leaves the statements of the memory unchanged.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 3;
@@ -2229,7 +2230,7 @@ export type CaptureDecision = Message<"memsvc.v1.CaptureDecision"> & {
   outcome: WriteOutcome;
 
   /**
-   * conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts.
+   * conflicts are the contradictions of the memory with other ones, as in CreateMemoryResponse.conflicts.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 7;
    */
@@ -2380,7 +2381,7 @@ export type FlushResult = Message<"memsvc.v1.FlushResult"> & {
   outcome: WriteOutcome;
 
   /**
-   * conflicts are the older memories that this one contradicts, as in CreateMemoryResponse.conflicts.
+   * conflicts are the contradictions with other memories, as in CreateMemoryResponse.conflicts.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 3;
    */
@@ -2599,7 +2600,7 @@ export type AppendMemoryResponse = Message<"memsvc.v1.AppendMemoryResponse"> & {
   redactions: Redaction[];
 
   /**
-   * conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts.
+   * conflicts are the contradictions of the memory with other ones, as in CreateMemoryResponse.conflicts.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 5;
    */
@@ -3136,7 +3137,7 @@ export type ReviewMemoryResponse = Message<"memsvc.v1.ReviewMemoryResponse"> & {
   consistencyToken: string;
 
   /**
-   * conflicts are the contradictions of an approved memory with older ones, as in CreateMemoryResponse.conflicts with
+   * conflicts are the contradictions of an approved memory with other ones, as in CreateMemoryResponse.conflicts with
    * the policy MARK.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 3;

@@ -622,15 +622,15 @@ export type Conflict = Message<"memsvc.v1.Conflict"> & {
   state: ConflictState;
 
   /**
-   * older_memory_id is the id of the memory that was written first. Never empty.
+   * older_memory_id is the id of the memory that was said first: see ConflictPolicy. Never empty.
    *
    * @generated from field: string older_memory_id = 7;
    */
   olderMemoryId: string;
 
   /**
-   * newer_memory_id is the id of the memory that contradicts it. When that memory was superseded by, or promoted to
-   * (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
+   * newer_memory_id is the id of the memory that was said later and contradicts it. When that memory was superseded by,
+   * or promoted to (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
    *
    * @generated from field: string newer_memory_id = 8;
    */
@@ -666,8 +666,8 @@ export type Conflict = Message<"memsvc.v1.Conflict"> & {
 
   /**
    * question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
-   * Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. The days are those
-   * of UTC. The wording may change. Never empty.
+   * Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was said first
+   * comes first. The days are those of UTC. The wording may change. Never empty.
    *
    * @generated from field: string question = 13;
    */
@@ -1739,8 +1739,15 @@ export const FileCategorySchema: GenEnum<FileCategory> = /*@__PURE__*/
  * memory whose reminder is of that event: see Memory.reminder; these are compared across languages, TASK and NOTE
  * included, but not with KEEP_BOTH. "I" is the speaker of the memory, without one the user. English
  * and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
- * are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored. CaptureMemory, FlushMessages, AppendMemory and
- * IngestDocument use MARK by default.
+ * are not valid now (Memory.valid_from, valid_to) are not compared. DetectConflicts compares what is stored.
+ *
+ * Of two memories that contradict each other the one that was said later is the newer one, whichever was written first:
+ * a memory was said at its event_time, and without one, or when that lies after its create_time, at its create_time. A
+ * content that an update changes is said at the time of the update unless the memory has an event_time. Of two that were
+ * said at the same time the written one is the newer one. So the written memory can be the older side, and be CONFLICTED
+ * or SUPERSEDED in the response. A global memory is older than one of a project.
+ *
+ * CaptureMemory, FlushMessages, AppendMemory and IngestDocument use MARK by default.
  *
  * @generated from enum memsvc.v1.ConflictPolicy
  */
