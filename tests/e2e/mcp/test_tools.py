@@ -109,6 +109,20 @@ def test_what_became_untrue_is_replaced(bridge: Bridge) -> None:
     assert "My sister lives in Lisbon." in text_of(moved)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("Nora works as a nurse.", "Nora works as a baker."), ("小雨住在北京。", "小雨搬到了上海。")],
+)
+def test_what_happened_before_gives_way_to_what_is_remembered(bridge: Bridge, before: str, after: str) -> None:
+    """A memory of the past that is written later names the one that was said after it."""
+    later = bridge.done("remember", content=after, happened="2025-11-01")
+    written = bridge.call("remember", content=before, happened="2025-10-01")
+
+    assert [each["memory_id"] for each in written.structured_content["contradicts"]] == [later["id"]]
+    assert "was said before, and gives way to" in text_of(written)
+    assert after.rstrip("。.") in text_of(written)
+
+
 def test_update_changes_what_is_named_alone(bridge: Bridge) -> None:
     """And only at the revision that was read, where one is named."""
     memory_id = bridge.done("remember", content="The printer is on floor 3.", tags=["office"], importance=2)["id"]
