@@ -18,6 +18,8 @@ LOOSE = "~"
 CHANGED, ABOUT, WHO, STATE = "changed", "about", "who", "state"
 """The sorts of parts of such statements: it says so; the things it is about, "|" between them; likewise the
 persons; it is or is not so."""
+LIKING, HAVING, DOING, ABLE = "liking", "having", "doing", "able"
+"""The sorts of parts that say that someone likes a thing, has it, does something and can do it."""
 POLE = "pole"
 """The sort of a part that names one of several opposites: their number, and the word after a colon, as in "0:brief"."""
 

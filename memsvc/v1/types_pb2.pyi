@@ -533,9 +533,11 @@ class _ConflictRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Conflict
     CONFLICT_RULE_OCCUPATION: _ConflictRule.ValueType  # 2
     """CONFLICT_RULE_OCCUPATION: the occupation or the employer of a person."""
     CONFLICT_RULE_PREFERENCE: _ConflictRule.ValueType  # 3
-    """CONFLICT_RULE_PREFERENCE: the likes, dislikes or preferences of a person."""
+    """CONFLICT_RULE_PREFERENCE: the likes, dislikes, preferences, habits or skills of a person."""
     CONFLICT_RULE_GENERAL: _ConflictRule.ValueType  # 4
-    """CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name."""
+    """CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name; what a person is
+    allergic to, has or speaks; whether something is open on a day of the week.
+    """
 
 class ConflictRule(_ConflictRule, metaclass=_ConflictRuleEnumTypeWrapper):
     """ConflictRule is the rule that found a conflict."""
@@ -547,9 +549,11 @@ CONFLICT_RULE_LOCATION: ConflictRule.ValueType  # 1
 CONFLICT_RULE_OCCUPATION: ConflictRule.ValueType  # 2
 """CONFLICT_RULE_OCCUPATION: the occupation or the employer of a person."""
 CONFLICT_RULE_PREFERENCE: ConflictRule.ValueType  # 3
-"""CONFLICT_RULE_PREFERENCE: the likes, dislikes or preferences of a person."""
+"""CONFLICT_RULE_PREFERENCE: the likes, dislikes, preferences, habits or skills of a person."""
 CONFLICT_RULE_GENERAL: ConflictRule.ValueType  # 4
-"""CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name."""
+"""CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name; what a person is
+allergic to, has or speaks; whether something is open on a day of the week.
+"""
 Global___ConflictRule: _TypeAlias = ConflictRule  # noqa: Y015
 
 class _ConflictState:
@@ -1445,9 +1449,9 @@ class Conflict(_message.Message):
     For people; the wording may change. Never empty.
     """
     older_value: _builtins.str
-    """older_value is the value that the older memory states, such as "lisbon". For people. Never empty."""
+    """older_value is the value that the older memory states, such as "lisbon", "Monday" or "周一". For people. Never empty."""
     newer_value: _builtins.str
-    """newer_value is the value that the newer memory states, such as "porto" or "not likes". For people. Never empty."""
+    """newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never empty."""
     state: Global___ConflictState.ValueType
     """state is the state of the conflict. Never UNSPECIFIED."""
     older_memory_id: _builtins.str

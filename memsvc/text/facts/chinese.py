@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsvc.domain.conflicts import POLE, Fact, Rule, ValuePart
+from memsvc.domain.conflicts import HAVING, LIKING, POLE, Fact, Rule, ValuePart
 from memsvc.text.facts.chinese_lexicon import (
     CITIES,
     COLORS,
@@ -17,6 +17,7 @@ from memsvc.text.facts.chinese_lexicon import (
     SINGLE,
     STABLE_COUNTS,
 )
+from memsvc.text.facts.chinese_traits import LANGUAGES, PASSING, doing_part, traits
 from memsvc.text.facts.values import (
     chinese_condition,
     chinese_place,
@@ -65,6 +66,7 @@ def chinese_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
     speaking = HanSpeakerContext(me, silent)
     for sentence in sentences:
         setting = ""
+        speaking.is_passing = PASSING.search(sentence) is not None
         for clause in clauses(sentence):
             bare, condition = chinese_condition(clause)
             if condition and not bare:
@@ -80,9 +82,18 @@ def chinese_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
 def _facts_of_clause(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     found = [*_home(clause, speaking), *_job(clause, speaking), *_employer(clause, speaking)]
     if not found:
-        readings = (preferences, persons, general)
+        readings = (preferences, persons, general, _traits)
         found = next((said for said in (list(read(clause, speaking)) for read in readings) if said), [])
     yield from found
+
+
+def _traits(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+    """Yield the traits of a clause that says nothing else, and nothing for a moment."""
+    for trait in traits(clause) if not speaking.is_passing else ():
+        who = subject_of(trait.said, speaking)
+        if who is not None:
+            speaking.last = who
+            yield Fact(trait.rule, f"{who} {trait.slot}", trait.parts, trait.positive)
 
 
 def _home(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
@@ -158,6 +169,11 @@ _AT = re.compile(
     rf"^(?P<who>.+?)(?:每天|每晚)?(?P<value>(?:早上|上午|中午|下午|晚上)?(?:{_NUMBER})点(?:半|一刻)?)"
     r"(?P<verb>上班|下班|开门|关门|营业|开始|结束|上课|下课|打烊|开会)$"
 )
+_OPEN = ("开门", "营业", "开放", "开馆")
+_OPEN_ON = re.compile(
+    r"^(?P<who>.+?)(?<![这下上本])(?:在|逢)?每?(?P<days>(?:周|星期|礼拜)[一二三四五六日天](?:[和、]?(?:周|星期|礼拜)?[一二三四五六日天])*)"
+    r"(?:都|才|也|是)?(?P<no>不)?(?P<state>开门|营业|开放|开馆|关门|休息|休馆|闭馆|关闭)(?:的|了)?$"
+)
 _COSTS = re.compile(
     r"^(?P<who>.+?)(?P<verb>每[月年天周次]|一共|售价|需要?)(?P<value>\d[\d,.]*(?:元|块|美元|欧元|小时|分钟|天))钱?$"
 )
@@ -192,7 +208,7 @@ _HAS_NAME = ("叫", "叫做", "名叫")
 
 def general(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     """Yield what a clause says of a definite subject: counts, words of a scale, typed values, an attribute's value."""
-    for read in (_count, _scale, _schedule_fact, _is):
+    for read in (_count, _open_on_days, _scale, _schedule_fact, _is):
         found = list(read(clause, speaking))
         if found:
             yield from found
@@ -205,8 +221,9 @@ def _count(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
         return
     who = subject_of(match["who"], speaking)
     if who is not None:
-        amount = ValuePart("amount", str(han_number(match["number"])))
-        yield Fact(Rule.GENERAL, f"{who} {match['thing']}的数量", (amount,))
+        number = han_number(match["number"])
+        parts = ValuePart("amount", str(number)), ValuePart(HAVING, "yes" if number else "no")
+        yield Fact(Rule.GENERAL, f"{who} {match['thing']}的数量", parts)
 
 
 def _scale(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
@@ -222,6 +239,18 @@ def _scale(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
             if who is not None and "和" not in who:
                 yield Fact(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart(POLE, str(pole)),), not denied)
             return
+
+
+def _open_on_days(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+    """Yield whether something is open on each of some days: days are not compared with each other."""
+    match = _OPEN_ON.match(clause)
+    who = subject_of(match["who"], speaking) if match is not None else None
+    if match is None or who is None or who == speaking.me:
+        return
+    is_open = (match["state"] in _OPEN) is (match["no"] is None)
+    for day in re.sub("周|星期|礼拜|和|、", "", match["days"]).replace("天", "日"):
+        pole = "0:开门" if is_open else "1:关门"
+        yield Fact(Rule.GENERAL, f"{who} 周{day}营业", (ValuePart(POLE, pole),))
 
 
 def _schedule_fact(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
@@ -276,7 +305,7 @@ _USES = re.compile(
     r"(?:来?做|当作?|作为?)(?:我们?的?|咱们的?)?(?P<attribute>.{2,8}?)了?$"
 )
 _GAVE_UP = re.compile(
-    r"^(?P<who>.*?)(?:现在|已经|已|如今)*(?:再也不|不再|不|戒掉?了?)(?P<verb>[吃喝抽玩])(?P<value>.{1,8}?)了?$"
+    r"^(?P<who>.*?)(?:现在|已经|已|如今)*(?:再也不|不再|不|戒掉?了?)(?P<verb>[吃喝抽玩])(?P<value>(?![素荤]).{1,8}?)了?$"
 )
 
 
@@ -317,7 +346,8 @@ def _gave_up(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact
     who = subject_of(match["who"], speaking)
     if who is not None:
         topic = f"{who} 喜欢{match['value'].lower()}"
-        yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), positive=False)
+        doing = () if speaking.is_passing else (doing_part(match["verb"]),)
+        yield Fact(Rule.PREFERENCE, topic, (*doing, ValuePart(LIKING, "喜欢")), positive=False)
 
 
 # Preferences: likes, dislikes and choices.
@@ -397,7 +427,7 @@ def _likes(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
         thing = _thing_of(value)
         if thing:
             topic = f"{who} 喜欢{thing}"
-            yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), match["no"] is None)
+            yield Fact(Rule.PREFERENCE, topic, (ValuePart(LIKING, "喜欢"),), match["no"] is None)
 
 
 def _thing_of(text: str) -> str:
@@ -413,7 +443,7 @@ _MOST_QUOTED_CHARS = 6
 _SPLIT = re.compile(r"[，,；;。！!…\n]+|(?<=[^\d])、(?=我|他|她)|但是?(?=[我他她不])|而且|并且")
 _UNSAID = re.compile(
     r"如果|要是|假如|假设|可能|也许|或许|大概|(?<![联思理幻感])想(?!念)|打算|计划(?!经济)|希望|准备(?!金)|考虑|梦想|曾|以前|之前|过去|从前|原来|原先|本来"
-    r"|小时候|年轻时|当时|那时|(?<!小)说(?!明)|认为|觉得|以为|听说|据说|传言|是否|要不要|会不会|能不能|是不是|应该|建议|例如|比如|假装|差点|除非"
+    rf"|小时候|年轻时|当时|那时|(?<!小)说(?!明|(?:{'|'.join(LANGUAGES)})了?$)|认为|觉得|以为|听说|据说|传言|是否|要不要|会不会|能不能|是不是|应该|建议|例如|比如|假装|差点|除非"
     r"|写道|问|吗$|吗？|呢$|？|\?|前年|去年|年前|暂时|有时|偶尔|(?:19|20)\d\d年(?!\d*月)|将(?:会|要|在)|快要|明年|下个?月"
 )
 _LEADING = re.compile(
@@ -443,6 +473,7 @@ class HanSpeakerContext:
     me: str | None
     silent: str | None
     last: str | None = None
+    is_passing: bool = False
 
 
 def clauses(sentence: str) -> Iterator[str]:

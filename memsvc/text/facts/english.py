@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from memsvc.domain.conflicts import POLE, Fact, Rule, ValuePart
+from memsvc.domain.conflicts import HAVING, LIKING, POLE, Fact, Rule, ValuePart
 from memsvc.text.facts.english_lexicon import (
     COLORS,
     CONTRASTS,
@@ -19,9 +19,11 @@ from memsvc.text.facts.english_lexicon import (
     SCALES,
     SINGLE,
     STABLE_COUNTS,
+    stem,
     words,
 )
 from memsvc.text.facts.english_lexicon import words as listed
+from memsvc.text.facts.english_traits import CONSUMED, PASSING, doing_part, is_ending, traits, verb_in
 from memsvc.text.facts.values import (
     MONTHS,
     NUMBERS,
@@ -122,11 +124,13 @@ class SpeakerContext:
         me: The speaker, to whom "I" refers; None when unknown.
         silent: The subject of a sentence without one; None when unknown.
         last: The subject of the clause before.
+        is_passing: Whether the sentence says how things are for a moment.
     """
 
     me: str | None
     silent: str | None
     last: tuple[str, ...] | None = None
+    is_passing: bool = False
 
 
 def plain(sentence: str) -> str:
@@ -209,12 +213,6 @@ def _distinguish(found: list[str], words: list[str]) -> tuple[str, ...] | None:
     return tuple(sorted(set(found))) or None
 
 
-def stem(word: str) -> str:
-    """Return a word in lower case, without the genitive or plural."""
-    word = word.lower().removesuffix("'s").removesuffix("'")
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 else word  # noqa: PLR2004 - "bus"
-
-
 def names_in(text: str) -> str:
     """Return the names at the beginning of *text* in lower case, without commas; empty when there are none."""
     match = _NAMES.match(text.strip())
@@ -291,6 +289,7 @@ def english_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
     speaking = SpeakerContext(me, silent)
     for sentence in sentences:
         whole, setting = english_setting(plain(sentence))
+        speaking.is_passing = PASSING.search(whole) is not None
         for clause in clauses(whole):
             bare, condition = english_condition(clause)
             found = list(_facts_of_clause(bare, speaking)) if condition else []
@@ -301,7 +300,7 @@ def english_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
 
 
 def _facts_of_clause(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
-    words = words_of(clause)
+    words, is_read = words_of(clause), False
     for pattern, reading in _READINGS if _may_be_read(clause, words) else ():
         match = pattern.search(clause)
         if match is None:
@@ -315,12 +314,22 @@ def _facts_of_clause(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
             for slot, rule, parts in reading(match)
         ]
         if found:
-            speaking.last = who
+            speaking.last, is_read = who, True
             yield from found
             if reading in _WHOLE:
                 return
-    yield from preferences(clause, words, speaking)
-    yield from list(persons(clause, words, speaking)) or general(clause, words, speaking)
+    found = list(preferences(clause, words, speaking))
+    found += list(persons(clause, words, speaking)) or list(general(clause, words, speaking))
+    yield from found if found or is_read else _traits(clause, words, speaking)
+
+
+def _traits(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
+    """Yield the traits of a clause that says nothing else, and nothing for a moment."""
+    for trait in traits(clause, words) if not speaking.is_passing else ():
+        who = subject_of(trait.said, speaking)
+        if who is not None:
+            speaking.last = who
+            yield Fact(trait.rule, f"{trait.slot} of {' '.join(who)}", trait.parts, trait.positive)
 
 
 def _may_be_read(clause: str, words: frozenset[str]) -> bool:
@@ -397,7 +406,7 @@ _CHANGED = (
     r"|upgraded|extended|migrated|pushed\s+back|reset)\s+(?:from\s+.+?\s+)?(?:to|for|at)"
 )
 _IS = re.compile(
-    rf"(?:^|(?<=\s)){_ADVERBS}(?P<verb>(?:is|are|am)(?P<no>\s+not|\s+no\s+longer)?(?:\s+(?:now|currently|still|already))*(?:\s+(?:called|named|{_CHANGED}))?"
+    rf"(?:^|(?<=\s)){_ADVERBS}(?P<verb>(?:is|are|(?<!\d\s)am)(?P<no>\s+not|\s+no\s+longer)?(?:\s+(?:now|currently|still|already))*(?:\s+(?:called|named|{_CHANGED}))?"
     rf"|{_CHANGED})\s+(?P<at>(?:(?:on|at|in|due|by)\s+)*)(?P<value>.+)$",
     re.IGNORECASE,
 )
@@ -407,7 +416,8 @@ _DOES = re.compile(
     re.IGNORECASE,
 )
 _HAS = re.compile(
-    rf"(?:^|(?<=\s))(?:has|have)\s+(?:now\s+)?(?P<number>\d+|{'|'.join(NUMBERS)}|no|a|an)\s+(?P<thing>\w+)(?=\s*$|\s*,)",
+    rf"(?:^|(?<=\s))(?:(?:has|have)(?:\s+got)?|owns?)\s+(?:now\s+)?(?P<number>\d+|{'|'.join(NUMBERS)}|no|a|an)\s+(?P<thing>\w+)"
+    r"(?=\s*$|\s*,|\s+(?:again|now|anymore)\s*$)",
     re.IGNORECASE,
 )
 _END = re.compile(r"\s+(?:anymore|now|again|these days|from now on|, .*|,.*)$")
@@ -429,9 +439,9 @@ _NOT_NAMES = frozenset(
 
 _READ_WORDS = frozenset(
     listed("""
-    has have is are am moved changed switched renamed postponed rescheduled brought updated raised lowered increased
-    reduced set upgraded extended migrated pushed reset cost costs start starts begin begins open opens close closes end
-    ends run runs expire expires take takes lasts happen happens weigh weighs hold holds contain contains""")
+    has have own owns is are am moved changed switched renamed postponed rescheduled brought updated raised lowered
+    increased reduced set upgraded extended migrated pushed reset cost costs start starts begin begins open opens close
+    closes end ends run runs expire expires take takes lasts happen happens weigh weighs hold holds contain contains""")
 )
 """One of these is in all that is read here."""
 
@@ -455,13 +465,15 @@ def general(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> I
 
 
 def _has(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
-    who = subject_of(clause[: match.start()], speaking)
+    said = clause[: match.start()]
+    who = None if said.lower().endswith(("no longer ", "never ")) else subject_of(said, speaking)
     if who is None:
         return
     word = match["number"].lower()
     number = {"no": "0", "a": "1", "an": "1"}.get(word) or str(NUMBERS.get(word, word))
     thing = {"kid": "child", "children": "child"}.get(stem(match["thing"]), stem(match["thing"]))
-    yield Fact(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (ValuePart("amount", number),))
+    parts = ValuePart("amount", number), ValuePart(HAVING, "no" if number == "0" else "yes")
+    yield Fact(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", parts)
 
 
 def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: bool) -> Iterator[Fact]:
@@ -473,6 +485,10 @@ def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: 
     value = _END.sub("", match["value"].strip())
     verb = "is" if match.re is _IS else stem(match["verb"])
     topic = f"{verb} {' '.join(who)}"
+    state = _state_then(value, verb)
+    if state is not None:
+        yield from _state_on_days(state, who, speaking, denied=denied)
+        return
     scaled = _scale_value(value)
     if scaled is not None:
         yield Fact(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
@@ -487,6 +503,82 @@ def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: 
         topic = f"{verb} {' '.join(sorted({*who, 'name'}))}"
     if parts:
         yield Fact(Rule.GENERAL, topic, parts, not denied)
+
+
+_STATE_THEN = re.compile(
+    r"(?P<state>[a-z-]+)\s+(?:only\s+|all\s+day\s+)?(?P<when>(?:on|every|each|at|from|since|until|till|between|monday|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday)s?\b.*)$",
+    re.IGNORECASE,
+)
+_DAY_STATES = frozenset(
+    listed("""
+    busy crowded packed full quiet empty calm noisy loud dead lively available unavailable free off""")
+)
+"""States of some days: neither another state nor another day contradicts one."""
+_DAYS = re.compile(rf"\b({'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
+_WITH_DAYS = frozenset({*listed("on every each and or the at from since until till only all day am pm"), *WEEKDAYS})
+_OPENING = re.compile(r"\b(?P<when>until|till|at|from|since)\s+(?:\d|noon|midnight)", re.IGNORECASE)
+_OPEN_VERBS = {"open": "open", "close": "closed"}
+
+
+def _state_then(value: str, verb: str) -> re.Match[str] | None:
+    """Return the state of a day or an hour that *value* begins with, and the day or hour; None when it is none.
+
+    What "opens on Mondays" is open then; what "opens on Monday" may open once.
+    """
+    if verb in _OPEN_VERBS:
+        days = _DAYS.search(value)
+        if days is None or not (days[0].lower().endswith("days") or "every" in value.lower()):
+            return None
+        if value[0].isdigit():
+            return _STATE_THEN.match(f"open {'from' if verb == 'open' else 'until'} {value}")
+        return _STATE_THEN.match(f"{_OPEN_VERBS[verb]} on {value}")
+    match = _STATE_THEN.match(value) if verb == "is" else None
+    if match is None:
+        return None
+    state, is_of_days = match["state"].lower(), _DAYS.search(match["when"]) is not None
+    is_known = state in _OPEN_VERBS.values() or (
+        is_of_days and (state in _DAY_STATES or _scale_value(state) is not None)
+    )
+    return match if is_known else None
+
+
+def _state_on_days(
+    state: re.Match[str], who: tuple[str, ...], speaking: SpeakerContext, *, denied: bool
+) -> Iterator[Fact]:
+    """Yield that something is open or closed on each of some days: days are not compared with each other."""
+    scaled, when = _scale_value(state["state"]), state["when"]
+    days = [day.lower() for day in _DAYS.findall(when)]
+    if not days:
+        yield from _opening_hours(state, who)
+        return
+    rest = [word for word in re.findall(r"[a-z]+", when.lower()) if word not in _WITH_DAYS]
+    if scaled is None or rest or who[0] == speaking.me or re.search(r"\b(?:to|through|thru)\b|[-–]", when):
+        return
+    is_weekly = re.search(r"\b(?:every|each)\b", when, re.IGNORECASE) is not None
+    for day in days:
+        named = f"{day.removesuffix('s')}s" if is_weekly else day
+        yield Fact(
+            Rule.GENERAL, f"is {' '.join(who)} scale {scaled.sort} on {named}", (scaled, *_hours(when)), not denied
+        )
+
+
+def _hours(when: str) -> tuple[ValuePart, ...]:
+    """Return the time at which something opens or closes."""
+    opening = _OPENING.search(when)
+    time = next((part.text for part in parse_value(when) if part.sort == "time"), "")
+    if opening is None or not time:
+        return ()
+    return (ValuePart("until" if opening["when"].lower() in {"until", "till"} else "from", time),)
+
+
+def _opening_hours(state: re.Match[str], who: tuple[str, ...]) -> Iterator[Fact]:
+    """Yield when something opens or closes every day: "open until 9 pm" as "closes at 9 pm"."""
+    for part in _hours(state["when"]):
+        is_opening = (part.sort == "from") is (state["state"].lower() == "open")
+        yield Fact(
+            Rule.GENERAL, f"{'open' if is_opening else 'close'} {' '.join(who)}", (ValuePart("time", part.text),)
+        )
 
 
 def _scale_value(value: str) -> ValuePart | None:
@@ -631,9 +723,21 @@ def _likes(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Itera
     speaking.last = who
     for thing in _AND.split(_trim(match["value"])):
         words = _content(thing)
-        if words:
-            topic = f"liking {' '.join(words)} of {' '.join(who)}"
-            yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "likes"),), match["no"] is None)
+        if words and not is_ending(thing):
+            topic = f"{LIKING} {' '.join(words)} of {' '.join(who)}"
+            parts = ValuePart(LIKING, "likes"), *_given_up(clause, match, thing, speaking)
+            yield Fact(Rule.PREFERENCE, topic, tuple(sorted(parts, key=lambda part: part.sort)), match["no"] is None)
+
+
+def _given_up(clause: str, match: re.Match[str], thing: str, speaking: SpeakerContext) -> Iterator[ValuePart]:
+    """Yield what someone who dislikes a thing does not do with it."""
+    denied = match["no"].lower() if match["no"] else ""
+    # "Do not eat meat" may be a request.
+    if not denied or speaking.is_passing or (denied.startswith("do ") and not clause[: match.start()].strip()):
+        return
+    verb = verb_in(denied) or verb_in(thing)
+    for one in (verb,) if verb else CONSUMED if denied.startswith("gave up") else ():
+        yield doing_part(one)
 
 
 def _prefers(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:

@@ -15,6 +15,12 @@ def phrases(text: str) -> tuple[str, ...]:
     return tuple(" ".join(phrase.split()) for phrase in text.split(","))
 
 
+def stem(word: str) -> str:
+    """Return a word in lower case, without the genitive or plural."""
+    word = word.lower().removesuffix("'s").removesuffix("'")
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 else word  # noqa: PLR2004 - "bus"
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(words(text))
 

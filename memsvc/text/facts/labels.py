@@ -7,13 +7,32 @@ the same in words: "preferred programming language".
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 
-from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Conflict, Contradiction, Fact, Rule
+from memsvc.domain.conflicts import (
+    ABLE,
+    ABOUT,
+    CHANGED,
+    DOING,
+    HAVING,
+    LIKING,
+    LOOSE,
+    POLE,
+    STATE,
+    WEEKDAY,
+    WEEKLY,
+    WHO,
+    Conflict,
+    Contradiction,
+    Fact,
+    Rule,
+)
 from memsvc.domain.memory import Memory
 from memsvc.text.analysis import is_han
 from memsvc.text.facts import chinese_lexicon
 from memsvc.text.facts.english_lexicon import KIN
+from memsvc.text.facts.english_traits import BARE_HABITS, third_person
 from memsvc.text.sentences import sentences
 
 CONTRAST_LABELS = (
@@ -84,9 +103,12 @@ _LAST = frozenset({"name", "number", "address"})
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _PREFERRED = re.compile(r"preferred (?P<rest>.+) (?P<number>\d+)")
-_SCALE = re.compile(r"(?P<verb>\w+) (?P<words>.+) scale (?P<number>\d+)")
+_SCALE = re.compile(r"(?P<verb>\w+) (?P<words>.+) scale (?P<number>\d+)(?: on (?P<day>\w+))?")
 _HAN_PREFERRED = re.compile(r"偏好(?P<rest>.*) (?P<number>\d+)")
 _HAN_SCALE = re.compile(r"状态 (?P<number>\d+)")
+_HAN_HABITS = {"烟": "抽烟", "酒": "喝酒"}
+"""Things of which the habit is better known than the liking."""
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _HAN_LIKING = re.compile(r"(?P<verb>喜欢|更喜欢)(?P<thing>.+)")
 _SPAN = re.compile(r"(?P<topic>.+?) in (?P<span>.+)")
 _OWNED = re.compile(r"(?P<slot>.+) of (?P<owner>.+?)")
@@ -107,18 +129,52 @@ def topic_label(topic: str) -> str:
 
 def value_label(fact: Fact) -> str:
     """Return what *fact* says of its topic for people, such as "python" for "0:python"."""
-    parts = [part for part in fact.parts if part.sort not in {ABOUT, CHANGED, WHO}]
-    if any(part.sort == STATE for part in parts):
+    parts = {part.sort: part.text for part in fact.parts if part.sort not in {ABOUT, CHANGED, WHO}}
+    if STATE in parts:
         return "so" if fact.positive else "no longer so"
-    said = " ".join(_part_label(fact, part.sort, part.text) for part in parts).replace("|", ", ")
+    is_chinese = is_chinese_topic(fact.topic)
+    trait = _trait_label(parts, is_chinese=is_chinese, positive=fact.positive)
+    if trait:
+        return trait
+    said = " ".join(
+        _part_label(fact, sort, text, is_weekly=WEEKLY in parts)
+        for sort, text in parts.items()
+        if sort not in {WEEKLY, HAVING}
+    ).replace("|", ", ")
     if fact.positive:
         return said
     if said == "likes":
         return "dislikes"
-    return f"不{said}" if _HAN.search(said) else f"not {said}"
+    no = "不是" if WEEKDAY in parts else "不"
+    return f"{no}{said}" if _HAN.search(said) else f"not {said}"
 
 
-def _part_label(fact: Fact, sort: str, text: str) -> str:
+def is_chinese_topic(topic: str) -> bool:
+    """Return whether a topic is of a Chinese statement; names in an English one may be Chinese."""
+    return _HAN.search(topic) is not None and " of " not in topic and not topic.startswith("is ")
+
+
+def _trait_label(parts: Mapping[str, str], *, is_chinese: bool, positive: bool) -> str:
+    """Return what someone does, can or has, such as "does not smoke"; empty for other statements."""
+    done = [text for sort, text in parts.items() if sort.startswith(DOING)]
+    if ABLE in parts:
+        yes, no = (parts[ABLE], f"不{parts[ABLE]}") if is_chinese else (f"can {parts[ABLE]}", f"cannot {parts[ABLE]}")
+    elif len(done) > 1:
+        yes, no = "", "不再" if is_chinese else "no longer"
+    elif done:
+        yes, no = (done[0], f"不{done[0]}") if is_chinese else (third_person(done[0]), f"does not {done[0]}")
+    elif parts.get(HAVING) == "no":
+        return "没有" if is_chinese else "none"
+    elif HAVING in parts and "amount" not in parts:
+        yes, no = ("有", "没有") if is_chinese else ("has", "does not have")
+    else:
+        return ""
+    return yes if positive else no
+
+
+def _part_label(fact: Fact, sort: str, text: str, *, is_weekly: bool = False) -> str:
+    if sort == WEEKDAY:
+        return _weekday_label(int(text), is_chinese=is_chinese_topic(fact.topic), is_weekly=is_weekly)
     if sort != POLE:
         return text
     pole, _, said = text.partition(":")
@@ -128,10 +184,17 @@ def _part_label(fact: Fact, sort: str, text: str) -> str:
     return chinese_lexicon.SCALES[int(scale["number"])][int(pole)][0]
 
 
+def _weekday_label(day: int, *, is_chinese: bool, is_weekly: bool) -> str:
+    if is_chinese:
+        return f"{'每' if is_weekly else ''}周{'一二三四五六日'[day]}"
+    return f"{_WEEKDAYS[day]}{'s' if is_weekly else ''}"
+
+
 def _english_label(topic: str) -> str:
     if scale := _SCALE.fullmatch(topic):
         about = _with_owner("", scale["words"].split())
         label = SCALE_LABELS[int(scale["number"])]
+        label = f"{label} on {scale['day'].capitalize()}" if scale["day"] else label
         return label if about == USER else f"{about}: {label}"
     verb, _, words = topic.partition(" ")
     if owned := _OWNED.fullmatch(topic):
@@ -143,7 +206,10 @@ def _english_label(topic: str) -> str:
 def _slot_label(slot: str) -> str:
     preferred = _PREFERRED.fullmatch(slot)
     if preferred is None:
-        return slot.removeprefix("choice of ")
+        if slot.startswith("speaking "):
+            return f"speaking {slot.removeprefix('speaking ').capitalize()}"
+        thing = slot.removeprefix(f"{LIKING} ")
+        return thing if thing in BARE_HABITS else slot.removeprefix("choice of ").removeprefix(f"{HAVING} ")
     label = f"preferred {CONTRAST_LABELS[int(preferred['number'])]}"
     return label if preferred["rest"] == "choice" else f"{label} of {preferred['rest']}"
 
@@ -169,7 +235,9 @@ def _han_label(topic: str) -> str:
     elif scale := _HAN_SCALE.fullmatch(slot):
         slot = HAN_SCALE_LABELS[int(scale["number"])]
     elif liking := _HAN_LIKING.fullmatch(slot):
-        slot = f"{liking['verb']}: {liking['thing']}"
+        slot = _HAN_HABITS.get(liking["thing"], f"{liking['verb']}: {liking['thing']}")
+    elif slot.startswith("有"):
+        slot = slot.removeprefix("有")
     elif slot == "是":
         slot = ""
     return " ".join(part for part in (who if who != USER else "", slot) if part)

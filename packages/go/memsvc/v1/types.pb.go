@@ -842,9 +842,10 @@ const (
 	ConflictRule_CONFLICT_RULE_LOCATION ConflictRule = 1
 	// CONFLICT_RULE_OCCUPATION: the occupation or the employer of a person.
 	ConflictRule_CONFLICT_RULE_OCCUPATION ConflictRule = 2
-	// CONFLICT_RULE_PREFERENCE: the likes, dislikes or preferences of a person.
+	// CONFLICT_RULE_PREFERENCE: the likes, dislikes, preferences, habits or skills of a person.
 	ConflictRule_CONFLICT_RULE_PREFERENCE ConflictRule = 3
-	// CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name.
+	// CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name; what a person is
+	// allergic to, has or speaks; whether something is open on a day of the week.
 	ConflictRule_CONFLICT_RULE_GENERAL ConflictRule = 4
 )
 
@@ -2205,9 +2206,9 @@ type Conflict struct {
 	// topic is the subject and the relation that both memories state, in words, such as "home of anna" or "住处".
 	// For people; the wording may change. Never empty.
 	Topic string `protobuf:"bytes,3,opt,name=topic,proto3" json:"topic,omitempty"`
-	// older_value is the value that the older memory states, such as "lisbon". For people. Never empty.
+	// older_value is the value that the older memory states, such as "lisbon", "Monday" or "周一". For people. Never empty.
 	OlderValue string `protobuf:"bytes,4,opt,name=older_value,json=olderValue,proto3" json:"older_value,omitempty"`
-	// newer_value is the value that the newer memory states, such as "porto" or "not likes". For people. Never empty.
+	// newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never empty.
 	NewerValue string `protobuf:"bytes,5,opt,name=newer_value,json=newerValue,proto3" json:"newer_value,omitempty"`
 	// state is the state of the conflict. Never UNSPECIFIED.
 	State ConflictState `protobuf:"varint,6,opt,name=state,proto3,enum=memsvc.v1.ConflictState" json:"state,omitempty"`

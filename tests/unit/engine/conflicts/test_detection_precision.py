@@ -20,7 +20,7 @@ from memsvc.engine.records.memory_builder import find_contradiction
 from memsvc.text.facts import loose_facts_in
 
 DATA = Path(__file__).parents[3] / "data" / "conflicts"
-MADE, UNSEEN = "pairs", "unseen"
+MADE, UNSEEN, NEGATED = "pairs", "unseen", "negations"
 PRECISION, RECALL = 0.95, 0.7
 
 
@@ -119,6 +119,19 @@ def test_rules_hold_on_what_they_were_not_made_with(capsys: pytest.CaptureFixtur
         if half != "development":
             assert counts.precision >= PRECISION
             assert counts.recall >= RECALL
+
+
+@pytest.mark.parametrize("pair", pairs(NEGATED), ids=lambda pair: pair.id)
+def test_traits_and_opening_days_conflict_with_their_negation_alone(pair: Pair) -> None:
+    """Allergies, possessions, habits, skills and days of opening: a statement with its negation, and nothing like it.
+
+    Statements of others, of another thing or day, wishes, suppositions, questions, requests and what holds today are
+    none of them. Only conflicts that a write finds count here.
+    """
+    found = find_contradiction(memory(pair.older), memory(pair.newer)) is not None
+    turned = find_contradiction(memory(pair.newer), memory(pair.older)) is not None
+
+    assert (found, turned) == (pair.conflict, pair.conflict)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -601,14 +601,14 @@ export type Conflict = Message<"memsvc.v1.Conflict"> & {
   topic: string;
 
   /**
-   * older_value is the value that the older memory states, such as "lisbon". For people. Never empty.
+   * older_value is the value that the older memory states, such as "lisbon", "Monday" or "周一". For people. Never empty.
    *
    * @generated from field: string older_value = 4;
    */
   olderValue: string;
 
   /**
-   * newer_value is the value that the newer memory states, such as "porto" or "not likes". For people. Never empty.
+   * newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never empty.
    *
    * @generated from field: string newer_value = 5;
    */
@@ -1819,14 +1819,15 @@ export enum ConflictRule {
   OCCUPATION = 2,
 
   /**
-   * CONFLICT_RULE_PREFERENCE: the likes, dislikes or preferences of a person.
+   * CONFLICT_RULE_PREFERENCE: the likes, dislikes, preferences, habits or skills of a person.
    *
    * @generated from enum value: CONFLICT_RULE_PREFERENCE = 3;
    */
   PREFERENCE = 3,
 
   /**
-   * CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name.
+   * CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name; what a person is
+   * allergic to, has or speaks; whether something is open on a day of the week.
    *
    * @generated from enum value: CONFLICT_RULE_GENERAL = 4;
    */
