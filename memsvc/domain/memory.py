@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -202,6 +202,18 @@ class Memory:
     def said_time(self) -> datetime:
         """Return when it was said: at its event_time, or when it was stored if that lay ahead or is not known."""
         return self.create_time if self.event_time is None else min(self.event_time, self.create_time)
+
+    @property
+    def said_until(self) -> datetime:
+        """Return the last moment at which it may have been said.
+
+        An event_time of a whole second stands for that second, and one of midnight, UTC, for that day.
+        """
+        if self.event_time is None or self.event_time.microsecond:
+            return self.said_time
+        said = self.event_time.astimezone(UTC)
+        span = timedelta(seconds=1) if (said.hour, said.minute, said.second) != (0, 0, 0) else timedelta(days=1)
+        return max(self.said_time, min(self.event_time + span - timedelta.resolution, self.create_time))
 
 
 def content_hash(content: str) -> str:

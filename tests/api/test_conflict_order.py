@@ -147,6 +147,18 @@ def test_what_is_written_last_is_newer_of_what_was_said_at_once(
     assert (CONFLICTED, ACTIVE) == (get(stubs, scope, older.id).status, reply.memory.status)
 
 
+@pytest.mark.parametrize("reading", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S"], ids=["day", "second"])
+def test_an_imprecise_time_is_not_before_what_is_stored_within_it(
+    stubs: Stubs, scope: types_pb.Scope, reading: str
+) -> None:
+    """A day without a time, or a second, does not make the written memory older than one that was stored just before."""
+    older = create(stubs, scope, "I live in Berlin.")
+    moment = datetime.strptime(older.create_time.ToDatetime(UTC).strftime(reading), reading).replace(tzinfo=UTC)
+    reply = write(stubs, scope, dated("I moved to Madrid.", moment))
+
+    assert [(older.id, reply.memory.id)] == [(one.older_memory_id, one.newer_memory_id) for one in reply.conflicts]
+
+
 def test_a_day_ahead_is_no_time_of_saying(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The event_time of an event that is to come does not make its statement newer than what is said after it."""
     older = write(stubs, scope, dated("The launch is on 9 March 2090.", datetime(2090, 3, 9, tzinfo=UTC))).memory

@@ -99,7 +99,7 @@ class ConflictDetector:
         Without a policy nothing is compared. Only statements that are valid now contradict each other; past and future
         ones may differ.
 
-        Of two memories the one that was said later is the newer one, whichever is written now: see `Memory.said_time`.
+        Of two memories the one that was said later is the newer one, whichever is written now: see `Memory.said_until`.
         What *changed* without an event_time is said now. Of two that were said at once the written one is the newer.
         """
         result = DetectionResult(memories=self.conflict_states.update(transaction, changed))
@@ -110,7 +110,7 @@ class ConflictDetector:
         for memory in written:
             later.remove(memory.id)
             restated_now = memory.id in restated and memory.event_time is None
-            said = _Said(memory, self._memory_builder.now() if restated_now else memory.said_time, frozenset(later))
+            said = _Said(memory, self._memory_builder.now() if restated_now else memory.said_until, frozenset(later))
             self._detect_one(transaction, said, policy, result)
             self._detect_schedule_change(transaction, said, policy, result)
             self._detect_changed_before(transaction, said, policy, result)
@@ -346,7 +346,7 @@ class _Said:
     """A written memory.
 
     Attributes:
-        moment: When it was said.
+        moment: The last moment at which it may have been said.
         later: The ids of the memories that are compared after it, each with what was written before.
     """
 

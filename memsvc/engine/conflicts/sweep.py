@@ -289,7 +289,7 @@ def _pair_of(earlier: Memory, later: Memory, statements: Sequence[tuple[Fact, Fa
 
     A global memory is the older one, and only what is personal contradicts it, as at a write.
     """
-    is_turned = not differs_in_project(earlier, later) and earlier.said_time > later.said_time
+    is_turned = not differs_in_project(earlier, later) and earlier.said_time > later.said_until
     older, newer = (later, earlier) if is_turned else (earlier, later)
     facts = [(two, one) if is_turned else (one, two) for one, two in statements]
     if differs_in_project(earlier, later):
