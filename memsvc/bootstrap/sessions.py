@@ -11,7 +11,7 @@ from memsvc.engine.capture.capture import CaptureService, CaptureWriter
 from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.capture.known_text import KnownTextFilter
-from memsvc.engine.capture.statement_extraction import StatementExtractor
+from memsvc.engine.capture.statement_extraction import EventScopes, StatementExtractor
 from memsvc.engine.services import CaptureServices, SessionService
 from memsvc.engine.sessions.append import MessageAppender, MessageRemover
 from memsvc.engine.sessions.flush import SessionFlusher
@@ -27,6 +27,7 @@ def build_capture_services(assembly: Assembly, parts: WriteParts) -> CaptureServ
         Redactor(is_on=settings.redaction.capture),
         KnownTextFilter(backends.metadata.memories, backends.lexical),
         CaptureDecider(backends.language_model),
+        EventScopes(backends.metadata.reminders, backends.now),
     )
     writer = CaptureWriter(parts.memory_builder, parts.upserter, parts.requests, parts.accesses)
     flusher = ConversationFlusher(extractor, writer)

@@ -194,6 +194,20 @@ CANNOT = Cue("CANNOT")
 """What must not be eaten, drunk, taken or done; for words of `plain_words`."""
 BID = {"en": Cue("BID"), "zh": Cue("ZH_BID")}
 """Standing instructions in everyday words, and their revocation; the English ones for words of `plain_words`."""
+REVOKED = {"en": Cue("REVOKED"), "zh": Cue("ZH_REVOKED")}
+"""The revocation of an instruction on the manner of answers; the English ones for words of `plain_words`."""
+STYLE = {"en": Cue("STYLE"), "zh": Cue("ZH_STYLE")}
+"""Parts of the manner of answers: emojis, lists, jargon."""
+ONCE = Cue("ONCE")
+"""Words that limit a request to the text at hand."""
+REMINDER_BID = Cue("REMINDER_BID")
+"""The polite beginning of a question that asks for a reminder."""
+RECALL = Cue("RECALL")
+"""What makes such a question one about the past: "remind me what we said"."""
+ROLE_PLAY = Cue("ROLE_PLAY")
+"""What announces parts to be played, by the user or the agent; what follows is said in them."""
+ROLE_PLAY_END = Cue("ROLE_PLAY_END")
+"""The end of a role-play."""
 UNREAL = {"en": PhraseList("EN_UNREAL"), "zh": PhraseList("ZH_UNREAL")}
 """Wishes and suppositions."""
 REPORTED = {"en": PhraseList("EN_REPORTED"), "zh": PhraseList("ZH_REPORTED")}

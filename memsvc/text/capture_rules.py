@@ -21,6 +21,7 @@ from memsvc.text.analysis import is_han
 from memsvc.text.facts.english_lexicon import phrases
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
+from memsvc.text.reminder_extraction import schedule_change
 
 LEAST_CHARS = 2
 CUE_CHARS = 2_000
@@ -39,6 +40,7 @@ _LEAD = re.compile(
 )
 _WIDE = {code + 0xFEE0: code for code in range(ord("0"), ord("z") + 1) if chr(code).isalnum()} | {0x3000: " "}
 """Letters and digits as wide as a Han character, which are the same; signs keep their width."""
+_SPACES = re.compile(r"\s+")
 _POLITE_END = re.compile(r"(?:,? please)?(?:吗|吧|呢|好吗|可以吗)?\s*[?？]+\s*$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
@@ -120,6 +122,9 @@ def _of_user(text: str) -> CaptureVerdict:
 
 def _in_own_words(text: str) -> CaptureVerdict:
     text = _bidden(text)
+    revoked = _revocation(text)
+    if revoked is not None:
+        return _of_this_text(text) or _verdict(CaptureReason.RULE, text, revoked)
     return (
         _judge_ignored(text)
         or _judge_remembered(text)
@@ -127,8 +132,19 @@ def _in_own_words(text: str) -> CaptureVerdict:
     )
 
 
+def _revocation(text: str) -> re.Match[str] | None:
+    """Return the words that revoke an instruction on the manner of answers, or None."""
+    if cues.QUESTION.search(text) and text.rstrip().endswith(("?", "？", "吗")):
+        return None
+    found = cues.REVOKED["en"].search(" ".join(cues.plain_words(text)))
+    return found or (None if text.isascii() else cues.REVOKED["zh"].search(_SPACES.sub("", text)))
+
+
 def _bidden(text: str) -> str:
-    """Return what a question bids to be done from now on: "Could you please always …?" is no question."""
+    """Return what a question bids to be done later: "Could you please always …?" and "… remind me …?" ask nothing."""
+    wanted = _reminder_bidden(text)
+    if wanted:
+        return wanted
     polite = cues.LASTING_BID.search(text)
     if polite is None or not _POLITE_END.search(text):
         return text
@@ -136,8 +152,40 @@ def _bidden(text: str) -> str:
     return _POLITE_END.sub("", text[adverb.start() if adverb else polite.end() :])
 
 
+def _reminder_bidden(text: str) -> str:
+    """Return the reminder that a question politely asks for; empty for others, such as those about what was said."""
+    polite = cues.REMINDER_BID.search(text)
+    if polite is None or cues.RECALL.search(text):
+        return ""
+    when = _CHINESE_DAY.match(text[: polite.end()])
+    rest = _ASKING_END.sub("", text[polite.end() :])
+    wanted = (when["day"] if when else "") + _REMINDING.sub("remind me ", rest, count=1)
+    is_named = _REMINDED_OF.search(wanted) or _DATE.search(wanted) or _CHINESE_REMINDED_OF.search(wanted)
+    return wanted if is_named else ""
+
+
+_ASKING_END = re.compile(r"(?:,? please)?(?:好吗|可以吗|行吗|吗|吧|呢|么)?\s*[?？。.!！]*\s*$", re.IGNORECASE)
+_REMINDING = re.compile(
+    r"^(?:please )?(?:remind(?:ing)? (?:me|us)\b\s*|(?=(?:an? |another )?reminders?\b))", re.IGNORECASE
+)
+_REMINDED_OF = re.compile(
+    r"\bto (?!(?:me|us|my|our|the)\b)\w{2,}|\b(?:at|in|before|after|when|every|by) \w+", re.IGNORECASE
+)
+_CHINESE_DAY = re.compile(
+    r"^(?:请问|那|对了|嗨|哎|你好|麻烦(?:你|您)?|可以的话)?[，,\s]*[你您]?(?P<day>[^，,。？?吗]{1,12}?)(?=能|可|是否|方便)"
+)
+_CHINESE_REMINDED_OF = re.compile(
+    r"提醒(?:一下)?(?:我|咱)们?(?:一下|下)?[^，。？?]{2,}|^[^，。？?]{2,}提醒(?:一下)?(?:我|咱)"
+)
+
+
 def _of_material(text: str) -> CaptureVerdict | None:
-    """Return the verdict on what hands over text to be worked on, be it in itself or after it; None for the rest."""
+    """Return the verdict on what hands over text to be worked on, be it in itself or after it; None for the rest.
+
+    Likewise on what announces a role-play, in which nothing is said of the user.
+    """
+    if cues.ROLE_PLAY.search(text) and not cues.ROLE_PLAY_END.search(text):
+        return _QUOTED
     cue = cues.MATERIAL.search(text)
     if cue is None:
         return None
@@ -197,21 +245,25 @@ def _is_small_talk(text: str) -> bool:
 
 def _of_the_moment(text: str) -> CaptureVerdict | None:
     """Return the verdict on a request for something now or on a passing state; None for what is meant to last."""
-    if cues.ASKED.search(text) or cues.MANNER.search(text) or cues.LASTING.search(text):
+    if cues.ASKED.search(text) or cues.LASTING.search(text):
         return None
     everyday, _ = _everyday_reason(text)
+    if cues.MANNER.search(text) or everyday is CaptureReason.RULE:
+        return _of_this_text(text) if _is_of_style(text) else None
     if (cue := _MOOD_OF_TODAY.search(text)) and everyday is None:
         return _nothing_stated(CaptureReason.PASSING, cue)
-    if everyday in {CaptureReason.RULE, CaptureReason.TASK} or (
-        everyday and (_FIRST_PERSON.search(text) or _ME.search(text))
-    ):
+    if everyday is CaptureReason.TASK or (everyday and (_FIRST_PERSON.search(text) or _ME.search(text))):
         return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
         return _nothing_stated(CaptureReason.COMMAND, cue)
-    if everyday is not None:
-        return None
-    cue = cues.REMARK.search(text) or (None if _is_personal(text) else cues.PASSING.search(text))
+    cue = None if everyday else cues.REMARK.search(text) or (None if _is_personal(text) else cues.PASSING.search(text))
     return _nothing_stated(CaptureReason.PASSING, cue) if cue else None
+
+
+def _of_this_text(text: str) -> CaptureVerdict | None:
+    """Return the verdict on an instruction that holds for the text at hand only, else None."""
+    cue = cues.ONCE.search(text)
+    return _nothing_stated(CaptureReason.COMMAND, cue) if cue else None
 
 
 def _states_before_asking(text: str) -> bool:
@@ -231,9 +283,27 @@ def _is_more_than_a_command(text: str) -> bool:
 def _judge_remembered(text: str) -> CaptureVerdict | None:
     asked = cues.ASKED.search(text)
     reason, cue = _reason(text)
+    if reason is None and _changes_event(text, is_known=True) and not cues.HYPOTHESIS.search(text):
+        reason = CaptureReason.PERSONAL_FACT
     if reason is None:
         return _verdict(CaptureReason.ASKED, text, asked) if asked else None
     return _verdict(reason, text, cue, least=4 if asked else 1)
+
+
+def _changes_event(text: str, *, is_known: bool = False) -> bool:
+    """Return whether a text says that an event was moved or called off; *is_known*: one of a known sort.
+
+    Of other sorts are those that are called off without a word on who does it: "Choir is cancelled."
+    """
+    change = schedule_change(text)
+    if change is None:
+        return False
+    return bool(change.events) or (
+        change.is_cancelled and not is_known and not _FIRST_PERSON.search(text) and not _CALLING_OFF.match(text)
+    )
+
+
+_CALLING_OFF = re.compile(r"\W*(?:just |finally |already )?(?:cancel|call|scrap|取消)", re.IGNORECASE)
 
 
 def _reason(text: str) -> _Reason:
@@ -733,21 +803,44 @@ def _is_global(reason: CaptureReason, text: str) -> bool:
     """Return whether what has this reason holds outside the project; what cannot be decided does not."""
     if cues.EXPLICIT_PROJECT.search(text):
         return False
-    if reason in {CaptureReason.PREFERENCE, CaptureReason.PERSONAL_FACT, CaptureReason.KNOWLEDGE}:
-        return True
     if reason is CaptureReason.RULE:
-        is_about_user = bool(_SINGULAR.search(text)) and not cues.PROJECT.search(text)
-        return is_about_user or cues.MANNER.search(text) is not None
+        return _is_global_rule(text)
     if reason is CaptureReason.OPINION:
         return not cues.PROJECT.search(text)
     if reason in {CaptureReason.EXPERIENCE, CaptureReason.TASK}:
         return bool(cues.PERSONAL_LIFE.search(text)) and not cues.TECHNOLOGY.search(text)
-    return False
+    return reason in {CaptureReason.PREFERENCE, CaptureReason.PERSONAL_FACT, CaptureReason.KNOWLEDGE}
+
+
+def _is_global_rule(text: str) -> bool:
+    """Return whether a rule is about the user or the manner of answers, and not about work in a project."""
+    if cues.MANNER.search(text):
+        return True
+    is_about_user = _SINGULAR.search(text) is not None or (_is_of_style(text) and not _ARTEFACT.search(text))
+    return is_about_user and not cues.PROJECT.search(text)
+
+
+_OF_EVENTS = frozenset({CaptureReason.PERSONAL_FACT, CaptureReason.FACT, CaptureReason.EXPERIENCE})
+_ARTEFACT = re.compile(
+    r"\b(?:commits?|docs?|documentation|code|comments?|readme|reports?|e-?mails?|tests?|pull requests?|changelog"
+    r"|files?|prs?|slides?|articles?|databases?|sql)\b|文档|代码|注释|提交|报告|邮件|文章|幻灯|数据库|表结构|周报|日报",
+    re.IGNORECASE,
+)
+"""What a rule is for, if it is not for the answers of the agent."""
+
+
+def _is_of_style(text: str) -> bool:
+    """Return whether a rule is about the manner of answers."""
+    return any(cue.search(text) for cue in cues.STYLE.values())
 
 
 def _verdict(reason: CaptureReason, text: str, cue: re.Match[str] | None, *, least: int = 1) -> CaptureVerdict:
+    is_change = reason in _OF_EVENTS and _changes_event(text)
+    # An event is a task until it takes place.
+    is_global = _is_global(CaptureReason.TASK if is_change else reason, text)
+    if is_change and not is_global:
+        reason = CaptureReason.PROJECT_FACT
     form = _FORMS[reason]
-    is_global = _is_global(reason, text)
     return CaptureVerdict(
         remember=True,
         reason=reason,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memsvc.text.capture_cues import MATERIAL
+from memsvc.text.capture_cues import MATERIAL, ROLE_PLAY, ROLE_PLAY_END
 from memsvc.text.recalled_text import CITATION, LEADING_CITATION, is_rendered, spans_of_quotes, spans_of_rendered
 from memsvc.text.sentences import sentences
 
@@ -27,7 +27,7 @@ class StatementPiece:
 
     Attributes:
         is_recalled: Whether it is part of a context that the service rendered.
-        is_quoted: Whether it is part of a quotation, or of material to be worked on.
+        is_quoted: Whether it is part of a quotation, of material to be worked on, or of a role-play.
     """
 
     text: str
@@ -53,7 +53,7 @@ class _StatementSplitter:
         self._text = text
         self._quotations = spans_of_quotes(text)
         self._contexts = spans_of_rendered(text)
-        self._is_pasted = self._ends_with_paragraph = False
+        self._is_pasted = self._ends_with_paragraph = self._is_played = False
 
     def pieces(self) -> Iterator[StatementPiece]:
         start = 0
@@ -78,9 +78,11 @@ class _StatementSplitter:
         is_quoted_line = whole.startswith(">")
         for first, last in _spans(line):
             sentence, begin = line[first:last].rstrip(), start + first
+            if self._is_played and ROLE_PLAY_END.search(sentence[:_CUE_CHARS]):
+                self._is_played = False
             is_quoted = is_quoted_line or self._is_pasted or self._is_quotation(begin, sentence)
             is_recalled = self._span(self._contexts, begin) is not None or is_rendered(sentence)
-            yield StatementPiece(sentence, whole, is_quoted=is_quoted, is_recalled=is_recalled)
+            yield StatementPiece(sentence, whole, is_quoted=is_quoted or self._is_played, is_recalled=is_recalled)
             if not is_quoted:
                 self._note_what_follows(sentence, start + last)
 
@@ -99,8 +101,13 @@ class _StatementSplitter:
         return spans[at] if at >= 0 and place < spans[at][1] else None
 
     def _note_what_follows(self, sentence: str, end: int) -> None:
-        """Note whether *sentence*, which ends at *end*, hands over what comes after it, and how far that goes."""
-        cue = MATERIAL.search(sentence[:_CUE_CHARS])
+        """Note whether *sentence*, which ends at *end*, hands over what comes after it, and how far that goes.
+
+        A role-play goes on until its end is announced.
+        """
+        said = sentence[:_CUE_CHARS]
+        self._is_played = self._is_played or bool(ROLE_PLAY.search(said) and not ROLE_PLAY_END.search(said))
+        cue = MATERIAL.search(said)
         if cue is None:
             return
         begins_here = bool(sentence[cue.end() :].strip())

@@ -113,7 +113,8 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     """CAPTURE_REASON_FORGET: an explicit request not to remember it."""
     CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 22
     """CAPTURE_REASON_QUOTED: quoted or pasted text of others: text between quotation marks, after ">" at the beginning of
-    a line, or given to be translated, summarised or reviewed. It is not a statement of the user.
+    a line, or given to be translated, summarised or reviewed; also what follows the announcement of a role-play in the
+    same message. It is not a statement of the user.
     """
 
 class CaptureReason(_CaptureReason, metaclass=_CaptureReasonEnumTypeWrapper):
@@ -167,7 +168,8 @@ CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 21
 """CAPTURE_REASON_FORGET: an explicit request not to remember it."""
 CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 22
 """CAPTURE_REASON_QUOTED: quoted or pasted text of others: text between quotation marks, after ">" at the beginning of
-a line, or given to be translated, summarised or reviewed. It is not a statement of the user.
+a line, or given to be translated, summarised or reviewed; also what follows the announcement of a role-play in the
+same message. It is not a statement of the user.
 """
 Global___CaptureReason: _TypeAlias = CaptureReason  # noqa: Y015
 
@@ -2301,7 +2303,8 @@ class CaptureMemoryRequest(_message.Message):
     Secrets (keys, tokens, passwords in addresses, private keys, card numbers) are replaced first, also before a language
     model receives the text, unless the setting `redaction.capture` is off.
 
-    Text that is quoted, or pasted to be worked on, does not count as a statement of the user: see CAPTURE_REASON_QUOTED.
+    Text that is quoted, pasted to be worked on, or said in a role-play does not count as a statement of the user: see
+    CAPTURE_REASON_QUOTED.
 
     Recalled text is not captured again: every line of a rendered context carries a citation, "[m3]" or "[mem:ID]".
 
@@ -2336,7 +2339,8 @@ class CaptureMemoryRequest(_message.Message):
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
-        stored without a project. Without a project_id all are global.
+        stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the event
+        is. Without a project_id all are global.
         """
 
     @_builtins.property
@@ -2662,7 +2666,9 @@ class AppendMemoryRequest(_message.Message):
     "context/" or "knowledge/" must have one of the forms above.
     """
     content: _builtins.str
-    """content is the text to append. 1 to 1 000 000 characters, without NUL; the limit also applies to the whole memory."""
+    """content is the text to append. 1 to 1 000 000 characters, without NUL, not only white space; the limit also applies
+    to the whole memory.
+    """
     separator: _builtins.str
     """separator is inserted between the existing and the appended text. At most 256 characters, without NUL. Absent: a
     line break, unless the text ends in one. Given, it is used unchanged.

@@ -1,33 +1,48 @@
-"""Extraction of statements from a text: redaction, splitting, recognition of known text, decision."""
+"""Extraction of statements from a text: redaction, splitting, recognition of known text, decision, scope of events."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import cache
 
 from memsvc.domain.capture import CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
-from memsvc.domain.memory import FileRef, Kind, Memory
-from memsvc.domain.scope import Scope
+from memsvc.domain.memory import FileRef, Kind, Memory, Status
+from memsvc.domain.reminders import OVERDUE_DAYS, Window
+from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import ORIGINS
+from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Redaction
 from memsvc.engine.capture.decider import CaptureDecider, StatementDecision
 from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
+from memsvc.ports.features import ReminderReads
+from memsvc.text.reminder_extraction import changed_event, reminder_in, schedule_change
 from memsvc.text.statement_split import statements
 
 SOURCE = "conversation"
 """The source of captured memories."""
+MOST_CHANGES = 32
+"""Number of changes of one text whose events are looked up; the scope of others is that of the decision."""
+MOST_REMINDERS = 200
+"""Number of recurring reminders, and of those of single days, that are compared in each scope."""
+_RECURRING = 4_000
+"""More than the number of any recurring reminder, and less than that of a day."""
 
 
 class StatementExtractor:
     """All steps of a capture before storage."""
 
-    def __init__(self, redactor: Redactor, known_text: KnownTextFilter, decider: CaptureDecider) -> None:
+    def __init__(
+        self, redactor: Redactor, known_text: KnownTextFilter, decider: CaptureDecider, event_scopes: EventScopes
+    ) -> None:
         """Extract by these parts."""
         self._redactor = redactor
         self._known_text = known_text
         self._decider = decider
+        self._event_scopes = event_scopes
 
     @property
     def asks_a_model(self) -> bool:
@@ -52,7 +67,7 @@ class StatementExtractor:
         """Return the evaluated statements; those paired with True are recalled from memory and are not decided on."""
         fresh = [statement for statement, is_recalled in split if not is_recalled]
         judgement = self._decider.decide(fresh, deadline)
-        judged = iter(judgement.judged)
+        judged = iter(self._event_scopes.applied_to(scope, judgement.judged))
         statements = [
             _as_recalled(statement) if is_recalled else self._with_known(scope, next(judged), deadline)
             for statement, is_recalled in split
@@ -134,3 +149,65 @@ def draft_from_statement(
 def _as_recalled(statement: SourceStatement) -> ExtractedStatement:
     verdict = CaptureVerdict.ignore(CaptureReason.RECALLED, "The text was recalled from memory.")
     return ExtractedStatement(statement, verdict, statement.text)
+
+
+# The scope of statements that an event was moved or called off: that of the memory of the event.
+
+
+class EventScopes:
+    """Lookup of the scope in which a moved or cancelled event is stored."""
+
+    def __init__(self, reminders: ReminderReads, now: Callable[[], datetime]) -> None:
+        """Find events among *reminders*; those that are long past at *now* are not compared."""
+        self._reminders = reminders
+        self._now = now
+
+    def applied_to(self, scope: Scope, judged: Sequence[StatementDecision]) -> list[StatementDecision]:
+        """Return the decisions on the statements of a text, each change of a known event in the scope of the event.
+
+        An event is known that an earlier statement of the text or a stored memory has a reminder of; one of the
+        project comes before a global one.
+        """
+        changes = [one for one in judged if one.verdict.remember and schedule_change(one.content)]
+        if not scope.project_id or not changes:
+            return list(judged)
+        looked_up = {id(one) for one in changes[:MOST_CHANGES]}
+        stored = cache(self._stored)
+        decided: list[StatementDecision] = []
+        said: dict[bool, list[str]] = {False: [], True: []}
+        for one in judged:
+            moment = one.statement.event_time or self._now()
+            result = one
+            if id(one) in looked_up:
+                for is_global in (False, True):
+                    place = replace(scope, project_id="" if is_global else scope.project_id)
+                    if _is_about(one.content, said[is_global]) or _is_about(one.content, stored(place, moment.date())):
+                        result = replace(one, verdict=replace(one.verdict, is_global=is_global))
+                        break
+            if one.verdict.remember and reminder_in(one.content, moment) is not None:
+                said[result.verdict.is_global].append(one.content)
+            decided.append(result)
+        return decided
+
+    def _stored(self, place: Scope, said: date) -> list[str]:
+        """Return the sentences that set the reminders of a project, or of no project."""
+        since = said - min(timedelta(days=OVERDUE_DAYS), said - date.min)
+        first = since.year * 10_000 + since.month * 100 + since.day
+        reach = Reach(place.owner, (place.project_id,))
+        phrases: list[str] = []
+        for window in (Window((), first, 99_991_231), Window(tuple(range(1, _RECURRING)), 1, 0)):
+            found = self._reminders.page(reach=reach, window=window, after=None, limit=MOST_REMINDERS)
+            phrases += [
+                one.reminder.phrase or one.content
+                for one in found
+                if one.reminder is not None and one.status is Status.ACTIVE and visible(one, place)
+            ]
+        return phrases
+
+
+def _is_about(content: str, events: Sequence[str]) -> bool:
+    """Return whether *content* changes one of *events*: two that share the word for the event have one scope."""
+    change = schedule_change(content)
+    if change is None:
+        return False
+    return changed_event(change, events) is not None or any(change.label in one.lower() for one in events)

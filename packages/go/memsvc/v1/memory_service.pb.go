@@ -134,7 +134,8 @@ const (
 	// CAPTURE_REASON_FORGET: an explicit request not to remember it.
 	CaptureReason_CAPTURE_REASON_FORGET CaptureReason = 21
 	// CAPTURE_REASON_QUOTED: quoted or pasted text of others: text between quotation marks, after ">" at the beginning of
-	// a line, or given to be translated, summarised or reviewed. It is not a statement of the user.
+	// a line, or given to be translated, summarised or reviewed; also what follows the announcement of a role-play in the
+	// same message. It is not a statement of the user.
 	CaptureReason_CAPTURE_REASON_QUOTED CaptureReason = 22
 )
 
@@ -4106,7 +4107,8 @@ func (x *ResolveConflictResponse) GetConsistencyToken() string {
 // Secrets (keys, tokens, passwords in addresses, private keys, card numbers) are replaced first, also before a language
 // model receives the text, unless the setting `redaction.capture` is off.
 //
-// Text that is quoted, or pasted to be worked on, does not count as a statement of the user: see CAPTURE_REASON_QUOTED.
+// Text that is quoted, pasted to be worked on, or said in a role-play does not count as a statement of the user: see
+// CAPTURE_REASON_QUOTED.
 //
 // Recalled text is not captured again: every line of a rendered context carries a citation, "[m3]" or "[mem:ID]".
 //
@@ -4115,7 +4117,8 @@ func (x *ResolveConflictResponse) GetConsistencyToken() string {
 type CaptureMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
-	// stored without a project. Without a project_id all are global.
+	// stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the event
+	// is. Without a project_id all are global.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// message is the message with its speaker and time. Its content has 1 to 100 000 characters of UTF-8, without NUL;
 	// images in it become files as those in Memory.content do, but only those in statements that are remembered. Its
@@ -4710,7 +4713,8 @@ type AppendMemoryRequest struct {
 	// key is the key of the memory: 1 to 256 characters without control characters. A key that begins with "daily/",
 	// "context/" or "knowledge/" must have one of the forms above.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// content is the text to append. 1 to 1 000 000 characters, without NUL; the limit also applies to the whole memory.
+	// content is the text to append. 1 to 1 000 000 characters, without NUL, not only white space; the limit also applies
+	// to the whole memory.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
 	// separator is inserted between the existing and the appended text. At most 256 characters, without NUL. Absent: a
 	// line break, unless the text ends in one. Given, it is used unchanged.

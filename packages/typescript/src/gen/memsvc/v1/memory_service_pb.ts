@@ -2100,7 +2100,8 @@ export const ResolveConflictResponseSchema: GenMessage<ResolveConflictResponse> 
  * Secrets (keys, tokens, passwords in addresses, private keys, card numbers) are replaced first, also before a language
  * model receives the text, unless the setting `redaction.capture` is off.
  *
- * Text that is quoted, or pasted to be worked on, does not count as a statement of the user: see CAPTURE_REASON_QUOTED.
+ * Text that is quoted, pasted to be worked on, or said in a role-play does not count as a statement of the user: see
+ * CAPTURE_REASON_QUOTED.
  *
  * Recalled text is not captured again: every line of a rendered context carries a citation, "[m3]" or "[mem:ID]".
  *
@@ -2112,7 +2113,8 @@ export const ResolveConflictResponseSchema: GenMessage<ResolveConflictResponse> 
 export type CaptureMemoryRequest = Message<"memsvc.v1.CaptureMemoryRequest"> & {
   /**
    * scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
-   * stored without a project. Without a project_id all are global.
+   * stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the event
+   * is. Without a project_id all are global.
    *
    * @generated from field: memsvc.v1.Scope scope = 1;
    */
@@ -2505,7 +2507,8 @@ export type AppendMemoryRequest = Message<"memsvc.v1.AppendMemoryRequest"> & {
   key: string;
 
   /**
-   * content is the text to append. 1 to 1 000 000 characters, without NUL; the limit also applies to the whole memory.
+   * content is the text to append. 1 to 1 000 000 characters, without NUL, not only white space; the limit also applies
+   * to the whole memory.
    *
    * @generated from field: string content = 3;
    */
@@ -3620,7 +3623,8 @@ export enum CaptureReason {
 
   /**
    * CAPTURE_REASON_QUOTED: quoted or pasted text of others: text between quotation marks, after ">" at the beginning of
-   * a line, or given to be translated, summarised or reviewed. It is not a statement of the user.
+   * a line, or given to be translated, summarised or reviewed; also what follows the announcement of a role-play in the
+   * same message. It is not a statement of the user.
    *
    * @generated from enum value: CAPTURE_REASON_QUOTED = 22;
    */
