@@ -14,8 +14,9 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.domain.errors import InvalidRequestError
 from memsvc.server.http import messages
-from memsvc.server.http.messages import JsonForm
+from memsvc.server.http.messages import JsonForm, json_fault
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.descriptors import METHODS
 
@@ -133,3 +134,61 @@ def test_an_enum_of_a_newer_version_is_a_number_and_an_empty_response_an_object(
     response.hits.add().currency = 77  # type: ignore[assignment]
 
     assert json.loads(JsonForm(search_pb.SearchRequest, 1, COMPILED).encode(response)) == {"hits": [{"currency": 77}]}
+
+
+FAULTS = [
+    ("CreateMemory", {"memory": {"layer": "CORE"}}, "memory.layer", "must be one of MEMORY_LAYER_CORE, MEMORY_LAYER_SESSION, "),
+    ("CreateMemory", {"memory": {"layer": {}}}, "memory.layer", "must be one of MEMORY_LAYER_CORE, "),
+    ("CreateMemory", {"memory": {"ttl": "5 days"}}, "memory.ttl", 'must be a duration in seconds, such as "3.5s"'),
+    ("CreateMemory", {"memory": {"ttl": 5}}, "memory.ttl", 'must be a duration in seconds, such as "3.5s"'),
+    ("CreateMemory", {"memory": {"eventTime": "昨天"}}, "memory.eventTime", "must be a time with its zone, such as "),
+    ("CreateMemory", {"memory": {"content": float("nan")}}, "memory.content", "must be a JSON string"),
+    ("CreateMemory", {"memory": {"content": ["喝茶"]}}, "memory.content", "must be a JSON string"),
+    ("CreateMemory", {"memory": {"content": "\ud800"}}, "memory.content", "must be valid Unicode"),
+    ("CreateMemory", {"memory": {"confidence": "high"}}, "memory.confidence", "must be a finite number"),
+    ("CreateMemory", {"memory": {"workInProgress": "yes"}}, "memory.workInProgress", "must be true or false"),
+    ("CreateMemory", {"memory": {"metadata": 5}}, "memory.metadata", "must be a JSON object"),
+    ("CreateMemory", {"memory": "喝茶"}, "memory", "must be a JSON object"),
+    ("CreateMemory", {"memory": {"keywords": [{"term": "a"}, {"term": 1}]}}, "memory.keywords[1].term", "must be a JSON string"),
+    ("CreateMemory", {"memory": {"tags": "茶"}}, "memory.tags", "must be a JSON list"),
+    ("CreateMemory", {"memory": {"tags": ["茶", None]}}, "memory.tags[1]", "must be a JSON string"),
+    ("BatchCreateMemories", {"memories": [{}, {"memory": {"ttl": "5"}}]}, "memories[1].memory.ttl", "must be a duration"),
+    ("UpdateMemory", {"updateMask": ["content"]}, "updateMask", 'must be a string of field names, such as "'),
+    ("Search", {"limit": "x"}, "limit", "must be a whole number from -2147483648 to 2147483647"),
+    ("Search", {"limit": 1.5}, "limit", "must be a whole number"),
+    ("Search", {"limit": True}, "limit", "must be a whole number"),
+    ("Search", {"limit": 10**12}, "limit", "must be a whole number"),
+    ("Search", {"vector": [0.5, "a"]}, "vector[1]", "must be a finite number"),
+    ("Search", {"filter": {"layers": ["MEMORY_LAYER_CORE", "core"]}}, "filter.layers[1]", "must be one of MEMORY_LAYER_CORE"),
+    ("Search", {"unknown": 1, "limit": "x"}, "unknown", "is no field of this message, which has: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [COMPILED, None], ids=["compiled", "pure"])
+@pytest.mark.parametrize(("method", "body", "field", "description"), FAULTS)
+def test_a_value_of_the_wrong_form_is_named_with_the_right_form(
+    method: str, body: dict[str, Any], field: str, description: str, compiled: Any
+) -> None:
+    """In words of JSON, with the place in a list; with either form of the library."""
+    [request] = [each.descriptor.input_type for each in METHODS.values() if each.descriptor.name == method]
+    form = JsonForm(message_factory.GetMessageClass(request), 10_000, compiled)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        form.decode(json.dumps(body).encode())
+
+    [violation] = refused.value.violations
+    assert violation.field == field
+    assert violation.description.startswith(description)
+    assert "float" not in violation.description
+    assert "int()" not in violation.description
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("number", [0, 1])
+def test_no_value_that_the_library_writes_is_a_fault(name: str, number: int) -> None:
+    """Neither in the short form nor with numbers for enums."""
+    message = filled(OUTPUTS[name], number)
+
+    for as_numbers in (False, True):
+        written = json_format.MessageToDict(message, use_integers_for_enums=as_numbers)
+        assert json_fault(written, OUTPUTS[name]) is None
