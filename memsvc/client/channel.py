@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import grpc
 
-from memsvc.client.errors import MemsvcCallError
+from memsvc.client.errors import MemsvcCallError, NamedArguments
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc.v1.admin_service_pb2_grpc import AdminServiceStub
 from memsvc.v1.file_service_pb2_grpc import FileServiceStub
@@ -365,7 +365,7 @@ class _Pauses:
         await asyncio.sleep(seconds)
 
 
-class ScopedMethods:
+class ScopedMethods(NamedArguments):
     """Base of the groups of calls: a scope, and a connection while the client is open."""
 
     def __init__(self, scope: types_pb.Scope) -> None:
