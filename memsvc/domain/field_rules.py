@@ -16,6 +16,7 @@ from memsvc.domain import limits
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_VISIBLE = re.compile(r"[^\s\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
 def length_fault(text: str, *, most: int, least: int = 0) -> str:
@@ -40,6 +41,16 @@ def text_fault(text: str, *, most: int, least: int = 0) -> str:
     if least <= len(text) <= most and "\0" not in text:
         return ""
     return length_fault(text, most=most, least=least) or nul_fault(text)
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text has nothing but white space and characters without a width."""
+    return _VISIBLE.search(text) is None
+
+
+def content_fault(text: str) -> str:
+    """Return the fault of the content of a memory: its length, a NUL in it, or that it is blank."""
+    return text_fault(text, most=limits.CONTENT, least=1) or ("must not be blank" if is_blank(text) else "")
 
 
 def name_fault(text: str, *, most: int, least: int = 0) -> str:

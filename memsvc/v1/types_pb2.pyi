@@ -1098,9 +1098,9 @@ class Memory(_message.Message):
     title: _builtins.str
     """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none."""
     content: _builtins.str
-    """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL. The
-    service keeps it exactly as sent, except for redacted secrets and extracted images. A long text is searched in
-    chunks that are split at its headings and paragraphs.
+    """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not
+    only white space. The service keeps it exactly as sent, except for redacted secrets and extracted images. A long
+    text is searched in chunks that are split at its headings and paragraphs.
 
     A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
     ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the

@@ -30,6 +30,7 @@ from memsvc.domain.errors import InvalidRequestError, PermissionDeniedError, Vio
 from memsvc.domain.field_rules import (
     JSON_TOO_LONG,
     UUID,
+    content_fault,
     count_fault,
     json_depth_fault,
     json_size_fault,
@@ -208,6 +209,12 @@ class RequestDecoder:
     def text(self, field: str, value: str, *, most: int, least: int = 0) -> str:
         """Return a free text: its length is limited, and it contains no NUL."""
         if fault := text_fault(value, most=most, least=least):
+            self.add(field, fault)
+        return value
+
+    def content(self, field: str, value: str) -> str:
+        """Return the content of a memory: a text that is not blank."""
+        if fault := content_fault(value):
             self.add(field, fault)
         return value
 

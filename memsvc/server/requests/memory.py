@@ -558,7 +558,7 @@ def append_memory_request(message: memory_pb.AppendMemoryRequest) -> AppendMemor
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
     key = decode_key(decoder, "key", message.key, least=1)
-    content = decoder.text("content", message.content, most=limits.CONTENT, least=1)
+    content = decoder.content("content", message.content)
     separator = decoder.text("separator", message.separator, most=limits.SEPARATOR)
     decoder.count("file_refs", message.file_refs, most=limits.FILE_REFS)
     refs = decode_file_refs(decoder, "file_refs", message.file_refs[: limits.FILE_REFS])

@@ -308,7 +308,7 @@ _DECODERS: Mapping[str, FieldDecoder] = {
     "category": _text("category", limits.CATEGORY),
     "speaker": _text("speaker", limits.SPEAKER),
     "title": _text("title", limits.TITLE),
-    "content": _text("content", limits.CONTENT, least=1),
+    "content": lambda decoder, field, memory: decoder.content(field, memory.content),
     "summary": _text("summary", limits.SUMMARY),
     "tags": lambda decoder, field, memory: decoder.texts(
         field, memory.tags, count=limits.TAGS, most=limits.TAG, least=1

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from memsvc.domain import limits
+from memsvc.domain.field_rules import is_blank
 from memsvc.domain.vault import Note, NoteError, NoteFormat
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.vault_notes.fields import FieldError, read_field, read_metadata
@@ -166,7 +167,7 @@ def _line_of_body(front: str | None) -> int:
 
 
 def _check_content(content: str, line: int) -> None:
-    if not content:
+    if is_blank(content):
         raise NoteError(line, "The file has no content.")
     if len(content) > limits.CONTENT:
         raise NoteError(line, f"The content must have at most {limits.CONTENT:,} characters.")

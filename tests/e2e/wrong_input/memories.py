@@ -266,6 +266,7 @@ CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         ({"key": "context/"}, ("key",)),
         ({"key": "knowledge/rumours/x"}, ("key",)),
         ({"content": ""}, ("content",)),
+        ({"content": "\u3000\n"}, ("content",)),
         ({"content": "x" * 1_000_001}, ("content",)),
         ({"content": "a\x00", "separator": "\x00"}, ("content", "separator")),
         ({"separator": "x" * 257, "conflict_policy": -1}, ("conflict_policy", "separator")),

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memsvc.domain.field_rules import is_blank
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Recurrence, Reminder, Slot, Status, Tier
 from memsvc.domain.vault import NoteError, NoteFormat, differences
 from memsvc.testing.factories import memory
@@ -37,7 +38,7 @@ NASTY = st.sampled_from(
         "\n\n**关联文件**:\n",
     ]
 )
-CONTENT = st.lists(TEXT | NASTY, min_size=1, max_size=6).map("".join).filter(bool)
+CONTENT = st.lists(TEXT | NASTY, min_size=1, max_size=6).map("".join).filter(lambda text: not is_blank(text))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -130,7 +131,7 @@ def test_a_file_in_okf_is_a_concept(written: Memory) -> None:
 def test_the_line_ends_of_windows_change_nothing(content: str) -> None:
     """A checkout that turns every line end into CRLF leaves a memory of plain line ends as it is."""
     plain = content.replace("\r", "")
-    written = memory(plain or "x")
+    written = memory(plain)
     data = render_note(written).replace(b"\n", b"\r\n")
 
     assert differences(read_note(data), written, note_of(written)) == {}
@@ -215,6 +216,7 @@ def test_a_time_without_a_zone_is_utc() -> None:
         (b"---\na: &x [1]\nb: *x\n---\ntext\n", 2, "anchor"),
         (b"---\nkey: daily/yesterday\n---\ntext\n", 2, "daily"),
         (b"---\ntitle: A\n---\n", 4, "content"),
+        ("---\ntitle: A\n---\n\u3000 \n".encode(), 4, "content"),
         (b"text\nmore \xff\n", 2, "UTF-8"),
         (b"a\nb\0\n", 2, "NUL"),
     ],
