@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,9 +66,17 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         late = f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
         return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
-    return f"{error.message}{f' {advice}' if advice else ''}"
+    said = _METHOD.sub(lambda match: _COMMANDS[match[0]], error.message)
+    return f"{said}{f' {advice}' if advice else ''}"
 
 
+_COMMANDS = {
+    "CreateSession": "`memsvc session create`",
+    "ReopenSession": "`memsvc session reopen`",
+    "ListMemories": "`memsvc list`",
+}
+"""The commands for methods of the API that errors of the service name."""
+_METHOD = re.compile(rf"\b(?:{'|'.join(_COMMANDS)})\b")
 _ADVICE = {
     "MEMORY_NOT_FOUND": "Look for it with `memsvc list` or `memsvc search`; check --user and --project.",
     "SELECTION_CHANGED": "Run the command again without --token, and check the preview.",

@@ -9,6 +9,7 @@ import pytest
 
 from memsvc.cli.errors import call_line
 from memsvc.client import MemsvcCallError, Violation
+from memsvc.domain.errors import MemsvcError, SessionExistsError, SessionNotActiveError, SessionNotFoundError
 from memsvc.server.addresses import is_local
 from tests.support.command_line import invoke
 
@@ -41,6 +42,21 @@ def test_violations_are_listed_field_by_field() -> None:
     )
 
     assert call_line(error, "a") == "The request is not valid:\n  limit: at most 100\n  query: is needed"
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (SessionNotFoundError("nope"), "open it with `memsvc session create`."),
+        (SessionExistsError("nope"), "reopen it with `memsvc session reopen`, or choose another id."),
+        (SessionNotActiveError("nope", "closed"), "reopen it with `memsvc session reopen` to go on."),
+    ],
+)
+def test_errors_of_the_service_name_commands_in_place_of_methods(error: MemsvcError, command: str) -> None:
+    """The command line has no CreateSession."""
+    line = call_line(MemsvcCallError(grpc.StatusCode.NOT_FOUND, str(error), reason=error.reason), "a")
+
+    assert line.endswith(command)
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
