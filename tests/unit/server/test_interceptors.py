@@ -485,11 +485,11 @@ def test_a_chain_that_is_drained_refuses_new_calls_and_waits_for_the_others() ->
         return "done"
 
     path = "/memsvc.v1.MemoryService/GetMemory"
-    first = chain.wrap(handler("unary_unary", blocked), path)
+    first: Any = chain.wrap(handler("unary_unary", blocked), path)
     others = {kind: chain.wrap(handler(kind, stream), path) for kind in ("unary_stream", "stream_stream")}
 
     async def run() -> tuple[str, list[FakeContext], float, float]:
-        under_way = asyncio.create_task(first.unary_unary("request", FakeContext()))  # type: ignore[arg-type]
+        under_way = asyncio.create_task(first.unary_unary("request", FakeContext()))
         await entered.wait()
         chain.refuse()
         refused = []
