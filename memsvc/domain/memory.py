@@ -207,7 +207,7 @@ class Memory:
     def said_until(self) -> datetime:
         """Return the last moment at which it may have been said.
 
-        An event_time of a whole second stands for that second, and one of midnight, UTC, for that day.
+        An event_time of a whole second means that second, and one of midnight, UTC, that day.
         """
         if self.event_time is None or self.event_time.microsecond:
             return self.said_time

@@ -499,8 +499,8 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
     Of two memories that contradict each other the one that was said later is the newer one, whichever was written first:
     a memory was said at its event_time, and without one, or when that lies after its create_time, at its create_time. A
     content that an update changes is said at the time of the update unless the memory has an event_time. Of two that were
-    said at the same time the written one is the newer one; an event_time of midnight, UTC, stands for the whole day, and
-    one without fractions for the whole second. So the written memory can be the older side, and be CONFLICTED
+    said at the same time the written one is the newer one; an event_time of midnight, UTC, means the whole day, and
+    one without fractions the whole second. So the written memory can be the older side, and be CONFLICTED
     or SUPERSEDED in the response. A global memory is older than one of a project.
 
     CaptureMemory, FlushMessages, AppendMemory and IngestDocument use MARK by default.
