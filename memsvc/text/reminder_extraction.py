@@ -415,7 +415,7 @@ def denies_cancellation(text: str) -> bool:
 
 
 def _stated(pattern: re.Pattern[str], said: str) -> re.Match[str] | None:
-    """Return the first match that is stated: not denied, nor asked or believed by somebody."""
+    """Return the first match that is stated: not denied, nor asked or believed by another person."""
     for match in pattern.finditer(said):
         before = _before_in_clause(said, match)
         is_doubted = words.IF.search(before) or words.HEARSAY_OF_CHANGE.search(before)

@@ -507,7 +507,7 @@ HEARSAY_OF_CHANGE = re.compile(
     r"(?:说(?![好定明])|问|觉得|猜|认为)",
     re.IGNORECASE,
 )
-"""What somebody says, asks or believes who does not set the user's dates."""
+"""What people say, ask or believe who do not set the user's dates."""
 _TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
 TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
     r"(?P<zh>准备|买|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
