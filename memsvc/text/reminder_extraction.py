@@ -488,6 +488,17 @@ def _shared(change: ScheduleChange, sentence: str) -> int:
     return len(common) if not change.events and 2 * len(common) >= len(change.words) else 0
 
 
+def concerns_another_event(older: str, newer: str) -> bool:
+    """Return whether *newer* moves or calls off an event of the same sort as that of *older*, but another one.
+
+    Such as the flight to another city, or the dinner with another person.
+    """
+    change = schedule_change(newer)
+    if change is None or not change.events & _events_of(older)[0]:
+        return False
+    return _are_disjoint(change.people, _people_of(older)) or _are_disjoint(change.qualifiers, _qualifiers_of(older))
+
+
 def _events_of(sentence: str) -> tuple[frozenset[int], str]:
     """Return the sorts of events that a sentence names, and the word for the first of them."""
     found = sorted((match.start(), -len(match[0]), match[0].lower()) for match in _EVENT.finditer(sentence))

@@ -455,12 +455,15 @@ def test_a_reminder_is_not_current_before_what_was_written_is_indexed(stubs: Stu
         ("I have a dentist appointment on 10 May.", "The dentist appointment is not cancelled."),
         ("5月10号体检", "体检没有取消，照常"),
         ("5月10号体检", "The check-up isn't cancelled after all."),
+        ("My flight to Rome is on 10 May.", "My flight to Oslo is cancelled."),
+        ("5月10号去罗马的航班", "去奥斯陆的航班取消了"),
+        ("Dinner with Zoe on 10 May.", "The dinner with Mark is cancelled."),
     ],
 )
 def test_a_reminder_of_what_is_not_called_off_is_current(
     stubs: Stubs, user: str, appointment: str, denial: str
 ) -> None:
-    """Though the newer text is about the same event."""
+    """Though the newer text is about the same event, or calls off another one of its sort."""
     scope = types_pb.Scope(user_id=user)
     old = remind(stubs, scope, appointment)
     tell(stubs, user, "The tomatoes are planted. 西红柿种好了。", denial)

@@ -41,6 +41,7 @@ from memsvc.text.analysis import is_han
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts import facts_in, loose_facts_in
 from memsvc.text.passages import passage
+from memsvc.text.reminder_extraction import concerns_another_event
 
 COMPARED = 48
 """Hits that are compared by similarity, the most relevant first, and as many of the other memories."""
@@ -162,7 +163,9 @@ class CurrencyJudge:
             # The newest one is named, and a sure contradiction counts more than a doubtful one.
             for at, later in sorted(_contradictions(stated)):
                 older, newer = ordered[at], ordered[later]
-                if older.moment < newer.moment and (older.id, newer.id) not in kept:
+                if not older.moment < newer.moment or (older.id, newer.id) in kept:
+                    continue
+                if not (is_loose and concerns_another_event(older.content, newer.content)):
                     marks[older.id] = CurrencyMark(currency, newer.id)
 
     def _guesses(
@@ -194,11 +197,13 @@ class CurrencyJudge:
         is_later = (days[:, np.newaxis] < days) & may_replace
         doubts = np.where(is_later, self._model.probabilities(texts), 0.0)
         found = sorted(find_replaced(texts, doubts, is_taken), key=lambda pair: float(doubts[pair]))
-        pairs = ((memories[row].id, memories[column].id) for row, column in found)
+        pairs = ((memories[row], memories[column]) for row, column in found)
         return {
-            older: CurrencyMark(Currency.POSSIBLY_OUTDATED, newer)
+            older.id: CurrencyMark(Currency.POSSIBLY_OUTDATED, newer.id)
             for older, newer in pairs
-            if older not in marks and (older, newer) not in kept
+            if older.id not in marks
+            and (older.id, newer.id) not in kept
+            and not concerns_another_event(older.content, newer.content)
         }
 
     def _readings_of(self, memories: Sequence[Memory]) -> dict[str, StatementReading]:
