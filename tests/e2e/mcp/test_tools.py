@@ -152,7 +152,7 @@ def test_forgetting_can_be_undone_unless_it_is_for_good(bridge: Bridge) -> None:
 def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
     """What always holds and what fits; it tells that it goes on."""
     bridge.done("remember", content="Answer in British English.", layer="CORE", everywhere=True)
-    bridge.done("remember", content="The walrus project ships on Fridays.")
+    bridge.done("remember", content="The walrus project ships from Rotterdam.")
     steps: list[tuple[float, str | None]] = []
 
     async def step(progress: float, total: float | None, message: str | None) -> None:
@@ -165,11 +165,11 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
 
     told = text_of(result)
     assert "Answer in British English." in told
-    assert "The walrus project ships on Fridays." in told
-    cited = next(line for line in told.splitlines() if "ships on Fridays" in line)
+    assert "The walrus project ships from Rotterdam." in told
+    cited = next(line for line in told.splitlines() if "ships from Rotterdam" in line)
     handle = cited.split()[1]
-    assert bridge.done("get_memory", id=handle)["content"] == "The walrus project ships on Fridays."
-    assert bridge.done("get_memory", id=handle.strip("[]"))["content"] == "The walrus project ships on Fridays."
+    assert bridge.done("get_memory", id=handle)["content"] == "The walrus project ships from Rotterdam."
+    assert bridge.done("get_memory", id=handle.strip("[]"))["content"] == "The walrus project ships from Rotterdam."
     assert "[m999] names no memory" in bridge.refused("get_memory", id="[m999]")
     later = bridge.said("context", query="when does the walrus project ship?", max_tokens=600)
     assert handle not in later, "a handle names one memory as long as the bridge runs"
