@@ -18,7 +18,7 @@ class LruCache(Generic[K, V]):
     """
 
     def __init__(self, capacity: int) -> None:
-        """Hold between *capacity* and twice as many values."""
+        """Hold between *capacity* and twice as many values; 0: hold nothing."""
         self._capacity = capacity
         self._lock = threading.Lock()
         self._young: dict[K, V] = {}
@@ -43,6 +43,8 @@ class LruCache(Generic[K, V]):
 
     def put_all(self, values: Mapping[K, V]) -> None:
         """Put values in."""
+        if not (self._capacity and values):
+            return
         with self._lock:
             self._make_room()
             self._young.update(values)

@@ -72,7 +72,7 @@ class Window:
 
     Attributes:
         recurring: Those of weekly, monthly and yearly ones, ascending.
-        first: The first of those of one day; likewise *last*.
+        first: The first of a span of others, as a rule of those of one day; likewise *last*.
     """
 
     recurring: tuple[int, ...]
@@ -150,6 +150,12 @@ def window(now: datetime, overdue_days: int, days_ahead: int = 0) -> Window:
         recurring.update(_lunar_numbers(day))
     first = today - timedelta(days=overdue_days + 1)
     return Window(tuple(sorted(recurring)), _one_day(first), _one_day(days[-1]))
+
+
+def windows_since(first: date) -> tuple[Window, Window]:
+    """Return the window of all reminders of one day from *first* on, and that of all recurring ones."""
+    recurring = Window((), 1, _LUNAR + _MONTHS * 100 + _MOST_DAYS)
+    return Window((), _one_day(first), _one_day(date.max)), recurring
 
 
 def occurs_on(reminder: Reminder, day: date) -> bool:

@@ -162,7 +162,7 @@ _PARTS = re.compile(
     re.IGNORECASE,
 )
 _LATE = ("下午", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚")
-_EARLY = ("早上",)
+_NIGHT = ("晚", "晚上")
 _MIDNIGHT = _HOURS * _MINUTES - 1
 """Of a day is the last minute: what is due by midnight is due on that day."""
 _CHRISTMAS = re.compile(r"\bchristmas\b|\bxmas\b|圣诞", _I)
@@ -528,7 +528,7 @@ def _minute(match: re.Match[str]) -> int | None:
 
 def _han_minute(match: re.Match[str]) -> int | None:
     hour, part = _number(match["hour"]), match["part"] or ""
-    if hour == _NOON and part and part[-1] in "晚上" and part not in _EARLY:
+    if hour == _NOON and part.endswith(_NIGHT):
         return _MIDNIGHT
     if hour == _NOON and part == "凌晨":
         hour = 0

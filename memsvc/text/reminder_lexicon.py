@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from memsvc.text.analysis import HAN
+
 DATE_CUE = re.compile(
     r"[0-9]|day|tomorrow|tomorow|tmr|tonight|this |week|month|year|fortnight|overmorrow|[日号天周期拜晚早儿月年]"
     r"|\b(?:mon|tue|wed|thu|fri|sat|sun|eom|eoy|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
@@ -503,7 +505,7 @@ HEARSAY_OF_CHANGE = re.compile(
     r"\b(?-i:[A-Z][a-z]+|somebody|someone|people|a (?:friend|colleague))\s+(?:has |have |just )?(?:said|says|thinks"
     r"|thought|claims?|claimed|believe[sd]?|heard|asks|asked|wonders|wondered|hopes|hoped|suggests|suggested|mentioned"
     r"|reckons|guesse[sd]|wants to know)\b"
-    r"|(?:[小老阿](?![师板婆公妈爸弟哥姐伴])[一-龥]{1,2}?|同事|朋友|同学|室友|邻居)[^，。,；;]{0,4}"
+    rf"|(?:[小老阿](?![师板婆公妈爸弟哥姐伴])[{HAN}]{{1,2}}?|同事|朋友|同学|室友|邻居)[^，。,；;]{{0,4}}"
     r"(?:说(?![好定明])|问|觉得|猜|认为)",
     re.IGNORECASE,
 )
@@ -521,7 +523,7 @@ PEOPLE = _any(
 )
 COMPANY = _any(
     r"\bwith (?:my |our |the )?(?P<en>(?-i:[A-Z][\w’'-]*))",
-    r"(?<![温暖缓总求饱])[和跟与同](?P<zh>[一-龥]{1,4}?)(?:一起)?(?:的|(?=(?:聚|吃|约|见|开|看|去|喝|打|爬|面|会|通)))",
+    rf"(?<![温暖缓总求饱])[和跟与同](?P<zh>[{HAN}]{{1,4}}?)(?:一起)?(?:的|(?=(?:聚|吃|约|见|开|看|去|喝|打|爬|面|会|通)))",
 )
 """With whom an event takes place."""
 QUALIFIER_AFTER = _any(
@@ -531,7 +533,7 @@ QUALIFIER_AFTER = _any(
 """After the word for an event: where to, with whom or about what it is."""
 QUALIFIER_BEFORE = _any(
     r"(?P<en>[^\W\d][\w’'-]*)\s+\Z",
-    r"(?:去|到|飞|回|往)?(?P<zh>[一-龥]{2,6}?)(?:那[场个次趟]|这[场个次趟])?的?\Z",
+    rf"(?:去|到|飞|回|往)?(?P<zh>[{HAN}]{{2,6}}?)(?:那[场个次趟]|这[场个次趟])?的?\Z",
 )
 """Before it: of what kind it is."""
 PLAIN_WORDS = frozenset(

@@ -1331,7 +1331,7 @@ class DueReminder(_message.Message):
     """currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
     it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off. Unspecified:
     it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page, or an index
-    that may have something newer did not answer within a second.
+    that may have something newer did not answer within a second, or does not have all that the user stored.
     """
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""

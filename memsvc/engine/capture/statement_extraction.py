@@ -10,7 +10,7 @@ from functools import cache
 from memsvc.domain.capture import CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import FileRef, Kind, Memory, Status
-from memsvc.domain.reminders import OVERDUE_DAYS, Window
+from memsvc.domain.reminders import OVERDUE_DAYS, windows_since
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import ORIGINS
@@ -19,7 +19,7 @@ from memsvc.domain.write_requests import Draft, Redaction
 from memsvc.engine.capture.decider import CaptureDecider, StatementDecision
 from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.ports.features import ReminderReads
-from memsvc.text.reminder_extraction import changed_event, reminder_in, schedule_change
+from memsvc.text.reminder_extraction import ScheduleChange, changed_event, reminder_in, schedule_change
 from memsvc.text.statement_split import statements
 
 SOURCE = "conversation"
@@ -28,8 +28,6 @@ MOST_CHANGES = 32
 """Number of changes of one text whose events are looked up; the scope of others is that of the decision."""
 MOST_REMINDERS = 200
 """Number of recurring reminders, and of those of single days, that are compared in each scope."""
-_RECURRING = 4_000
-"""More than the number of any recurring reminder, and less than that of a day."""
 
 
 class StatementExtractor:
@@ -168,20 +166,22 @@ class EventScopes:
         An event is known that an earlier statement of the text or a stored memory has a reminder of; one of the
         project comes before a global one.
         """
-        changes = [one for one in judged if one.verdict.remember and schedule_change(one.content)]
-        if not scope.project_id or not changes:
+        if not scope.project_id:
             return list(judged)
-        looked_up = {id(one) for one in changes[:MOST_CHANGES]}
-        stored = cache(self._stored)
+        changes = [schedule_change(one.content) if one.verdict.remember else None for one in judged]
+        if not any(changes):
+            return list(judged)
+        left, stored = MOST_CHANGES, cache(self._stored)
         decided: list[StatementDecision] = []
         said: dict[bool, list[str]] = {False: [], True: []}
-        for one in judged:
+        for one, change in zip(judged, changes, strict=True):
             moment = one.statement.event_time or self._now()
             result = one
-            if id(one) in looked_up:
+            if change is not None and left:
+                left -= 1
                 for is_global in (False, True):
                     place = replace(scope, project_id="" if is_global else scope.project_id)
-                    if _is_about(one.content, said[is_global]) or _is_about(one.content, stored(place, moment.date())):
+                    if _is_about(change, said[is_global]) or _is_about(change, stored(place, moment.date())):
                         result = replace(one, verdict=replace(one.verdict, is_global=is_global))
                         break
             if one.verdict.remember and reminder_in(one.content, moment) is not None:
@@ -192,10 +192,9 @@ class EventScopes:
     def _stored(self, place: Scope, said: date) -> list[str]:
         """Return the sentences that set the reminders of a project, or of no project."""
         since = said - min(timedelta(days=OVERDUE_DAYS), said - date.min)
-        first = since.year * 10_000 + since.month * 100 + since.day
         reach = Reach(place.owner, (place.project_id,))
         phrases: list[str] = []
-        for window in (Window((), first, 99_991_231), Window(tuple(range(1, _RECURRING)), 1, 0)):
+        for window in windows_since(since):
             found = self._reminders.page(reach=reach, window=window, after=None, limit=MOST_REMINDERS)
             phrases += [
                 one.reminder.phrase or one.content
@@ -205,9 +204,6 @@ class EventScopes:
         return phrases
 
 
-def _is_about(content: str, events: Sequence[str]) -> bool:
-    """Return whether *content* changes one of *events*: two that share the word for the event have one scope."""
-    change = schedule_change(content)
-    if change is None:
-        return False
+def _is_about(change: ScheduleChange, events: Sequence[str]) -> bool:
+    """Return whether one of *events* is changed: two that share the word for the event have one scope."""
     return changed_event(change, events) is not None or any(change.label in one.lower() for one in events)

@@ -572,25 +572,27 @@ def find_schedule_change(reminded: Sequence[Memory], newer: Memory) -> tuple[Mem
     None when *newer* says no such thing, or when it is not certain which event it means.
     """
     change = schedule_change(newer.content) if changes_schedule(newer) else None
-    day = _single_day(newer)
     if change is None:
         return None
+    day = _single_day(newer)
     others = [one for one in reminded if may_be_reminded_of(one) and _single_day(one) not in {None, day}]
-    if day is None and not change.is_cancelled:
+    is_of_time = day is None and not change.is_cancelled
+    if is_of_time:
         others = [one for one in others if reminder_at_another_time(one, newer) is not None]
     place = changed_event(change, [one.reminder.phrase or one.content for one in others if one.reminder is not None])
     if place is None:
         return None
     topic = f"{USER} {change.label}" if not change.label.isascii() else f"is {change.label} {USER}"
-    moved = reminder_at_another_time(others[place], newer)
-    if change.is_cancelled:
-        before, said = f"{_single_day(others[place])}", "cancelled"
-    elif day is None and moved is not None:
-        before, said = _day_and_time(others[place].reminder), _day_and_time(moved)
+    older = others[place]
+    if is_of_time:
+        before, said = (_day_and_time(one) for one in (older.reminder, reminder_at_another_time(older, newer)))
     else:
-        before, said = f"{_single_day(others[place])}", f"{day}"
-    older = Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, before),))
-    return others[place], older, Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, said),))
+        before, said = f"{_single_day(older)}", "cancelled" if change.is_cancelled else f"{day}"
+    return (
+        older,
+        Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, before),)),
+        Fact(Rule.GENERAL, topic, (ValuePart(SCHEDULE, said),)),
+    )
 
 
 def reminder_at_another_time(older: Memory, newer: Memory) -> Reminder | None:

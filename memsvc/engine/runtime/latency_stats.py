@@ -36,8 +36,8 @@ KEEP_SECONDS = 60.0
 """Interval of writes of the file. A crash loses what was measured since."""
 RECENT = 2_048
 """Number of most recent calls of an operation from which percentiles are computed."""
-FOLDED = 256
-"""Number of calls that wait to be counted: counting many at once takes a fraction of the time of one by one."""
+WAITING = 256
+"""Maximum number of recorded calls that are not counted yet: to count many at once takes a fraction of the time."""
 SLOWEST = 10
 ROOT_LAYERS = frozenset({"edge", "engine"})
 """Layers whose slow operations are listed; operations of other layers are part of these."""
@@ -101,7 +101,7 @@ class LatencyStats:
         is never listed among the slowest.
         """
         self._waiting.append(_Call(operation, layer, int(self._clock()) // 60, seconds, failed, stages))
-        if len(self._waiting) >= FOLDED:
+        if len(self._waiting) >= WAITING:
             with self._lock:
                 self._count_waiting()
         if layer in ROOT_LAYERS and not is_endless and (len(self._slowest) < SLOWEST or seconds > self._slowest[0][0]):

@@ -89,7 +89,7 @@ class JsonForm:
         except UnicodeDecodeError:
             raise _invalid("request", "must be JSON in UTF-8") from None
         except RecursionError:
-            raise _invalid("request", f"must not be nested more than {MOST_NESTED} deep") from None
+            raise InvalidRequestError([_TOO_DEEP]) from None
         return request
 
     def _unparsed(self, data: bytes, message: str) -> InvalidRequestError:
@@ -172,6 +172,7 @@ def _unparsed(message: str, name: str) -> InvalidRequestError:
 
 _Check: TypeAlias = Callable[[Any], bool]
 _JSON_OBJECT = "must be a JSON object"
+_TOO_DEEP = Violation("request", f"must not be nested more than {MOST_NESTED} deep")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ANY_VALUE = "google.protobuf.Value"
 
@@ -181,11 +182,14 @@ def json_fault(value: Any, described: Descriptor) -> Violation | None:
 
     None when all fit, as far as types tell, or when an unknown name comes first. Takes time in proportion to *value*.
     """
-    return next(_faults(value, described, ""), None)
+    return next(_faults(value, described, "", 1), None)
 
 
-def _faults(value: Any, described: Descriptor, path: str) -> Iterator[Violation | None]:
-    """Yield what does not fit in a message at *path*; None for a name that is no field."""
+def _faults(value: Any, described: Descriptor, path: str, depth: int) -> Iterator[Violation | None]:
+    """Yield what does not fit in a message at *path*, the *depth*-th from outside; None for a name that is no field."""
+    if depth > MOST_NESTED:
+        yield _TOO_DEEP
+        return
     if not isinstance(value, Mapping):
         yield Violation(path, _JSON_OBJECT)
         return
@@ -197,26 +201,26 @@ def _faults(value: Any, described: Descriptor, path: str) -> Iterator[Violation 
             yield None
             return
         if each is not None:
-            yield from _faults_of_field(each, field, f"{path}.{name}" if path else name)
+            yield from _faults_of_field(each, field, f"{path}.{name}" if path else name, depth)
 
 
-def _faults_of_field(value: Any, field: FieldDescriptor, path: str) -> Iterator[Violation | None]:
+def _faults_of_field(value: Any, field: FieldDescriptor, path: str, depth: int) -> Iterator[Violation | None]:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         if not isinstance(value, Mapping):
             yield Violation(path, _JSON_OBJECT)
             return
         for key, each in value.items():
-            yield from _faults_of_value(each, field.message_type.fields_by_name["value"], f"{path}.{key}")
+            yield from _faults_of_value(each, field.message_type.fields_by_name["value"], f"{path}.{key}", depth)
     elif not field.is_repeated:
-        yield from _faults_of_value(value, field, path)
+        yield from _faults_of_value(value, field, path, depth)
     elif not isinstance(value, list):
         yield Violation(path, "must be a JSON list")
     else:
         for place, each in enumerate(value):
-            yield from _faults_of_value(each, field, f"{path}[{place}]")
+            yield from _faults_of_value(each, field, f"{path}[{place}]", depth)
 
 
-def _faults_of_value(value: Any, field: FieldDescriptor, path: str) -> Iterator[Violation | None]:
+def _faults_of_value(value: Any, field: FieldDescriptor, path: str, depth: int) -> Iterator[Violation | None]:
     described = field.message_type
     if described is None:
         fits, expected = _scalar(field)
@@ -225,7 +229,7 @@ def _faults_of_value(value: Any, field: FieldDescriptor, path: str) -> Iterator[
     elif described.full_name == _ANY_VALUE:
         return
     else:
-        yield from _faults(value, described, path)
+        yield from _faults(value, described, path, depth + 1)
         return
     if not fits(value):
         yield Violation(path, expected)

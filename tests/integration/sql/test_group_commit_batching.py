@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from pydantic import SecretStr
 
 from memsvc.domain.errors import MemsvcError
@@ -27,29 +26,6 @@ from tests.support.postgres_server import emptied
 
 Work = Callable[[Transaction], Memory]
 WRITERS = 8
-
-
-@pytest.fixture
-def statements() -> Iterator[list[str]]:
-    """List what every connection that is opened later says to the database."""
-    said: list[str] = []
-
-    def listen(connection: Any, _: object) -> None:
-        connection.set_trace_callback(said.append)
-
-    sa.event.listen(sa.Engine, "connect", listen)
-    yield said
-    sa.event.remove(sa.Engine, "connect", listen)
-
-
-@pytest.fixture
-def store(statements: list[str], context: BackendContext) -> Iterator[SqlMetadataStore]:
-    """Open a fresh store that is listened to."""
-    with SQL.open(SqlSettings(), context) as store:
-        assert isinstance(store, SqlMetadataStore)
-        # What it says belongs to no writer.
-        store.preloader.join()
-        yield store
 
 
 @pytest.fixture
@@ -93,20 +69,20 @@ def together(store: SqlMetadataStore, works: list[Work]) -> list[Future[CommitRe
     return done
 
 
-def test_writers_share_their_statements(store: SqlMetadataStore, statements: list[str]) -> None:
+def test_writers_share_their_statements(observed_store: SqlMetadataStore, statements: list[str]) -> None:
     """Seven more writers look for their names, and say nothing else of their own."""
     counts: list[int] = []
     for several in (["alone"], [f"of {WRITERS}: {number}" for number in range(WRITERS)]):
         del statements[:]
-        written = [one.result().value for one in together(store, [remembering(name) for name in several])]
+        written = [one.result().value for one in together(observed_store, [remembering(name) for name in several])]
         counts.append(len(statements))
         assert [memory.key for memory in written] == several
 
     # Of each more: is the request known, the key taken, the content. The first look for a session finds for all.
     assert counts[1] - counts[0] <= 3 * (WRITERS - 1) + 3, "\n".join(statements)
-    listed = store.memories.page(reach=ADA, where=None, order=Order(descending=False), after=None, limit=99)
+    listed = observed_store.memories.page(reach=ADA, where=None, order=Order(descending=False), after=None, limit=99)
     assert [memory.previous_row for memory in listed] == [None, *range(1, WRITERS + 1)]
-    assert [change.position for change in store.feed.changes_after(0, limit=99)] == list(range(1, WRITERS + 2))
+    assert [change.position for change in observed_store.feed.changes_after(0, limit=99)] == list(range(1, WRITERS + 2))
 
 
 def test_one_that_cannot_be_stored_fails_alone(store: SqlMetadataStore) -> None:

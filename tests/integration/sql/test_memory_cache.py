@@ -2,55 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
-import pytest
-import sqlalchemy as sa
-
-from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
-from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.store import SqlMetadataStore
 
 
-@pytest.fixture
-def statements() -> Iterator[list[str]]:
-    """List what every connection that is opened later says to the database."""
-    said: list[str] = []
-
-    def listen(connection: Any, _: object) -> None:
-        connection.set_trace_callback(said.append)
-
-    sa.event.listen(sa.Engine, "connect", listen)
-    yield said
-    sa.event.remove(sa.Engine, "connect", listen)
-
-
-@pytest.fixture
-def store(statements: list[str], context: BackendContext) -> Iterator[SqlMetadataStore]:
-    """Open a fresh store that is listened to."""
-    with SQL.open(SqlSettings(), context) as store:
-        assert isinstance(store, SqlMetadataStore)
-        store.preloader.join()
-        yield store
-
-
-def test_a_memory_that_was_read_is_not_read_again(store: SqlMetadataStore, statements: list[str]) -> None:
-    """By its id, alone or among others, until it changes; a search that showed it counts as a read, too."""
-    [tea, milk] = insert(store, memory("tea", id="m1"), memory("milk", id="m2"))
-    assert store.memories.get(["m1", "m1", "nothing"], reach=ADA) == {"m1": tea}
+def test_a_memory_that_was_read_is_not_read_again(observed_store: SqlMetadataStore, statements: list[str]) -> None:
+    """By its id, alone or among others, until it changes."""
+    reads = observed_store.memories
+    [tea, milk] = insert(observed_store, memory("tea", id="m1"), memory("milk", id="m2"))
+    assert reads.get(["m1", "m1", "nothing"], reach=ADA) == {"m1": tea}
     del statements[:]
 
-    assert store.memories.get(["m1"], reach=ADA) == {"m1": tea}
+    assert reads.get(["m1"], reach=ADA) == {"m1": tea}
+    assert reads.by_rows([tea.row], reach=ADA) == {tea.row: tea}
     assert statements == []
-    assert store.memories.get(["m1", "m2"], reach=ADA) == {"m1": tea, "m2": milk}
+    assert reads.get(["m1", "m2"], reach=ADA) == {"m1": tea, "m2": milk}
     assert len(statements) == 1
 
-    changed = revise(store, tea, content="green tea")
-    assert store.memories.get(["m1", "m2"], reach=ADA) == {"m1": changed, "m2": milk}
+    changed = revise(observed_store, tea, content="green tea")
+    assert reads.get(["m1", "m2"], reach=ADA) == {"m1": changed, "m2": milk}
 
 
 def test_a_kept_memory_is_no_more_visible_than_a_stored_one(store: SqlMetadataStore) -> None:

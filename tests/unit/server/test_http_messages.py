@@ -136,6 +136,13 @@ def test_an_enum_of_a_newer_version_is_a_number_and_an_empty_response_an_object(
     assert json.loads(JsonForm(search_pb.SearchRequest, 1, COMPILED).encode(response)) == {"hits": [{"currency": 77}]}
 
 
+def negated(depth: int, innermost: Any) -> dict[str, Any]:
+    """Return a search whose filter is nested *depth* deep."""
+    for _ in range(depth):
+        innermost = {"negated": innermost}
+    return {"filter": {"where": innermost}}
+
+
 FAULTS = [
     ("CreateMemory", {"memory": {"layer": "CORE"}}, "memory.layer", "must be one of MEMORY_LAYER_CORE, MEMORY_LAYER_SESSION, "),
     ("CreateMemory", {"memory": {"layer": {}}}, "memory.layer", "must be one of MEMORY_LAYER_CORE, "),
@@ -160,6 +167,10 @@ FAULTS = [
     ("Search", {"limit": 10**12}, "limit", "must be a whole number"),
     ("Search", {"vector": [0.5, "a"]}, "vector[1]", "must be a finite number"),
     ("Search", {"filter": {"layers": ["MEMORY_LAYER_CORE", "core"]}}, "filter.layers[1]", "must be one of MEMORY_LAYER_CORE"),
+    ("Search", negated(40, 5), f"filter.where{40 * '.negated'}", "must be a JSON object"),
+    ("Search", negated(100, {}), "request", "must not be nested more than 100 deep"),
+    ("Search", negated(400, {}), "request", "must not be nested more than 100 deep"),
+    ("Search", negated(400, 5), "request", "must not be nested more than 100 deep"),
     ("Search", {"unknown": 1, "limit": "x"}, "unknown", "is no field of this message, which has: "),
 ]  # fmt: skip
 

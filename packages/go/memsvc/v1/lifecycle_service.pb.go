@@ -2295,7 +2295,7 @@ type DueReminder struct {
 	// currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
 	// it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off. Unspecified:
 	// it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page, or an index
-	// that may have something newer did not answer within a second.
+	// that may have something newer did not answer within a second, or does not have all that the user stored.
 	Currency Currency `protobuf:"varint,3,opt,name=currency,proto3,enum=memsvc.v1.Currency" json:"currency,omitempty"`
 	// newer_memory_id is the id of the memory that replaces it. Empty: none is known.
 	NewerMemoryId string `protobuf:"bytes,4,opt,name=newer_memory_id,json=newerMemoryId,proto3" json:"newer_memory_id,omitempty"`

@@ -1176,7 +1176,7 @@ export type DueReminder = Message<"memsvc.v1.DueReminder"> & {
    * currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
    * it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off. Unspecified:
    * it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page, or an index
-   * that may have something newer did not answer within a second.
+   * that may have something newer did not answer within a second, or does not have all that the user stored.
    *
    * @generated from field: memsvc.v1.Currency currency = 3;
    */
