@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from memsvc.ports.plugin import BackendContext, KnownStore
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlSettings
-from tests.support.postgres_server import emptied
+from tests.support.postgres_server import without_tables
 
 
 @pytest.fixture
@@ -25,13 +24,11 @@ def directory(context: BackendContext) -> BackendContext:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.needs_server)])
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlSettings]:
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> SqlSettings:
     """Return the settings of a database without tables."""
     if request.param == "sqlite":
-        yield SqlSettings(path=tmp_path / "folder" / "memsvc.db")
-        return
-    with emptied("postgres") as url:
-        yield SqlSettings(url=SecretStr(url))
+        return SqlSettings(path=tmp_path / "folder" / "memsvc.db")
+    return SqlSettings(url=SecretStr(without_tables("known_store")))
 
 
 def _tables(settings: SqlSettings) -> int:
