@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "agent_day"
-HALVES = ("dev", "held_out")
+HALVES = ("dev", "dev_b", "held_out")
 FILLER_ROUNDS = 150
 _ROUND = timedelta(minutes=2)
 _REPLIES: Mapping[str, Sequence[str]] = {
