@@ -26,6 +26,7 @@ from memsvc.engine.maintenance.replay_use_step import ReplayUseStep
 from memsvc.engine.maintenance.step import MaintenanceStep
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.search.late_interaction import LateInteraction
+from memsvc.engine.search.question_layer import QuestionLayer, load_question_layer
 from memsvc.engine.search.ranking import Ranker, UseSignal
 from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import HybridRetriever
@@ -52,13 +53,14 @@ def build_search_services(
     settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     store, threads = backends.metadata, settings.server.search_threads
     reads = store.memories
-    retriever = _retriever(assembly, index)
+    questions = load_question_layer() if settings.ranking.question_layer else None
+    retriever = _retriever(assembly, index, questions)
     rules = _feedback_rules(settings)
     signal = UseSignal(store.uses, rules)
     ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance, signal)
     refiner = ResultRefiner(reads, backends.reranker)
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
-    search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
+    search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding, questions).readers)
     file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
@@ -95,7 +97,7 @@ def build_search_services(
     )
 
 
-def _retriever(assembly: Assembly, index: IndexParts) -> HybridRetriever:
+def _retriever(assembly: Assembly, index: IndexParts, questions: QuestionLayer | None) -> HybridRetriever:
     settings, backends = assembly.settings, assembly.backends
     retriever = HybridRetriever(
         backends.metadata.memories,
@@ -104,6 +106,7 @@ def _retriever(assembly: Assembly, index: IndexParts) -> HybridRetriever:
         settings.server.search_threads,
         patience=settings.ranking.retriever_seconds,
         faults=backends.faults,
+        questions=questions,
     )
     assembly.stack.callback(retriever.close)
     return retriever
@@ -139,10 +142,10 @@ def _feedback_rules(settings: Settings) -> FeedbackRules:
     )
 
 
-def _as_of_search(assembly: Assembly, embedding: CachedEmbedder) -> AsOfSearch:
+def _as_of_search(assembly: Assembly, embedding: CachedEmbedder, questions: QuestionLayer | None) -> AsOfSearch:
     backends, tier = assembly.backends, assembly.settings.ranking.tier
     entries = VectorEntries(embedding, tier, assembly.search_priority)
-    vectors = AsOfVectorScorer(backends.vectors, embedding, entries, tier)
+    vectors = AsOfVectorScorer(backends.vectors, embedding, entries, tier, questions)
     return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors, assembly.search_priority)
 
 

@@ -54,6 +54,9 @@ class RankingSettings(SettingsGroup):
     retriever_seconds: float = Field(default=1.0, gt=0, le=60)
     """Time that a retriever may take beyond its usual duration, embedding of the query included. A search then answers
     with the other retrievers and reports the missing one; a search with a single retriever waits until its deadline."""
+    question_layer: bool = True
+    """Move the vector of a question, as "Where do I live?", to those of statements that answer it, as "I moved to
+    Porto". It is made for the bundled embedder; the vectors of another one are not moved."""
     min_relevance: float = Field(default=0.1, ge=0, le=1)
     """If no memory that was found reaches this relevance, searches and contexts report it, and the MCP tool recall says
     that nothing relevant was found. 0: never."""

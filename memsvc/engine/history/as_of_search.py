@@ -32,6 +32,7 @@ from memsvc.engine.indexing.vector_entries import (
 )
 from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SearchPriority
+from memsvc.engine.search.question_layer import QuestionLayer
 from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalResult, RetrievalSource, table_terms
 from memsvc.engine.search.search import SearchReaders
 from memsvc.ports.candidates import Candidates, Rows
@@ -271,13 +272,19 @@ class AsOfVectorScorer:
     """Scores documents as the live generation of the vector index would."""
 
     def __init__(
-        self, vectors: VectorIndex, embedding: CachedEmbedder, entries: VectorEntries, tier: EmbeddingGranularity
+        self,
+        vectors: VectorIndex,
+        embedding: CachedEmbedder,
+        entries: VectorEntries,
+        tier: EmbeddingGranularity,
+        questions: QuestionLayer | None = None,
     ) -> None:
         """Centre by the manifest of *vectors*; read stored vectors from *embedding*."""
         self._vectors = vectors
         self._embedding = embedding
         self._entries = entries
         self._tier = tier
+        self._questions = questions
 
     def nearest(
         self, query: SearchQuery, documents: Mapping[int, Document], first: Sequence[int]
@@ -300,6 +307,8 @@ class AsOfVectorScorer:
         hits: dict[View, list[Hit]] = {view: [] for view in manifest.views}
         text = query.text if query.vector is None else ""
         queries = {view: means.centre_query(asked, text, view) for view in manifest.views}
+        if self._questions is not None and text:
+            queries = {view: self._questions.move(vector, manifest.model) for view, vector in queries.items()}
         for entries in self._entries.entries(chosen, means).values():
             for entry in entries:
                 if entry.view in hits:

@@ -43,7 +43,8 @@ from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans
+from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans, Means
+from memsvc.engine.search.question_layer import QuestionLayer
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
@@ -89,11 +90,12 @@ class HybridRetriever:
         *,
         patience: float = RETRIEVER_SECONDS,
         faults: FaultLog | None = None,
+        questions: QuestionLayer | None = None,
     ) -> None:
         """Give a retriever *patience* seconds beyond its usual duration; count failures in *faults*."""
         self._reads = reads
         vectors, self._lexical = indexes
-        self._dense = DenseRetriever(vectors, spaces, threads)
+        self._dense = DenseRetriever(vectors, spaces, threads, questions)
         self._needs_store: FilterMemo[bool] = FilterMemo()
         self._faults = FaultLog() if faults is None else faults
         self._budgets = {Retriever.DENSE: TimeBudget(patience), Retriever.BM25: TimeBudget(patience)}
@@ -329,9 +331,12 @@ class _PendingSearches:
 class DenseRetriever:
     """Vector search of every view. Only queries that must be embedded use a thread."""
 
-    def __init__(self, vectors: VectorIndex, spaces: EmbeddingSpaces, threads: int) -> None:
+    def __init__(
+        self, vectors: VectorIndex, spaces: EmbeddingSpaces, threads: int, questions: QuestionLayer | None = None
+    ) -> None:
         self._vectors = vectors
         self._spaces = spaces
+        self._questions = questions
         lanes = spaces.current.embedding.query_lanes
         self._queue = QueryQueue(min(threads, lanes) if lanes else threads)
         self._means = LiveMeans()
@@ -433,7 +438,7 @@ class DenseRetriever:
         text = "" if is_given else asked.query.text
         pending = {
             view: self._vectors.begin_search(
-                means.centre_query(query_vector.vector, text, view),
+                self._centred(query_vector, text, means, view),
                 view=view,
                 reach=asked.reach,
                 where=where,
@@ -443,6 +448,13 @@ class DenseRetriever:
             for view in manifest.views
         }
         return _PendingSearches(manifest, query_vector, pending)
+
+    def _centred(self, query_vector: _QueryVector, text: str, means: Means, view: View) -> Vector:
+        """Return the vector to search a view with; one that is given, without *text*, is not moved."""
+        centred = means.centre_query(query_vector.vector, text, view)
+        if self._questions is None or not text:
+            return centred
+        return self._questions.move(centred, query_vector.space.embedding.model)
 
 
 def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | None:

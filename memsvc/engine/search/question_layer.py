@@ -1,0 +1,93 @@
+"""A layer that moves the vector of a question to those of statements that answer it.
+
+    v' = unit(v + U · max(0, Wᵀ v + b))
+
+An embedder places "Where do I live?" next to texts on living, and far from "We got the keys in Porto". The layer is
+fitted on such questions and the statements that answer them, and to leave questions about events, conversations and
+documents where they are: `python -m tests.bench.question_layer`. Vectors of passages stay as they are, so that an index
+needs no rebuild. A search whose vector is given does not use it.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from memsvc.ports.models import Vector, Vectors
+
+CONSTANTS = Path(__file__).with_name("question_layer.npz")
+log = logging.getLogger(__name__)
+
+
+class UnusableLayerError(Exception):
+    """The constants cannot be used; the message is the reason."""
+
+
+class QuestionLayer:
+    """The layer of one embedding model. Immutable, so it is safe to call from several threads.
+
+    Attributes:
+        embedding_model: The model of the vectors that it moves; others are left as they are.
+    """
+
+    def __init__(self, embedding_model: str, inner: Vectors, bias: Vector, outer: Vectors) -> None:
+        """Take W and U, of the shape [dimension, units] each, and b, [units]."""
+        self.embedding_model = embedding_model
+        self._inner, self._bias, self._outer = inner, bias, outer
+
+    @classmethod
+    def load(cls, path: Path) -> QuestionLayer:
+        """Read the constants of a file.
+
+        Raises:
+            UnusableLayerError: The file is missing or damaged.
+        """
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = (stored[name].astype(np.float32) for name in ("inner", "bias", "outer"))
+                inner, bias, outer = (np.ascontiguousarray(one) for one in arrays)
+                model = str(stored["embedding_model"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+            message = f"{path.name} cannot be read ({error})"
+            raise UnusableLayerError(message) from error
+        if inner.shape != outer.shape or bias.shape != inner.shape[1:]:
+            message = f"{path.name} holds arrays of other shapes"
+            raise UnusableLayerError(message)
+        return cls(model, inner, bias, outer)
+
+    def save(self, path: Path) -> None:
+        """Write the constants to a file, as half-precision numbers."""
+        arrays = {"inner": self._inner, "bias": self._bias, "outer": self._outer}
+        halves = {name: array.astype(np.float16) for name, array in arrays.items()}
+        np.savez_compressed(path, allow_pickle=False, embedding_model=np.array(self.embedding_model), **halves)
+
+    def move(self, vector: Vector, embedding_model: str) -> Vector:
+        """Return the vector of a query, centred and of length 1, moved to those of its answers, of length 1.
+
+        One of another model is returned as it is, and so is a zero vector.
+        """
+        if embedding_model != self.embedding_model:
+            return vector
+        moved = self.move_all(vector[np.newaxis])[0]
+        length = np.sqrt(moved @ moved)
+        found: Vector = moved / length if length else moved
+        return found
+
+    def move_all(self, vectors: Vectors) -> Vectors:
+        """Return vectors moved, shape [n, dimension], not scaled to length 1."""
+        found: npt.NDArray[np.float32] = vectors + np.maximum(vectors @ self._inner + self._bias, 0.0) @ self._outer.T
+        return found
+
+
+def load_question_layer() -> QuestionLayer | None:
+    """Return the shipped layer; None, with a line in the log, if it cannot be used."""
+    try:
+        return QuestionLayer.load(CONSTANTS)
+    except UnusableLayerError as error:
+        log.warning("questions are searched for by the vector of the embedder alone: %s", error)
+        return None
