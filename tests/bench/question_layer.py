@@ -88,7 +88,9 @@ class Vectors:
         if self.means is None:
             are_han = np.array([is_han(text) for text in texts])
             seeds = [
-                np.mean([self.embeddings.engine.passage_tokens(one).vector for one in NEUTRAL_SENTENCES[script]], axis=0)
+                np.mean(
+                    [self.embeddings.engine.passage_tokens(one).vector for one in NEUTRAL_SENTENCES[script]], axis=0
+                )
                 for script in (Script.LATIN, Script.HAN)
             ]
             self.means = np.array([[raw[~are_han].mean(axis=0), raw[are_han].mean(axis=0)], seeds], dtype=np.float32)
@@ -210,14 +212,15 @@ def fit(data: Samples) -> QuestionLayer:
         np.zeros(UNITS, dtype=np.float32),
         (chance.standard_normal((dimension, UNITS)) * 0.01).astype(np.float32),
     ]
-    first, second = ([np.zeros_like(one) for one in weights] for _ in range(2))
+    means, squares = ([np.zeros_like(one) for one in weights] for _ in range(2))
     for step in range(1, STEPS + 1):
         gradients = _gradients(data, step % len(CENTRINGS), weights, chance)
         rate = RATE * (1.0 - DECAY * step / STEPS)
-        for one, gradient, mean, square in zip(weights, gradients, first, second, strict=True):
-            mean += 0.1 * (gradient - mean)
-            square += 0.001 * (gradient * gradient - square)
-            one -= rate * (mean / (1.0 - 0.9**step)) / (np.sqrt(square / (1.0 - 0.999**step)) + 1e-8)
+        for at, gradient in enumerate(gradients):
+            means[at] += 0.1 * (gradient - means[at])
+            squares[at] += 0.001 * (gradient * gradient - squares[at])
+            spread = np.sqrt(squares[at] / (1.0 - 0.999**step)) + 1e-8
+            weights[at] -= rate * (means[at] / (1.0 - 0.9**step)) / spread
     return QuestionLayer(MODEL, *weights)
 
 

@@ -308,7 +308,7 @@ class AsOfVectorScorer:
         text = query.text if query.vector is None else ""
         queries = {view: means.centre_query(asked, text, view) for view in manifest.views}
         if self._questions is not None and text:
-            queries = {view: self._questions.move(vector, manifest.model) for view, vector in queries.items()}
+            queries = {view: self._questions.move(vector, manifest.model).vector for view, vector in queries.items()}
         for entries in self._entries.entries(chosen, means).values():
             for entry in entries:
                 if entry.view in hits:

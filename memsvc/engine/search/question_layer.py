@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -22,6 +23,23 @@ from memsvc.ports.models import Vector, Vectors
 
 CONSTANTS = Path(__file__).with_name("question_layer.npz")
 log = logging.getLogger(__name__)
+
+
+FAR = 1.5
+"""Distance from which a question counts as moved entirely: less than the median of questions about attributes, 2.0.
+Of questions about events in conversations nine in ten are moved by less than 0.2."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MovedQuestion:
+    """The vector to search with, of length 1.
+
+    Attributes:
+        share: How far it was moved, in 0..1: 0 for a question about an event, 1 for most about a person's attribute.
+    """
+
+    vector: Vector
+    share: float = 0.0
 
 
 class UnusableLayerError(Exception):
@@ -66,17 +84,17 @@ class QuestionLayer:
         halves = {name: array.astype(np.float16) for name, array in arrays.items()}
         np.savez_compressed(path, allow_pickle=False, embedding_model=np.array(self.embedding_model), **halves)
 
-    def move(self, vector: Vector, embedding_model: str) -> Vector:
-        """Return the vector of a query, centred and of length 1, moved to those of its answers, of length 1.
+    def move(self, vector: Vector, embedding_model: str) -> MovedQuestion:
+        """Return the vector of a query, centred and of length 1, moved to those of its answers.
 
-        One of another model is returned as it is, and so is a zero vector.
+        One of another model stays as it is, and so does a zero vector.
         """
         if embedding_model != self.embedding_model:
-            return vector
+            return MovedQuestion(vector)
         moved = self.move_all(vector[np.newaxis])[0]
-        length = np.sqrt(moved @ moved)
-        found: Vector = moved / length if length else moved
-        return found
+        length = float(np.linalg.norm(moved))
+        distance = float(np.linalg.norm(moved - vector))
+        return MovedQuestion(moved / length if length else moved, min(1.0, distance / FAR))
 
     def move_all(self, vectors: Vectors) -> Vectors:
         """Return vectors moved, shape [n, dimension], not scaled to length 1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -157,6 +157,7 @@ class Ranker:
         terms = self._use_terms(query, candidates, reach, use)
         if _fusion_method(query) is FusionMethod.DEFAULT:
             features = self._features(query, candidates, fused, rankings, normalized, terms)
+            features = replace(features, answers=_answers(fused, candidates, found.moved))
             scored = apply_boosts(totals, candidates, features, self._constants(query))
         else:
             scored = apply_boosts(totals, candidates, NO_FEATURES, NO_BOOSTS)
@@ -354,6 +355,12 @@ def _visible(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_
         is_hidden &= candidates.sessions != find(session_id)
     is_there &= ~is_hidden
     return is_there
+
+
+def _answers(fused: FusedScores, candidates: Candidates, moved: float) -> ScoreColumn:
+    """Return the normalised dense scores times the share by which the question was moved."""
+    dense = fused.columns.get(DENSE[View.CHUNK])
+    return moved * dense.of(candidates.rows) if moved and dense is not None else NO_VALUES
 
 
 def _relevances(text: str, candidates: Candidates, late: LateScores) -> ScoreColumn:

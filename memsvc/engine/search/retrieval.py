@@ -44,7 +44,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans, Means
-from memsvc.engine.search.question_layer import QuestionLayer
+from memsvc.engine.search.question_layer import MovedQuestion, QuestionLayer
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
@@ -81,7 +81,7 @@ WORDS_BEING_BUILT = "lexical (the index is being built)"
 class HybridRetriever:
     """Runs the retrievers that the mode and the weights of a search call for."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an option each
         self,
         reads: MemoryReads,
         indexes: tuple[VectorIndex, LexicalIndex],
@@ -202,6 +202,7 @@ class RetrievalResult:
             embedded, because its vector was given or the mode needs none, or if the embedder gives no token vectors.
         embedded_chars: The number of characters of the query that the dense retriever searched with; 0: all, or none
             because its vector was given.
+        moved: How far the vector of the query was moved to those of its answers, in 0..1.
     """
 
     asked: frozenset[Retriever] = frozenset()
@@ -212,6 +213,7 @@ class RetrievalResult:
     query_tokens: QueryTokens | None = None
     token_model: str = ""
     embedded_chars: int = 0
+    moved: float = 0.0
     degraded: list[FailedRetriever] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
 
@@ -254,6 +256,7 @@ def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
     found.dense = result.hits
     found.query_tokens, found.token_model = result.query_tokens, result.token_model
     found.embedded_chars = result.embedded_chars
+    found.moved = result.moved
     found.timings.extend(result.timings)
 
 
@@ -300,6 +303,7 @@ class DenseResult:
 
     Attributes:
         embedded_chars: The number of characters of the query that were embedded, if not all of them, otherwise 0.
+        moved: As in `RetrievalResult`.
     """
 
     hits: dict[View, Sequence[Hit]] = field(default_factory=dict)
@@ -307,6 +311,7 @@ class DenseResult:
     query_tokens: QueryTokens | None = None
     token_model: str = ""
     embedded_chars: int = 0
+    moved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +331,7 @@ class _PendingSearches:
     manifest: VectorManifest
     query_vector: _QueryVector
     pending: dict[View, PendingSearch]
+    moved: float
 
 
 class DenseRetriever:
@@ -417,7 +423,8 @@ class DenseRetriever:
                 ]
                 asked_in, length = begun.query_vector, len(asked.query.text)
                 chars = asked_in.chars if asked_in.chars < length else 0
-                return DenseResult(hits, timings, asked_in.tokens, asked_in.space.embedding.token_model, chars)
+                token_model = asked_in.space.embedding.token_model
+                return DenseResult(hits, timings, asked_in.tokens, token_model, chars, begun.moved)
             begun = self._begin(begun.query_vector, asked, where)
 
     def _is_live(self, begun: _PendingSearches) -> bool:
@@ -436,24 +443,25 @@ class DenseRetriever:
         means = self._means.of(manifest)
         is_given = asked.query.vector is not None and query_vector.space.is_current
         text = "" if is_given else asked.query.text
+        questions = {view: self._moved(query_vector, text, means, view) for view in manifest.views}
         pending = {
             view: self._vectors.begin_search(
-                self._centred(query_vector, text, means, view),
+                question.vector,
                 view=view,
                 reach=asked.reach,
                 where=where,
                 limit=asked.depth,
                 deadline=asked.deadline,
             )
-            for view in manifest.views
+            for view, question in questions.items()
         }
-        return _PendingSearches(manifest, query_vector, pending)
+        return _PendingSearches(manifest, query_vector, pending, questions[View.CHUNK].share)
 
-    def _centred(self, query_vector: _QueryVector, text: str, means: Means, view: View) -> Vector:
-        """Return the vector to search a view with; one that is given, without *text*, is not moved."""
+    def _moved(self, query_vector: _QueryVector, text: str, means: Means, view: View) -> MovedQuestion:
+        """Return the vector to search a view with; one that is given, without *text*, is only centred."""
         centred = means.centre_query(query_vector.vector, text, view)
         if self._questions is None or not text:
-            return centred
+            return MovedQuestion(centred)
         return self._questions.move(centred, query_vector.space.embedding.model)
 
 

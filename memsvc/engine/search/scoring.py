@@ -2,7 +2,8 @@
 
 Final scores add late interaction, neighbours, session, date, speaker and cues, and apply time weighting:
 
-    score = (fused + late + neighbour + session + date + speaker + cues + use) / (1 + maximum of the terms before cues)
+    score = (fused + late + neighbour + session + date + speaker + cues + answer + use)
+            / (1 + maximum of the terms before cues)
 
 A recipe is a set of weights. Those of the earlier one come from an ablation on chats in two languages, those of 2026-11
 from `python -m tests.bench.late_interaction`. Every weight is a setting.
@@ -235,6 +236,7 @@ QUESTIONS = "questions"
 WHEN, WHERE, WHO = "when", "where", "who"
 FIRST_PERSON = "first_person"
 PREVIOUS_QUESTION = "previous_question"
+ANSWER = "answer"
 USE = "use"
 SCALE = "scale"
 MAX_ACCESS_FACTOR = 1.3
@@ -283,6 +285,7 @@ class BoostConstants:
         who: Added to texts that name a person if the query asks for one.
         first_person: Added to texts in which a speaker that the query names tells of themselves.
         previous_question: Added to a text after a question that matches the query by words.
+        answer: Added in proportion to the dense score and to the share by which the question was moved to its answers.
         depth: Number of entries requested from each retriever.
     """
 
@@ -302,6 +305,7 @@ class BoostConstants:
     who: float = 0.0
     first_person: float = 0.0
     previous_question: float = 0.0
+    answer: float = 0.0
     depth: int = 100
 
     @property
@@ -362,6 +366,7 @@ RECIPES = {
             who=0.07,
             first_person=0.27,
             previous_question=0.20,
+            answer=0.67,
         ),
         EARLIER,
     ),
@@ -381,6 +386,8 @@ class TextFeatures:
         lexical: The lexical list, which shows the sessions that the query is about.
         words: The normalised lexical scores, in 0..1; empty if there are none.
         asked: The kinds of answer that the query asks for.
+        answers: The normalised dense scores times the share by which the question was moved to its answers, in 0..1;
+            empty if it was not moved.
         use: The terms of reports of use, weights included; empty if they are no part of the ranking.
     """
 
@@ -390,6 +397,7 @@ class TextFeatures:
     lexical: RankedList | None
     words: ScoreColumn
     asked: QuestionCues = NO_QUESTION
+    answers: ScoreColumn | None = None
     use: ScoreColumn | None = None
 
 
@@ -425,6 +433,7 @@ def apply_boosts(
         DATE: constants.date * features.dates,
         SPEAKER: _speaker(candidates, features.named, constants.speaker),
         **_cues(candidates, places, features, constants),
+        ANSWER: _NONE if features.answers is None else constants.answer * features.answers,
         USE: _NONE if features.use is None else features.use,
     }
     boosts = {name: column for name, column in columns.items() if column.any()}

@@ -48,7 +48,7 @@ def test_a_question_moves_to_its_answer(engine: OnnxEngine, layer: QuestionLayer
     answer, other = (centred(engine, text) for text in QUESTIONS[question])
     before = centred(engine, question, is_query=True)
 
-    after = layer.move(before, MODEL)
+    after = layer.move(before, MODEL).vector
 
     assert float(after @ after) == pytest.approx(1.0, abs=1e-5)
     assert after @ answer > before @ answer
@@ -59,22 +59,24 @@ def test_a_question_moves_to_its_answer(engine: OnnxEngine, layer: QuestionLayer
 def test_a_question_about_an_event_stays(engine: OnnxEngine, layer: QuestionLayer, text: str) -> None:
     before = centred(engine, text, is_query=True)
 
-    assert layer.move(before, MODEL) @ before > 0.95
+    assert layer.move(before, MODEL).vector @ before > 0.95
 
 
 def test_other_vectors_are_not_moved(layer: QuestionLayer) -> None:
     """Those of another model, and the zero vector stays without a direction."""
     vector = np.eye(384, dtype=np.float32)[0]
 
-    assert layer.move(vector, "another-model") is vector
-    assert np.isfinite(layer.move(np.zeros(384, dtype=np.float32), MODEL)).all()
+    assert layer.move(vector, "another-model").vector is vector
+    assert np.isfinite(layer.move(np.zeros(384, dtype=np.float32), MODEL).vector).all()
 
 
 def test_what_is_saved_is_what_is_loaded(layer: QuestionLayer, tmp_path: Path) -> None:
     layer.save(tmp_path / "layer.npz")
 
     vector = np.eye(384, dtype=np.float32)[3]
-    assert np.array_equal(QuestionLayer.load(tmp_path / "layer.npz").move(vector, MODEL), layer.move(vector, MODEL))
+    assert np.array_equal(
+        QuestionLayer.load(tmp_path / "layer.npz").move(vector, MODEL).vector, layer.move(vector, MODEL).vector
+    )
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
