@@ -322,17 +322,42 @@ def _within_limit(
 # vector, the scores by words, the share of tokens above a similarity, the lead over the next hit.
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerScores:
+    """The similarities of candidates to the vector of a question that the question layer moved.
+
+    Attributes:
+        leads: The cosine of each candidate less the median of the best `NORMALIZED`: see `leads_of`.
+        moved: How far the question was moved, in 0..1.
+    """
+
+    leads: Numbers
+    moved: float
+
+
+def leads_of(scores: Numbers, best: Numbers, usual: float) -> Numbers:
+    """Return the lead of *scores* over the median of the *best* `NORMALIZED`, in any order.
+
+    Fewer than `FEW` are filled up with *usual*: a few memories are no measure of each other.
+    """
+    first = np.sort(best)[-NORMALIZED:]
+    leads: Numbers = scores - np.median(np.pad(first, (0, max(0, FEW - len(first))), constant_values=usual))
+    return leads
+
+
 @dataclass(frozen=True, slots=True)
 class RelevanceModel:
     """The coefficients of the logistic regression.
 
     Attributes:
         score: Of the score by late interaction.
-        lead: Of its lead over the median of the best `NORMALIZED` candidates; fewer than `FEW` are filled up with
-            `USUAL`, since a few memories are no measure of each other.
+        lead: Of its lead over the median of the best: see `leads_of`.
         coverage: Of `LateScores.coverage`.
         other_script: Added if the text of the memory and the query are of different scripts.
         intercept: Added always.
+        answer: Of the lead in `AnswerScores`. This one and the next two are multiplied by how far it was moved.
+        moved_lead: Of the lead of the score by late interaction, which says less of a question that was moved.
+        moved: Added to a question that was moved.
     """
 
     score: float
@@ -340,15 +365,19 @@ class RelevanceModel:
     coverage: float
     other_script: float
     intercept: float
+    answer: float
+    moved_lead: float
+    moved: float
 
-    def relevances(self, late: LateScores, is_other_script: npt.NDArray[np.bool_]) -> Numbers:
+    def relevances(
+        self, late: LateScores, is_other_script: npt.NDArray[np.bool_], answers: AnswerScores | None = None
+    ) -> Numbers:
         """Return the relevance of each candidate in 0..1; NaN for those without tokens."""
-        raw = late.raw
-        known = raw[~np.isnan(raw)]
-        best = np.sort(known)[-NORMALIZED:]
-        usual = float(np.median(np.pad(best, (0, max(0, FEW - len(best))), constant_values=USUAL)))
-        of_query = self.intercept + self.coverage * late.coverage - self.lead * usual
-        logits = (self.score + self.lead) * raw + self.other_script * is_other_script + of_query
+        leads = leads_of(late.raw, late.raw[~np.isnan(late.raw)], USUAL)
+        logits = self.score * late.raw + self.lead * leads + self.coverage * late.coverage
+        logits += self.other_script * is_other_script + self.intercept
+        if answers is not None and answers.moved:
+            logits += answers.moved * (self.answer * answers.leads + self.moved_lead * leads + self.moved)
         relevances: Numbers = 1.0 / (1.0 + np.exp(-logits))
         return relevances
 
@@ -359,4 +388,15 @@ USUAL = 0.23
 OTHER_SCRIPT = 2.3
 """Not fitted: of the few first hits in the other script nearly all are right, and the fit, 4.2, lifts hits that come
 later above a half."""
-RELEVANCE = RelevanceModel(score=7.25, lead=5.61, coverage=6.28, other_script=OTHER_SCRIPT, intercept=-8.6)
+USUAL_ANSWER = 0.05
+"""A usual median of the cosines of centred vectors."""
+RELEVANCE = RelevanceModel(
+    score=7.25,
+    lead=5.61,
+    coverage=6.28,
+    other_script=OTHER_SCRIPT,
+    intercept=-8.6,
+    answer=21.5,
+    moved_lead=-7.8,
+    moved=-0.76,
+)

@@ -26,7 +26,14 @@ from memsvc.domain.search import (
     SearchQuery,
 )
 from memsvc.domain.use_feedback import FeedbackRules, FeedbackState, use_scores
-from memsvc.engine.search.late_interaction import RELEVANCE, LateInteraction, LateScores
+from memsvc.engine.search.late_interaction import (
+    RELEVANCE,
+    USUAL_ANSWER,
+    AnswerScores,
+    LateInteraction,
+    LateScores,
+    leads_of,
+)
 from memsvc.engine.search.retrieval import CandidateReader, RetrievalResult, Timing
 from memsvc.engine.search.scoring import (
     LATE_INTERACTION,
@@ -149,7 +156,8 @@ class Ranker:
         timings: tuple[Timing, ...] = (("fuse", started, fusing - started),)
         comparing = time.perf_counter()
         late = self._late_scores(found, candidates, totals, rankings)
-        relevances = NO_VALUES if late is None else _relevances(query.text, candidates, late)
+        answers = _answer_scores(rankings, candidates, found.moved)
+        relevances = NO_VALUES if late is None else _relevances(query.text, candidates, late, answers)
         boosting = time.perf_counter()
         if late is not None:
             timings = (*timings, ("late_interaction", comparing, boosting - comparing))
@@ -363,10 +371,17 @@ def _answers(fused: FusedScores, candidates: Candidates, moved: float) -> ScoreC
     return moved * dense.of(candidates.rows) if moved and dense is not None else NO_VALUES
 
 
-def _relevances(text: str, candidates: Candidates, late: LateScores) -> ScoreColumn:
+def _answer_scores(rankings: RankedLists, candidates: Candidates, moved: float) -> AnswerScores | None:
+    dense = rankings.get(DENSE[View.CHUNK])
+    if not moved or dense is None:
+        return None
+    return AnswerScores(leads_of(dense.scores_of(candidates.rows), dense.scores, USUAL_ANSWER), moved)
+
+
+def _relevances(text: str, candidates: Candidates, late: LateScores, answers: AnswerScores | None) -> ScoreColumn:
     cues = unpack_cues(candidates.cues)
     is_other_script = cues.is_known & (cues.scripts != _SCRIPTS.index(script_of(text)))
-    return RELEVANCE.relevances(late, is_other_script)
+    return RELEVANCE.relevances(late, is_other_script, answers)
 
 
 def _best_first(scores: ScoreColumn, least: float) -> Integers:

@@ -60,6 +60,14 @@ class RankedList:
         place = self.place_of(row)
         return 0.0 if place < 0 else float(self.scores[place])
 
+    def scores_of(self, rows: Integers) -> Numbers:
+        """Return the scores of memories, which are in any order; the lowest of the list for those not in it."""
+        order = np.argsort(self.rows)
+        listed = self.rows[order]
+        places = np.minimum(np.searchsorted(listed, rows), len(listed) - 1)
+        found: Numbers = np.where(listed[places] == rows, self.scores[order[places]], self.scores[-1])
+        return found
+
     def with_scores(self, scores: Numbers) -> RankedList:
         """Return the same memories with other scores."""
         return RankedList(self.rows, self.entries, scores)
