@@ -775,7 +775,26 @@ def _is_own_experience(text: str, cue: re.Match[str]) -> bool:
     """Return whether a person or project of the user takes part, and the deed is named."""
     is_own = _FIRST_PERSON.search(text) or _ME.search(text) or cues.PROJECT.search(text) or cues.TECHNOLOGY.search(text)
     is_told = is_own or " went " in text or _OUTCOME.search(text)
-    return bool(is_told) and _OF_IT.match(text, cue.end()) is None
+    return bool(is_told) and _OF_IT.match(text, cue.end()) is None and _is_notable(text, cue)
+
+
+def _is_notable(text: str, cue: re.Match[str]) -> bool:
+    """Return whether a deed in the first person has a time, a name, a number or an outcome."""
+    if _OWN_DEED.match(cue[0]) is None:
+        return True
+    return any(mark.search(text) for mark in (_NOTABLE, cues.TECHNOLOGY, cues.PROJECT, cues.INFORMATIVE, _OUTCOME))
+
+
+_OWN_DEED = re.compile(
+    r"(?:i|we)(?:'ve| have)?(?: \w+)? (?:spent|ran|lost|won|saw|met|tried|watched|made|took|caught|had|found|bought"
+    r"|flew|drove|painted|cooked|climbed|struggled|noticed|read)\b|我|咱",
+    re.IGNORECASE,
+)
+_NOTABLE = re.compile(
+    r"\b(?:yesterday|last|ago|first|finally|because|since|daughter|son|baby|job|doctor|hospital)\b"
+    r"|昨|前天|上周|上个|去年|前年|周[一二三四五六日末]|月|年|终于|第一|人生|《|半天|因为|所以|才|从|换成|修复|解决|定位|医院",
+    re.IGNORECASE,
+)
 
 
 _OUTCOME = re.compile(r"\b(?:made|turned out|root cause|took us)\b|浪费|顺利|搞砸|教训|复盘|踩|之后|那趟|那次")
