@@ -199,7 +199,7 @@ EXAGGERATION = Cue("EXAGGERATION")
 ANECDOTE = Cue("ANECDOTE")
 """Deeds of relatives and acquaintances that change nothing."""
 STORY = Cue("STORY")
-"""Fiction told in the first person or as the user's own, and parts played without an announcement."""
+"""Fiction in the first person or as the user's own, and parts played without an announcement."""
 CONTINUED = Cue("CONTINUED")
 """A request for a text, or a story: the rest of the line is about it."""
 CONTINUED_NOT = Cue("CONTINUED_NOT")
