@@ -188,6 +188,22 @@ EVENT = Cue("EVENT")
 """An event, or a statement about a person without a name: no fact of its own."""
 WORDING = Cue("WORDING")
 """A part of a text at hand: a draft, a line, a title."""
+LOOKUP = Cue("LOOKUP")
+"""A question without a mark or a word of asking: for a command, a formula, a figure."""
+AT_HAND = Cue("AT_HAND")
+"""Talk about the answer or text at hand: corrections, recounts, liking, details of a text to be written."""
+MOMENT = Cue("MOMENT")
+"""Sensations, weather, waiting, devices that fail, what is seen around."""
+EXAGGERATION = Cue("EXAGGERATION")
+"""Preferences and duties that are not meant, and proverbs."""
+ANECDOTE = Cue("ANECDOTE")
+"""Deeds of relatives and acquaintances that change nothing."""
+STORY = Cue("STORY")
+"""Fiction in the first person or as the user's own, and parts played without an announcement."""
+CONTINUED = Cue("CONTINUED")
+"""A request for a text, or a story: the rest of the line is about it."""
+CONTINUED_NOT = Cue("CONTINUED_NOT")
+"""What makes a sentence after those one of the user's own."""
 POINTING = Cue("POINTING")
 """Liking of what was just shown or said, and other remarks of the moment that read like habits."""
 CANNOT = Cue("CANNOT")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 from memsvc.domain.capture import CaptureReason, CaptureVerdict
 from memsvc.domain.memory import Kind, Layer
@@ -439,7 +440,13 @@ def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
         return _nothing_stated(CaptureReason.PASSING, cue)
     if cue := cues.WRITING.search(text) or (None if _is_lasting_bid(text) else cues.EDITING.search(text)):
         return _nothing_stated(CaptureReason.COMMAND, cue)
-    cue = cues.ASIDE.search(text) or (None if _is_of_health(text) else cues.OTHERS.search(text))
+    if cue := cues.LOOKUP.search(text):
+        return _nothing_stated(CaptureReason.QUESTION, cue)
+    if (cue := cues.AT_HAND.search(text) or cues.EXAGGERATION.search(text)) and not cues.MANNER.search(text):
+        return _nothing_stated(CaptureReason.PASSING, cue)
+    cue = cues.ASIDE.search(text) or cues.STORY.search(text)
+    if cue is None and not _is_of_health(text):
+        cue = cues.OTHERS.search(text) or cues.MOMENT.search(text) or cues.ANECDOTE.search(text)
     if cue is None:
         return None
     return _QUOTED if without_quotations(text) != text else _nothing_stated(CaptureReason.PASSING, cue)
@@ -768,7 +775,26 @@ def _is_own_experience(text: str, cue: re.Match[str]) -> bool:
     """Return whether a person or project of the user takes part, and the deed is named."""
     is_own = _FIRST_PERSON.search(text) or _ME.search(text) or cues.PROJECT.search(text) or cues.TECHNOLOGY.search(text)
     is_told = is_own or " went " in text or _OUTCOME.search(text)
-    return bool(is_told) and _OF_IT.match(text, cue.end()) is None
+    return bool(is_told) and _OF_IT.match(text, cue.end()) is None and _is_notable(text, cue)
+
+
+def _is_notable(text: str, cue: re.Match[str]) -> bool:
+    """Return whether a deed in the first person has a time, a name, a number or an outcome."""
+    if _OWN_DEED.match(cue[0]) is None:
+        return True
+    return any(mark.search(text) for mark in (_NOTABLE, cues.TECHNOLOGY, cues.PROJECT, cues.INFORMATIVE, _OUTCOME))
+
+
+_OWN_DEED = re.compile(
+    r"(?:i|we)(?:'ve| have)?(?: \w+)? (?:spent|ran|lost|won|saw|met|tried|watched|made|took|caught|had|found|bought"
+    r"|flew|drove|painted|cooked|climbed|struggled|noticed|read)\b|我|咱",
+    re.IGNORECASE,
+)
+_NOTABLE = re.compile(
+    r"\b(?:yesterday|last|ago|first|finally|because|since|daughter|son|baby|job|doctor|hospital)\b"
+    r"|昨|前天|上周|上个|去年|前年|周[一二三四五六日末]|月|年|终于|第一|人生|《|半天|因为|所以|才|从|换成|修复|解决|定位|医院",
+    re.IGNORECASE,
+)
 
 
 _OUTCOME = re.compile(r"\b(?:made|turned out|root cause|took us)\b|浪费|顺利|搞砸|教训|复盘|踩|之后|那趟|那次")
@@ -778,6 +804,8 @@ def _plain_reason(text: str) -> _Reason:
     """Return the verdict on a statement of fact that does not mention its speaker."""
     if cue := _rule(text):
         return CaptureReason.RULE, cue
+    if day := _day_ahead(text):
+        return (CaptureReason.PERSONAL_FACT if cues.PERSONAL_LIFE.search(text) else CaptureReason.FACT), day
     technology, project = cues.TECHNOLOGY.search(text), cues.PROJECT.search(text)
     if technology and cues.GENERAL.search(text) and not project and not _FIRST_PERSON.search(text):
         return CaptureReason.KNOWLEDGE, technology
@@ -787,6 +815,22 @@ def _plain_reason(text: str) -> _Reason:
     if project is None and not _FIRST_PERSON.search(text) and cues.EVENT.search(text):
         return None, None
     return (CaptureReason.PROJECT_FACT if project else CaptureReason.FACT), cue
+
+
+_NAMED_DAY = re.compile(
+    rf"\b(?:{_DAY}\.? \d{{1,2}}(?:st|nd|rd|th)?|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_DAY})\b(?!,? (?:1\d|20[01])\d)"
+    r"|(?<!年)(?:[0-9]{1,2}|[一二三四五六七八九十]{1,2})月(?:[0-9]{1,2}|[一二三四五六七八九十]{1,3})[号日]",
+    re.IGNORECASE,
+)
+
+
+def _day_ahead(text: str) -> re.Match[str] | None:
+    """Return the day and month that a statement names, unless it is about people without a name or a past year."""
+    days = list(islice(_NAMED_DAY.finditer(text), 3))
+    if not days or len(days) > 2:  # noqa: PLR2004 - a list of days is material; a period has two
+        return None
+    is_own = _FIRST_PERSON.search(text) or _ME.search(text)
+    return days[0] if is_own or not cues.EVENT.search(text) else None
 
 
 def _comes_before(first: re.Match[str] | None, second: re.Match[str]) -> bool:

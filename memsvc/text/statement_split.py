@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memsvc.text.capture_cues import MATERIAL, ROLE_PLAY, ROLE_PLAY_END
+from memsvc.text.capture_cues import CONTINUED, CONTINUED_NOT, MATERIAL, ROLE_PLAY, ROLE_PLAY_END
 from memsvc.text.recalled_text import CITATION, LEADING_CITATION, is_rendered, spans_of_quotes, spans_of_rendered
 from memsvc.text.sentences import sentences
 
@@ -27,7 +27,8 @@ class StatementPiece:
 
     Attributes:
         is_recalled: Whether it is part of a context that the service rendered.
-        is_quoted: Whether it is part of a quotation, of material to be worked on, or of a role-play.
+        is_quoted: Whether it is part of a quotation, of material to be worked on, of a role-play, of a story, or of
+            the details of a requested text.
     """
 
     text: str
@@ -75,14 +76,17 @@ class _StatementSplitter:
         whole = line.strip()
         if not whole and self._ends_with_paragraph:
             self._is_pasted = self._ends_with_paragraph = False
-        is_quoted_line = whole.startswith(">")
+        is_quoted_line, is_continued = whole.startswith(">"), False
         for first, last in _spans(line):
             sentence, begin = line[first:last].rstrip(), start + first
             if self._is_played and ROLE_PLAY_END.search(sentence[:_CUE_CHARS]):
                 self._is_played = False
             is_quoted = is_quoted_line or self._is_pasted or self._is_quotation(begin, sentence)
             is_recalled = self._span(self._contexts, begin) is not None or is_rendered(sentence)
-            yield StatementPiece(sentence, whole, is_quoted=is_quoted or self._is_played, is_recalled=is_recalled)
+            is_detail = is_continued and CONTINUED_NOT.search(sentence[:_CUE_CHARS]) is None
+            is_continued = is_continued or CONTINUED.search(sentence[:_CUE_CHARS]) is not None
+            is_others = is_quoted or is_detail or self._is_played
+            yield StatementPiece(sentence, whole, is_quoted=is_others, is_recalled=is_recalled)
             if not is_quoted:
                 self._note_what_follows(sentence, start + last)
 

@@ -106,6 +106,21 @@ def test_chat_is_not_kept_and_statements_are(name: str, most_filler: float, leas
     assert sum(one in kept for one in wanted) / len(wanted) >= least_recall
 
 
+CLASSES = ("lookup", "at_hand", "moment", "exaggeration", "anecdote", "story", "others", "continued", "fact")
+"""Classes of filler, by the cue that they are ignored by, and facts that resemble filler."""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_class_of_filler_is_ignored_and_facts_like_it_are_kept(name: str, language: str) -> None:
+    """Questions without a mark, talk about the answer, moments, exaggerations, anecdotes, stories, general knowledge."""
+    lines = [json.loads(line) for line in EVERYDAY.with_name("classes.jsonl").read_text(encoding="utf-8").splitlines()]
+    spoken = [one for one in lines if one["class"] == name and one["language"] == language]
+
+    assert spoken
+    assert [one["text"] for one in spoken if is_kept(one["text"], Role.USER) is not one["remember"]] == []
+
+
 def is_kept(text: str, role: Role) -> bool:
     pieces = statements(text)
     return any(judge(one.text, role, is_code=one.is_code, is_quoted=one.is_quoted).remember for one in pieces)

@@ -39,6 +39,12 @@ def test_every_statement_is_one_however_many_there_are() -> None:
         ("请总结下面的文章：\n我住在东京。\n\n我讨厌鱼。", ["我住在东京。", "我讨厌鱼。"]),
         ("翻译成英文：我住在东京。我讨厌鱼。\n\n我喜欢茶。", ["我讨厌鱼。"]),
         ("他说：“我讨厌鱼。我住在东京。”我喜欢茶。", ["我住在东京。”"]),
+        ("Write a story. It ends in Rome.\nI prefer tea.", ["It ends in Rome."]),
+        ("Write a poem about Rome. I prefer tea. It has two verses.", ["It has two verses."]),
+        ("Write a poem. By the way, lunch is at one.", []),
+        ("小说里他没结婚。后来去了草原。我喜欢茶。", ["后来去了草原。"]),
+        ("给我写首诗。要押韵。\n我喜欢茶。", ["要押韵。"]),
+        ("给我写首诗。对了，周五体检。", []),
         ('The screen is 5" wide. I prefer tea. The other is 7" wide.', []),
         ("Bob's cat and the boys' dog. I don't like tea.", []),
         ("Remember the following:\nI live in Rome.", []),
@@ -46,7 +52,7 @@ def test_every_statement_is_one_however_many_there_are() -> None:
     ],
 )
 def test_what_is_quoted_or_pasted_is_told_apart(text: str, quoted: list[str]) -> None:
-    """Quotations, quoted lines, and what follows the wish to have a text worked on, up to where that ends."""
+    """Quotations, quoted lines, what follows the wish to have a text worked on, and stories and details of a text."""
     assert [piece.text for piece in statements(text) if piece.is_quoted] == quoted
 
 
