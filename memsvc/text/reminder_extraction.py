@@ -38,8 +38,10 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
     if len(text) > MOST_CHARS or not YEARS[0] <= moment.year <= YEARS[1] or not words.DATE_CUE.search(text.lower()):
         return None
     for sentence in sentences(text):
-        if len(sentence) <= PHRASE_CHARS and words.DATE_CUE.search(sentence.lower()):
-            found = _in_sentence(sentence, moment.date())
+        if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(sentence.lower()):
+            continue
+        for exclaimed in words.EXCLAIMED.split(sentence):
+            found = _in_sentence(exclaimed, moment.date()) if exclaimed else None
             if found is not None:
                 return replace(found, phrase=sentence)
     return None
@@ -154,11 +156,19 @@ def _is_off(said: str, named: NamedDay) -> bool:
     """Return whether the clause of a day is past, denied or conditional."""
     clause = _clause_of(said, named)
     kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", clause)
-    if words.DENIED.search(kept) or words.IF.search(clause):
+    if words.NEW_DAY.search(said):
+        kept = words.WONT_BEFORE.sub("", kept)
+    if words.DENIED.search(kept) or words.IF.search(clause) or _is_called_off_after(said, named):
         return True
     if any(words.CONDITION.search(said[start:end]) for start, end in _clauses(said, [])):
         return True
     return _is_narrated(clause, named)
+
+
+def _is_called_off_after(said: str, named: NamedDay) -> bool:
+    """Return whether the clause after that of a day says that its event does not take place."""
+    end = next((end for start, end in _clauses(said, [(named.start, named.end)]) if named.start < end), len(said))
+    return bool(words.CALLED_OFF_AFTER.match(said[end:]))
 
 
 def _is_narrated(text: str, named: NamedDay | None = None) -> bool:
@@ -316,7 +326,9 @@ def _requested(said: str, named: NamedDay, today: date) -> Reminder | None:
 
 def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
     before = said[: named.start]
-    if words.ELSEWHERE.search(said) or _is_of_another(said, before, named) or _is_off(said, named):
+    if words.ELSEWHERE.search(words.OPENS_OWN.sub("", said)) or _is_of_another(said, before, named):
+        return None
+    if _is_off(said, named):
         return None
     clause = _clause_of(said, named)
     is_strong = bool(words.STRONG.search(said))
