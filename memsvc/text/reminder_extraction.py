@@ -195,15 +195,32 @@ def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
 
 def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
     if any(words.RANGE.search(said[one.end : other.start]) for one, other in pairwise(clear)):
-        return None
+        return clear[0] if _is_stay(said, clear) else None
     spans = [(one.start, one.end) for one in clear]
+    first: NamedDay | None = None
     for start, end in _clauses(said, spans):
         within = [one for one in clear if start <= one.start < end]
         if len(within) > 1:
-            return None
-        if within and not _is_off(said, within[0]):
+            return first
+        if not within or _is_off(said, within[0]):
+            continue
+        if first is None:
+            first = within[0]
+        elif _is_duty_before(said[start:end], within[0], first):
             return within[0]
-    return None
+    return first
+
+
+def _is_duty_before(clause: str, named: NamedDay, other: NamedDay) -> bool:
+    """Return whether a clause states a duty of a day before that of another clause: to renew what expires later."""
+    if named.exact is None or other.exact is None or not named.exact < other.exact:
+        return False
+    return bool(words.DUTY.search(clause))
+
+
+def _is_stay(said: str, clear: list[NamedDay]) -> bool:
+    """Return whether two days are the first and the last one away from home."""
+    return len(clear) == 2 and bool(words.AWAY.search(said))  # noqa: PLR2004 - the ends of a span
 
 
 # Days of every year.
@@ -237,7 +254,7 @@ def _is_yearly(said: str, named: NamedDay, today: date) -> bool:
     if words.YEARLY_AFTER.search(after) or words.HAN_YEARLY_AFTER.search(after):
         return not _is_narrated(said)
     if words.TURNS.search(before) or words.HAN_TURNS.search(after):
-        return not _is_narrated(clause)
+        return not _is_narrated(clause.replace("岁了", "岁"))
     return False
 
 
@@ -336,7 +353,7 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
         return None
     if not is_strong and not _says_something(said[: named.start] + " " + said[named.end :]):
         return None
-    if words.SPAN.search(before) and words.RANGE.search(said[named.end :]):
+    if words.SPAN.search(before) and words.RANGE.search(said[named.end :]) and not words.AWAY.search(said):
         return None
     return _ahead(said, named, today, most=_AHEAD_DAYS)
 

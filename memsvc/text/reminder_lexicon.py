@@ -30,7 +30,7 @@ HYPOTHETICAL = _any(
     r"|i guess|thinking (?:of|about)|i hope"
     r"|hopefully|hoping|tempted|fancy|ideally|or so|around|roughly|some ?time|at some point|one day|some day|someday"
     r"|sooner or later|tentative(?:ly)?|what if|as if|do something|['’]d rather|glad|relieved|(?:you|one"
-    r"|people|anyone|they) can|feels?|feeling)\b",
+    r"|people|anyone|they) can(?!['’])|feels?|feeling)\b",
     r"假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
     r"|说不定|不一定|估计|左右|看情况"
     r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日"
@@ -50,10 +50,10 @@ DENIED = _any(
     r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
     r"|practice)\w*)\b",
     r"\b(?:don|doesn|didn|won|aren|isn|haven|hasn)['’]?t\b(?! (?:be late|miss|let|want to miss))[^\x1f]*\x1f",
-    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|over and done"
+    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|no-?go|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
-    r"取消|作废|泡汤|黄了|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
+    r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
     r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
@@ -81,6 +81,8 @@ TOLD = _any(
     r"\b(?:the|this|that) (?:\w+ )?(?:novel|story|movie|film|series|episode|poem|song|chapter|scene|plot|legend"
     r"|biography)"
     r"\s+(?:opens|begins|starts|ends|is set|takes place|is about|goes|tells|says)\b",
+    r"\b(?-i:[A-Z][a-z]+) (?:reckons|thinks|believes|claims|swears)\b|\b(?:her|his|the|my|that) character\b",
+    rf"[老小阿][{HAN}]{{1,2}}?(?:觉得|认为|猜)|报纸上|报上|新闻里|朋友圈|微博|热搜|抖音",
     r"\bin chapter\b|\bon page\b|\b(?:protagonist|fictional|main character|historically|in history|sitcom"
     r"|once upon)\b",
     r"\b(?:the|an?|this|that) (?:ad|advert|commercial|poster|headline|article|newspaper|meme|tweet|sign"
@@ -119,7 +121,7 @@ NOT_FOR_US = _any(
     r"\b(?:free|available|busy|around|bored|tired|off) (?:on|this|next|tomorrow)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
     r"|compute|generate"
-    r"|compose|make up|invent|proofread|tell me|what|who|why|how|list|show me|find|search|look up|give me)\b",
+    r"|compose|make up|invent|proofread|tell me(?! the (?:day|week|night|morning) before)|what|who|why|how|list|show me|find|search|look up|give me)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
@@ -132,7 +134,7 @@ NOT_FOR_US = _any(
 )
 """Weather, farewells, tastes, and work for the assistant."""
 ELSEWHERE = _any(
-    r"\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b(?! (?:an? |my |our |the )?account)",
+    r"(?<!gate )(?<!door )(?<!window )\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b(?! (?:an? |my |our |the )?account)",
     r"\b(?:christmas|xmas|easter|thanksgiving|halloween|valentine['’]?s day|new year['’]?s(?: day| eve)?|diwali"
     r"|hanukkah|ramadan"
     r"|independence day|labor day|memorial day|mother['’]s day|father['’]s day|bank holiday)\s+(?:is|falls|will be"
@@ -141,6 +143,10 @@ ELSEWHERE = _any(
     r"|是[^，。我\d一二三四五六七八九十]{1,8}(?:节|(?<![生念止工薪假末])日)(?=[，。！\s]|\Z)",
     r"\bis (?!the day )(?:[A-Za-z]+ ){1,3}day\b(?! off)|(?:是|[号日])\s*(?:儿童|母亲|父亲|端午|中秋|国庆|劳动|情人|圣诞"
     r"|教师|植树|妇女|愚人|清明|重阳|元宵)节(?=[。！\s]|\Z)",
+    r"\bshuts\b|\b(?:two|2) for (?:one|1)\b|\bhalf[- ]price\b|\bhappy hour\b|\b\d+ ?% off\b|买一送一|半价|特价",
+    r"\b(?:episode|season|finale|series|movie|film|trailer|album|single|game|patch)s?\b[^,.;]{0,25}"
+    r"\b(?:airs?|drops?|premieres?|streams?|comes out|is out)\b|首播|开播|上映",
+    r"点(?:钟|半)?(?:关|开)门?(?=[\s，。,！!]|\Z)|\d+块\d*[^。；;]{0,8}(?:现在|今天|如今)[^。；;]{0,6}\d+块?",
     r"\b(?:shuts?|open|closed|shut) (?:until|till|from|on|mon|tues|wednes|thurs|fri|satur|sun)\w*\b",
     r"(?:开|关|营业)到(?:早上|上午|中午|下午|晚上|凌晨|夜里|半夜)?[\d一二两三四五六七八九十]+点|休馆|不营业",
     r"收盘|开盘|股价|涨停|跌停|大盘|今天(?:都|就|已经)?(?:涨到)?\d+(?:块|元)?了",
@@ -170,7 +176,7 @@ ALLOWED_NOT = _any(
 )
 """Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
 QUESTION = _any(
-    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
+    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
     r"|有没有|要不要|能不能|会不会|来着|好不好"
     r"|行不行|星期几|周几|谁",
     r"\b(?:when(?! to\b)|what(?! to\b)|which(?! (?:is|was|means|gives|leaves))|who['’]s|why|where)\b",
@@ -230,8 +236,10 @@ PAST = _any(
     r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐"
     r"|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
-    r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b",
-    r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b",
+    r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b"
+    r"|\bbeat (?:them|us|him|her|it|you|the|(?-i:[A-Z])\w+)\b|\bhit (?:[$€£₹]\s?)?\d",
+    r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b"
+    r"|\x1f(?:开|买|寄|发|收|写|拍|签|订|下)的(?=[，。,\s]|\Z)|\x1f(?:冲到|涨到|跌到|跌破|突破)",
 )
 HAN_DONE = re.compile(
     r"(?<!忘)(?<!错过)(?<!迟到)(?<!不)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
@@ -257,7 +265,7 @@ _AGE = (
 _PERSON = (
     r"(?:he|she|they|i|we|who|(?:the|my|our|his|her) (?:twins|girls?|boys?|kids?|little one|baby|bab(?:y|ies)|oldest"
     r"|eldest|youngest|old man|old lady|wife|husband|partner|son|daughter|sister|brother|mum|mom|mother|dad|father"
-    r"|gran\w*|nan\w*|aunt\w*|uncle|niece|nephew|cousin|dog|cat|best friend)|(?:mum|mom|mummy|dad|daddy|gran\w*|nan\w*"
+    r"|gran\w*|nan\w*|aunt\w*|uncle|niece|nephew|cousin|dog|cat|best friend)|(?:my|our) (?-i:[A-Z]\w+)|(?:mum|mom|mummy|dad|daddy|gran\w*|nan\w*"
     r"|grandad|grandpa|grandma|auntie?|hubby))"
 )
 YEARLY_BEFORE = _any(
@@ -391,6 +399,7 @@ MUST = _any(
     r"\b(?:must|have to|has to|need to|needs to|gotta|got to|due|by|before|until|till)\b|要|得|必须|务必|需要|之前|前"
 )
 """A duty, which is to be done even today."""
+DUTY = _any(r"\b(?:must|have to|has to|need to|needs to|gotta|got to)\b|必须|务必|需要|得(?=[^，。]{0,6}[办交续换])")
 CLOCK = _any(
     r"\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\bat (?:\d{1,2}|noon|half)\b|[点點](?!外卖|菜|单|击|赞|评)"
 )
@@ -412,6 +421,12 @@ RANGE = re.compile(r"\A\s*(?:-|–|—|~|～|to|through|till|until|and|到|至)\
 """Between two days: they are the ends of a span."""
 BESIDE = re.compile(r"[\s,，、(（]*(?:the\s+|on\s+|also\s+|是|即|也就是)?(?:the\s+)?", re.IGNORECASE)
 """Between a weekday and the date of the same day."""
+AWAY = _any(
+    r"\b(?:trip|holidays?|vacation|camp(?:ing)?|conference|festival|retreat|fly(?:ing)?|travel\w*|visit\w*|staying|stays?"
+    r"|away|leave|on call|covering|cruise|going to|in (?-i:[A-Z])\w+)\b",
+    r"去|到(?=[^，。\d]{1,6}玩)|出差|旅游|旅行|休假|请假|年假|露营|夏令营|集训|培训|值班|军训|展会|回老家|住院",
+)
+"""What lasts for days, and is reminded of on the first."""
 SPAN = _any(r"\b(?:from|between)\s+(?:the\s+)?\Z")
 DELIMITER = re.compile(
     r"(?<!\d),|,(?!\d)|[;，；。!！、]|\.\s+|\s[–—-]\s|——|\.{2,}|…|\bbut\b"
