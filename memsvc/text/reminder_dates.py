@@ -399,11 +399,8 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
         return _off_days(today, _WEEK_DAYS + name - today.weekday())
     if match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"] or match["周"]:
         return _weekday(match, today)
-    if match["away"]:
-        return _off_days(today, _weeks(match["away"]) * _WEEK_DAYS + bool(match["base2"]))
-    if name := match["weekday4"] or match["weekday5"]:
-        ahead = (_WEEKDAYS[name.lower()] - today.weekday()) % _WEEK_DAYS or _WEEK_DAYS
-        return _off_days(today, ahead + _weeks(match["aweek"] or match["later"]) * _WEEK_DAYS)
+    if weeks := match["away"] or match["aweek"] or match["later"]:
+        return _weeks_from(match, weeks, today)
     if match["nthday"]:
         return _nth_weekday(match, today)
     if match["endofyear"] or match["eoy"] or match["年底"]:
@@ -419,6 +416,14 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
         unit = match["unit"] or match["unit2"] or match["量"] or match["过量"]
         return _after(today + timedelta(days=bool(match["base"])), number, unit.lower())
     return _off_days(today, _near(match))
+
+
+def _weeks_from(match: re.Match[str], weeks: str, today: date) -> date | None:
+    """Return the day that is so many weeks from a weekday, from today or from tomorrow."""
+    ahead = int(bool(match["base2"]))
+    if name := match["weekday4"] or match["weekday5"]:
+        ahead = (_WEEKDAYS[name.lower()] - today.weekday()) % _WEEK_DAYS or _WEEK_DAYS
+    return _off_days(today, ahead + _weeks(weeks) * _WEEK_DAYS)
 
 
 def _weeks(said: str) -> int:

@@ -26,6 +26,7 @@ _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
 _MOST_DAYS = 8
 """A sentence that names more is a table."""
+_ANY_DAY = date(2026, 1, 1)
 _LEAST_CHARS = 2
 """A clause that says less beside its day is read with its neighbours."""
 
@@ -40,8 +41,8 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
     for sentence in sentences(text):
         if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(sentence.lower()):
             continue
-        for exclaimed in words.EXCLAIMED.split(sentence):
-            found = _in_sentence(exclaimed, moment.date()) if exclaimed else None
+        for said in words.EXCLAIMED.split(sentence):
+            found = _in_sentence(said, moment.date()) if words.DATE_CUE.search(said.lower()) else None
             if found is not None:
                 return replace(found, phrase=sentence)
     return None
@@ -464,11 +465,20 @@ def _before_in_clause(said: str, change: re.Match[str]) -> str:
 
 
 def _clause_of_change(sentence: str, change: re.Match[str]) -> str:
-    """Return the clause in which something is moved or called off, if it names the event, else the sentence."""
-    for start, end in _clauses(sentence, []):
-        if start <= change.start() < end and _events_of(sentence[start:end])[0]:
-            return sentence[start:end]
-    return sentence
+    """Return the clause in which something is moved or called off, if it names the event, else the sentence.
+
+    "Her flight changed so the panel sits on 27 April" moves the panel.
+    """
+    parts = _clauses(sentence, [])
+    place = next(place for place, (start, end) in enumerate(parts) if start <= change.start() < end)
+    start, end = parts[place]
+    if not named_days(sentence[start:end], _ANY_DAY):
+        for after, until in parts[place + 1 :]:
+            clause = sentence[after:until]
+            follows = words.THEREFORE.search(sentence[:after])
+            if follows and _terms_of(clause) and named_days(clause, _ANY_DAY):
+                return clause
+    return sentence[start:end] if _events_of(sentence[start:end])[0] else sentence
 
 
 def at_another_time(reminder: Reminder, text: str, moment: datetime) -> Reminder | None:
@@ -526,6 +536,19 @@ def concerns_another_event(older: str, newer: str) -> bool:
     if change is None or not change.events & _events_of(older)[0]:
         return False
     return _are_disjoint(change.people, _people_of(older)) or _are_disjoint(change.qualifiers, _qualifiers_of(older))
+
+
+def states_another_day(older: str, newer: str, moment: datetime) -> bool:
+    """Return whether *newer*, said at *moment*, states a day of its own that has nothing to do with that of *older*.
+
+    It changes no event, and shares neither the sort of an event, nor a person, nor any other term with *older*.
+    """
+    if schedule_change(newer) is not None or reminder_in(newer, moment) is None:
+        return False
+    before, after = _events_of(older)[0], _events_of(newer)[0]
+    if before and after:
+        return not before & after
+    return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
 
 
 def _events_of(sentence: str) -> tuple[frozenset[int], str]:

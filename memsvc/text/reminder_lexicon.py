@@ -121,7 +121,8 @@ NOT_FOR_US = _any(
     r"\b(?:free|available|busy|around|bored|tired|off) (?:on|this|next|tomorrow)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
     r"|compute|generate"
-    r"|compose|make up|invent|proofread|tell me(?! the (?:day|week|night|morning) before)|what|who|why|how|list|show me|find|search|look up|give me)\b",
+    r"|compose|make up|invent|proofread|tell me(?! the (?:day|week|night|morning) before)"
+    r"|what|who|why|how|list|show me|find|search|look up|give me)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
@@ -134,7 +135,8 @@ NOT_FOR_US = _any(
 )
 """Weather, farewells, tastes, and work for the assistant."""
 ELSEWHERE = _any(
-    r"(?<!gate )(?<!door )(?<!window )\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b(?! (?:an? |my |our |the )?account)",
+    r"(?<!gate )(?<!door )(?<!window )\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b"
+    r"(?! (?:an? |my |our |the )?account)",
     r"\b(?:christmas|xmas|easter|thanksgiving|halloween|valentine['’]?s day|new year['’]?s(?: day| eve)?|diwali"
     r"|hanukkah|ramadan"
     r"|independence day|labor day|memorial day|mother['’]s day|father['’]s day|bank holiday)\s+(?:is|falls|will be"
@@ -213,7 +215,8 @@ _NO_PAST = _words(
 DAY = "\x1f"
 """The place of the day in a clause."""
 PAST = _any(
-    r"\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday|back in (?:\d{4}|the (?:day|\d)|my|high|college|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
+    r"\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday"
+    r"|back in (?:\d{4}|the (?:day|\d)|my|high|college|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
     r"|used to|already)\b"
     r"|\blast (?:week|weekend|month|year|night|time|summer|winter|spring|autumn|fall|christmas|(?:mon|tues|wednes"
     r"|thurs|fri|satur"
@@ -265,7 +268,8 @@ _AGE = (
 _PERSON = (
     r"(?:he|she|they|i|we|who|(?:the|my|our|his|her) (?:twins|girls?|boys?|kids?|little one|baby|bab(?:y|ies)|oldest"
     r"|eldest|youngest|old man|old lady|wife|husband|partner|son|daughter|sister|brother|mum|mom|mother|dad|father"
-    r"|gran\w*|nan\w*|aunt\w*|uncle|niece|nephew|cousin|dog|cat|best friend)|(?:my|our) (?-i:[A-Z]\w+)|(?:mum|mom|mummy|dad|daddy|gran\w*|nan\w*"
+    r"|gran|granny|nan|nana|aunt|auntie|uncle|niece|nephew|cousin|dog|cat|best friend)|(?:my|our) (?-i:[A-Z]\w+)"
+    r"|(?:mum|mom|mummy|dad|daddy|gran|granny|nan|nana"
     r"|grandad|grandpa|grandma|auntie?|hubby))"
 )
 YEARLY_BEFORE = _any(
@@ -299,7 +303,7 @@ TURNS = _any(
     r"['’]s \d{1,3}(?:th|st|nd|rd)?(?: (?:birthday|b-?day))?,? (?:is |falls |comes )?(?:on |this |next )?(?:the )?\Z",
     rf"\b{_PERSON}(?:['’](?:s|re|m)| is| are| am|['’]ll be) {_AGE}(?: years old)?,? (?:on |this |next )?(?:the )?\Z",
     rf"\b(?:makes|becomes|completes|is|are|be) {_AGE} years?(?: old)?,? (?:on )?(?:the )?\Z",
-    rf"\b(?:{_PERSON}|(?-i:[A-Z]\w+)) (?:(?:finally|already|also) )?(?:hits?|reach(?:es)?|becomes?) {_AGE},? (?:on )?(?:the )?\Z",
+    rf"\b(?:{_PERSON}|(?-i:[A-Z]\w+)) (?:hits?|reach(?:es)?|becomes?) {_AGE},? (?:on )?(?:the )?\Z",
     rf"\b{_AGE} years (?:married|together|sober|clean),? (?:on )?(?:the )?\Z",
     r"(?:满|过|就|要)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁)(?:生日)?(?:是|在)?\s*\Z",
 )
@@ -349,7 +353,9 @@ EVERY = _any(r"\b(?:every|each)\s+\Z")
 """Before a day: it is that of every year."""
 
 ASKED = _any(
-    r"(?P<remind>(?<![a-z])remind (?:me|us)\b)|\b(?:ping|nudge|poke|nag|pester|chase) (?:me|us)\b|\bgive (?:me|us) a (?:nudge|shout"
+    r"(?P<remind>(?<![a-z])remind (?:me|us)\b)|\b(?:ping|nudge|poke) (?:me|us)\b"
+    r"|(?:\A|[,.;:!]\s*|\b(?:please|pls|and) )(?:nag|pester|chase|bug) (?:me|us)\b"
+    r"|\bgive (?:me|us) a (?:nudge|shout"
     r"|heads[- ]up)\b",
     r"\bset (?:up )?(?:a|an) (?:reminder|alarm)\b|(?:\A|[.!;]\s*)reminder\b",
     r"(?:\A|[,.;:!]\s*|\b(?:please|pls|plz|and|so|must) )(?:please )?(?:remember to|(?:don['’]?t|do not|dont"
@@ -373,6 +379,7 @@ NEW_DAY = re.compile(
 WONT_BEFORE = re.compile(
     r"\b(?:won['’]t|can['’]t|cannot|will not|not)\b(?=[^,.;\x1f]{0,60}\b(?:before|until|till)\s+\x1f)", re.IGNORECASE
 )
+THEREFORE = re.compile(r"(?:\bso|所以)\s*\Z", re.IGNORECASE)
 CALLED_OFF_AFTER = re.compile(
     r"\A[\s，,、;；-]*(?:又|都|也|就|已经|给|现在)?(?:取消|黄|泡汤|作废|没戏|不(?:去|办|开|搞|考|约|做))了"
     r"|\A[\s,;–—-]*(?:(?:it|that|which)(?:['’]s| is| was| has been| got)|is|was|has been|got|now)?\s*"
@@ -531,6 +538,10 @@ EVENTS: tuple[tuple[str, ...], ...] = (
         "ielts",
         "toefl",
     ),
+    ("六级", "cet-6"),
+    ("四级", "cet-4"),
+    ("雅思", "ielts"),
+    ("托福", "toefl"),
     ("interview", "面试"),
     ("demo", "演示"),
     ("presentation", "slides", "汇报", "宣讲"),
@@ -577,8 +588,8 @@ EVENTS: tuple[tuple[str, ...], ...] = (
 CHANGE_CUES = (
     "moved", "shift", "push", "postpon", "reschedul", "delay", "bump", "slid", "slip", "defer", "put back", "forward",
     "chang", "switch", "instead", "swap", "new ", "now", "exten", "cancel", "called off", "fell thr", "scrap", " off",
-    "happening", "going ahead", "taking place", "finish line", "refunded", "pulled out", "重", "再", "才", "退", "撕", "不申请",
-    "不报", "不交", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
+    "happening", "going ahead", "taking place", "finish line", "refunded", "pulled out", "重", "再", "才", "退", "撕",
+    "不申请", "不报", "不交", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
     "作废", "黄了",
     "泡汤", "不办", "不开", "不去", "不搞", "不考", "不用去", "没戏", "不做", "不约",
 )  # fmt: skip
@@ -592,7 +603,7 @@ MOVED = re.compile(
     r"|\bit['’]s (?:the )?(?:\d\w*|[a-z]+ \d\w*)(?: of)?(?: [a-z]+)? now\b"
     r"|\bwants? (?:me|us)\b[^,.;]{0,25} now\b"
     r"|重新?(?:安?排|约)|(?:叫|让)(?:我|咱|我们|咱们|孩子|娃)?[^，。,；]{0,8}[号日]再(?:过?[来去]|办)"
-    r"|[号日](?:再|才)(?:给|交|来|办|开|考)(?:就成|就行|也行|即可|不迟|(?=[\s，。,！!]|\Z))"
+    r"|[号日]才能?(?:来|交|给|办)(?=[\s，。,！!]|\Z)|[号日]再(?:给|交)(?:就成|就行|也行|即可|不迟)"
     r"|改(?:到|成|为|在|至|期|签|约|天|(?=[\d一二三四五六七八九十周下明后]))|推(?:迟|后)?到"
     r"|推迟|提前(?:到|至)|延(?:期|后|迟)?(?:到|至)|延期|挪到|挪至|换到|调(?:整)?到|顺延|宽限",
     re.IGNORECASE,
@@ -630,7 +641,7 @@ HEARSAY_OF_CHANGE = re.compile(
 """What people say, ask or believe who do not set the user's dates."""
 _TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
 TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
-    r"(?P<zh>准备|买|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
+    r"(?P<zh>准备|买(?!了)|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
 """Something to do for an event, which is not the event."""
 PEOPLE = _any(
     r"\b(?P<en>mum|mom|mother|dad|father|wife|husband|son|daughter|sister|brother|grandma|grandpa|gran|granny"
@@ -689,7 +700,7 @@ WEAK_WORDS = frozenset(
     really still also same there here that which who would could should because more want wants
     改 到 了 的 我 用户 是 在 取消 推迟 提前 延期 改期 挪到 宽限 时间 日期 预约 约 号 月 日 周 上午 下午
     晚上 点 又 也 就 都 不 去 要 把 被 给 说 那边 那个 这个 下 上 改成 改为 改到 提醒 记得 明天 后天 今天 星期
-    礼拜 年 天 一 二 三 四 五 六 七 八 九 十 两 两点 个 有 和 跟 没 还
+    礼拜 年 天 一 二 三 四 五 六 七 八 九 十 两 两点 个 有 和 跟 没 还 元 块 钱 再 才 叫 让
     周一 周二 周三 周四 周五 周六 周日 打电话 电话 好 那样 还是
     """).split("|")
 )

@@ -19,6 +19,7 @@ from memsvc.domain.search import SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
 from memsvc.engine.context.sources import evidence_search_of, search_of
 from memsvc.ports.thread_wait import ThreadWait
+from memsvc.text.reminder_extraction import states_another_day
 
 JUDGED = 50
 """Reminders of one call that are judged, the first ones."""
@@ -60,10 +61,11 @@ class ReminderCurrencyReader:
             except MemsvcError as error:
                 log.warning("reminders were listed without their currency: %s", error.message)
                 break
-            mark = self._judge.marks([hit for reply in replies for hit in reply.hits]).get(memory.id, CURRENT)
-            if mark.currency is Currency.POSSIBLY_OUTDATED and _is_yearly(memory):
-                # A birthday or an anniversary does not change: what is only similar is about something else.
-                mark = CURRENT
+            hits = [hit for reply in replies for hit in reply.hits]
+            mark = self._judge.marks(hits).get(memory.id, CURRENT)
+            if mark.currency is Currency.POSSIBLY_OUTDATED:
+                newer = next((hit.memory for hit in hits if hit.memory.id == mark.newer_id), None)
+                mark = CURRENT if _is_unrelated(memory, newer) else mark
             if mark is not CURRENT or (is_indexed and not any(reply.degraded for reply in replies)):
                 found[memory.id] = mark
         return found
@@ -89,5 +91,11 @@ class ReminderCurrencyReader:
         return of_memories, of_messages
 
 
-def _is_yearly(memory: Memory) -> bool:
-    return memory.reminder is not None and memory.reminder.recurrence is Recurrence.YEARLY
+def _is_unrelated(memory: Memory, newer: Memory | None) -> bool:
+    """Return whether a memory with a reminder is only similar to a newer one, which is about something else.
+
+    A birthday or an anniversary does not change, and another thing with a day of its own does not move an event.
+    """
+    if memory.reminder is not None and memory.reminder.recurrence is Recurrence.YEARLY:
+        return True
+    return newer is not None and states_another_day(memory.content, newer.content, newer.moment)
