@@ -78,7 +78,9 @@ _RECURRING = re.compile(
     rf"|(?:\b(?:on )?(?:every|each) (?P<weekly>{_DAY_NAME}|{_SHORT_NAME})(?P<also1>s?\s*(?:,|/|&|and|or|to|through|-|–)"
     rf"\s*(?:every )?(?:{_DAY_NAME}|{_SHORT_NAME}))?(?: (?:morning|afternoon|evening|night))?"
     rf"|\b(?:weekly|every week|once a week|each week),? on (?P<weekly2>{_DAY_NAME})s?"
-    rf"|\bon (?P<weekly4>{_DAY_NAME}),? (?:every week|each week|weekly)"
+    rf"|\b(?:on )?(?P<weekly4>{_DAY_NAME})(?:(?: (?:morning|afternoon|evening|night))?,?"
+    r" (?:every week|each week|weekly)|,? (?:mornings|afternoons|evenings|nights)"
+    r"(?:,? (?:every week|each week|weekly))?)"
     rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?:{_DAY_NAME})s)?)\b(?!['’])"
     rf"|每逢?(?:个|到)?{_HAN_WEEK}的?(?:{_HAN_WEEK})?(?P<每周>[一二三四五六日天])(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
     rf"[一二三四五六日天]|{_HAN_WEEK}?[一二三四五六日天](?![点个次起定直般早天家大十]))?"
@@ -185,7 +187,22 @@ _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 
 
 # Looking for each cue by itself takes a tenth of an expression, and most texts have none.
-_RECURRING_CUES = ("every", "each", "weekly", "monthly", "days", "of the month", "once a week", "每", "隔", "双周")
+_RECURRING_CUES = (
+    "every",
+    "each",
+    "weekly",
+    "monthly",
+    "days",
+    "of the month",
+    "mornings",
+    "noons",
+    "evenings",
+    "nights",
+    "once a week",
+    "每",
+    "隔",
+    "双周",
+)
 _RELATIVE_CUES = (
     "day", "tom", "tmr", "tonight", "this ", "in ", "from ", "next", "end", "eom", "eoy", "fortnight", "overmorrow",
     "mon", "tue", "wed", "thu", "fri", "sat", "sun", "周", "星期", "礼拜", "天", "后", "明", "今", "月", "年", "过",

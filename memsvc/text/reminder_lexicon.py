@@ -53,7 +53,7 @@ DENIED = _any(
     r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|no-?go|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
-    r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
+    r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|原来[订定约计打安]|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
     r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
@@ -83,16 +83,17 @@ TOLD = _any(
     r"\s+(?:opens|begins|starts|ends|is set|takes place|is about|goes|tells|says)\b",
     r"\b(?-i:[A-Z][a-z]+) (?:reckons|thinks|believes|claims|swears)\b|\b(?:her|his|the|my|that) character\b",
     rf"[老小阿][{HAN}]{{1,2}}?(?:觉得|认为|猜)|报纸上|报上|新闻里|朋友圈|微博|热搜|抖音",
-    r"\bin chapter\b|\bon page\b|\b(?:protagonist|fictional|main character|historically|in history|sitcom"
+    r"\bin chapter\b|\bon page\b|\b(?:protagonist|detective|villain|fictional|main character"
+    r"|historically|in history|sitcom"
     r"|once upon)\b",
     r"\b(?:the|an?|this|that) (?:ad|advert|commercial|poster|headline|article|newspaper|meme|tweet|sign"
     r"|label|logs?|log ?file|error|console|output|stack ?trace|changelog|docs?|manual|wiki|readme) (?:\w+ )?(?:says?"
     r"|said|reads?|shows?|claims?)\b|(?:日志|报错|控制台|文档|手册|说明书)(?:里|上|中)?(?:写|说|显示)",
     r"\b(?:dreamt|dreamed|dream) (?:that|about|of|i|we)\b|\bfor example\b|\be\.g\.|\bsay,? on\b",
-    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传"
+    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传|传言|小道消息"
     r"|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上"
     r"|结局|开头|讲|演)|电视剧(?:里|中|上)"
-    r"|剧里|剧中|片子里|故事|主角|主人公"
+    r"|侦探|凶手|反派|女二|男二|情节|反转|剧里|剧中|片子里|故事|主角|主人公"
     r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
     r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
     r"|(?:隔壁|邻居|路人|别人|人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
@@ -126,7 +127,7 @@ NOT_FOR_US = _any(
     r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
-    r"|speech|toast)\b",
+    r"|speech|toast|invitation|invite|agenda|announcement|itinerary|blurb|flyer)\b",
     r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说(?=[吧。！，,\s]"
     r"|\Z)|再聊|晚安|早安|快乐|\bask me again\b|\bwe(?:[’']ll| will) see\b|又是(?:周|星期)|又到(?:周|星期)",
     r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算"
@@ -141,7 +142,7 @@ ELSEWHERE = _any(
     r"|hanukkah|ramadan"
     r"|independence day|labor day|memorial day|mother['’]s day|father['’]s day|bank holiday)\s+(?:is|falls|will be"
     r"|comes)\b",
-    r"\bis (?:an? )?(?:public |bank |national )?holiday\b"
+    r"(?:\bis|['’]s) (?:an? )?(?:public |bank |national )?holiday\b"
     r"|是[^，。我\d一二三四五六七八九十]{1,8}(?:节|(?<![生念止工薪假末])日)(?=[，。！\s]|\Z)",
     r"\bis (?!the day )(?:[A-Za-z]+ ){1,3}day\b(?! off)|(?:是|[号日])\s*(?:儿童|母亲|父亲|端午|中秋|国庆|劳动|情人|圣诞"
     r"|教师|植树|妇女|愚人|清明|重阳|元宵)节(?=[。！\s]|\Z)",
@@ -150,8 +151,8 @@ ELSEWHERE = _any(
     r"\b(?:airs?|drops?|premieres?|streams?|comes out|is out)\b|首播|开播|上映",
     r"点(?:钟|半)?(?:关|开)门?(?=[\s，。,！!]|\Z)|\d+块\d*[^。；;]{0,8}(?:现在|今天|如今)[^。；;]{0,6}\d+块?",
     r"\b(?:shuts?|open|closed|shut) (?:until|till|from|on|mon|tues|wednes|thurs|fri|satur|sun)\w*\b",
-    r"(?:开|关|营业)到(?:早上|上午|中午|下午|晚上|凌晨|夜里|半夜)?[\d一二两三四五六七八九十]+点|休馆|不营业",
-    r"收盘|开盘|股价|涨停|跌停|大盘|今天(?:都|就|已经)?(?:涨到)?\d+(?:块|元)?了",
+    r"(?:开|关|营业)到(?:早上|上午|中午|下午|晚上|凌晨|夜里|半夜)?[\d一二两三四五六七八九十]+点|休馆|不营业|歇业|打烊|停业|休业",
+    r"\d+比\d+|收盘|开盘|股价|涨停|跌停|大盘|今天(?:都|就|已经)?(?:涨到)?\d+(?:块|元)?了",
     r"\b(?:shares?|stocks?|index|nifty|sensex|nasdaq|ftse|dow)\b[^.;]{0,40}\b(?:closed|opened|fell|rose|gained|at \d)",
     r"发车|到站|营业|开门|关门|开馆|闭馆|开放时间|(?:节|元旦|除夕|国庆|冬至|清明)(?:是|就是|在)\W{0,2}",
 )
@@ -178,7 +179,7 @@ ALLOWED_NOT = _any(
 )
 """Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
 QUESTION = _any(
-    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
+    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|什么样|啥样|怎样|如何|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
     r"|有没有|要不要|能不能|会不会|来着|好不好"
     r"|行不行|星期几|周几|谁",
     r"\b(?:when(?! to\b)|what(?! to\b)|which(?! (?:is|was|means|gives|leaves))|who['’]s|why|where)\b",
@@ -257,7 +258,7 @@ HAN_SOON = re.compile(
 """了 of what is about to be so: 要考试了, 快到期了, 明天就走了; or what is to be done: 把报销单交了."""
 
 _FEAST = (
-    r"(?:birthday|b-?day|birth ?day|bday|anniversary|anniv|(?:silver|golden|ruby|pearl|diamond) wedding)"
+    r"(?:birthday|b['’-]?day|birth ?day|bday|anniversary|anniv|(?:silver|golden|ruby|pearl|diamond) wedding)"
     r"(?: (?:with|of) \w+)?"
 )
 _HAN_FEAST = "(?:生日|生辰|寿辰|诞辰|纪念日|忌日|周年|大寿|金婚|银婚|钻石婚)"
@@ -269,8 +270,10 @@ _PERSON = (
     r"(?:he|she|they|i|we|who|(?:the|my|our|his|her) (?:twins|girls?|boys?|kids?|little one|baby|bab(?:y|ies)|oldest"
     r"|eldest|youngest|old man|old lady|wife|husband|partner|son|daughter|sister|brother|mum|mom|mother|dad|father"
     r"|gran|granny|nan|nana|aunt|auntie|uncle|niece|nephew|cousin|dog|cat|best friend)|(?:my|our) (?-i:[A-Z]\w+)"
-    r"|(?:mum|mom|mummy|dad|daddy|gran|granny|nan|nana"
-    r"|grandad|grandpa|grandma|auntie?|hubby))"
+    r"|(?:mum|mom|mam|mummy|ma|dad|daddy|papa|pops|gran|granny|gramps|nan|nana|nonna|oma|opa|nani|dadi|amma|sis|bro"
+    r"|grandad|grandpa|grandma|auntie?|hubby)"
+    r"|(?!(?:Dinner|Lunch|Breakfast|Meeting|Kick-?off|Start|Doors|Check-?in|Pick-?up|Class|It|That|This|There|Call|Lesson"
+    r"|Training|Practice|Appointment|Slot|Deadline|Price|Total|Rent|Tickets?|Score|Today|Tomorrow)\b)(?-i:[A-Z][a-z]+))"
 )
 YEARLY_BEFORE = _any(
     rf"{_FEAST}(?:\s+(?:is|falls|comes|was)(?:\s+up)?(?:\s+(?:always|coming up))?(?:\s+on)?|['’]s(?:\s+on)?"
@@ -303,7 +306,7 @@ TURNS = _any(
     r"['’]s \d{1,3}(?:th|st|nd|rd)?(?: (?:birthday|b-?day))?,? (?:is |falls |comes )?(?:on |this |next )?(?:the )?\Z",
     rf"\b{_PERSON}(?:['’](?:s|re|m)| is| are| am|['’]ll be) {_AGE}(?: years old)?,? (?:on |this |next )?(?:the )?\Z",
     rf"\b(?:makes|becomes|completes|is|are|be) {_AGE} years?(?: old)?,? (?:on )?(?:the )?\Z",
-    rf"\b(?:{_PERSON}|(?-i:[A-Z]\w+)) (?:hits?|reach(?:es)?|becomes?) {_AGE},? (?:on )?(?:the )?\Z",
+    rf"\b(?:{_PERSON}|(?-i:[A-Z]\w+)) (?:hits?|reach(?:es)?|becomes?|clocks?) {_AGE},? (?:on )?(?:the )?\Z",
     rf"\b{_AGE} years (?:married|together|sober|clean),? (?:on )?(?:the )?\Z",
     r"(?:满|过|就|要)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁)(?:生日)?(?:是|在)?\s*\Z",
 )
@@ -330,6 +333,7 @@ FOREIGN = re.compile(
     r"|poet|author)"
     r"\s+(?!baby|twins?|kids?|children|boys?|girls?|dog|cat|puppy|kitten|little one|user|other|eldest|youngest"
     r"|oldest)\w+"
+    r"|\b(?:neighbou?r|colleague|co-?worker|boss|customer|client|landlord)s?['’]s?\b"
     r"|(?<!\bfriend )(?<!\buncle )(?<!\baunt )(?<!\bcousin )(?<!\bbrother )(?<!\bsister )(?<!\bson )(?<!\bdaughter )"
     r"(?-i:\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+)(?!['’]s)",
     re.IGNORECASE,
@@ -381,12 +385,12 @@ WONT_BEFORE = re.compile(
 )
 THEREFORE = re.compile(r"(?:\bso|所以)\s*\Z", re.IGNORECASE)
 CALLED_OFF_AFTER = re.compile(
-    r"\A[\s，,、;；-]*(?:又|都|也|就|已经|给|现在)?(?:取消|黄|泡汤|作废|没戏|不(?:去|办|开|搞|考|约|做))了"
+    r"\A[\s，,、;；-]*后来|\A[\s，,、;；-]*(?:又|都|也|就|已经|给|现在)?(?:取消|黄|泡汤|作废|没戏|吹|不(?:去|办|开|搞|考|约|做))了"
     r"|\A[\s,;–—-]*(?:(?:it|that|which)(?:['’]s| is| was| has been| got)|is|was|has been|got|now)?\s*"
     r"(?:cancell?ed|called off|scrapped|off)\b(?! (?:to|work|on|from)\b)",
     re.IGNORECASE,
 )
-"""The clause after that of a day: its event does not take place."""
+"""The clause after that of a day: its event does not take place, or is told of."""
 OTHERS_REMIND = _any(
     r"(?:\b(?:he|she|they|it|who|we|will|would|did|does|do|should|must|shall|always)|(?<!you )\bto|['’]ll)\s+\Z"
 )

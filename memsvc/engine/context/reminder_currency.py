@@ -15,7 +15,7 @@ from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory, Recurrence
 from memsvc.domain.scope import Scope
-from memsvc.domain.search import SearchQuery, SearchReply, Selection
+from memsvc.domain.search import SearchHit, SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
 from memsvc.engine.context.sources import evidence_search_of, search_of
 from memsvc.ports.thread_wait import ThreadWait
@@ -27,6 +27,8 @@ BUDGET_SECONDS = 1.0
 """Time for all searches of a call."""
 COMPARED = 20
 """Memories that a reminder is compared with; as many messages of sessions as a context retrieves."""
+UNRELATED = 3
+"""Judgements of a reminder that similar memories about something else outdate."""
 log = logging.getLogger(__name__)
 Search = Callable[[SearchQuery, Deadline], SearchReply]
 
@@ -62,13 +64,23 @@ class ReminderCurrencyReader:
                 log.warning("reminders were listed without their currency: %s", error.message)
                 break
             hits = [hit for reply in replies for hit in reply.hits]
-            mark = self._judge.marks(hits).get(memory.id, CURRENT)
-            if mark.currency is Currency.POSSIBLY_OUTDATED:
-                newer = next((hit.memory for hit in hits if hit.memory.id == mark.newer_id), None)
-                mark = CURRENT if _is_unrelated(memory, newer) else mark
+            mark = self._mark_of(memory, hits)
             if mark is not CURRENT or (is_indexed and not any(reply.degraded for reply in replies)):
                 found[memory.id] = mark
         return found
+
+    def _mark_of(self, memory: Memory, hits: Sequence[SearchHit]) -> CurrencyMark:
+        """Return the mark of a memory among *hits*, without those that are only similar to it."""
+        left = list(hits)
+        for _ in range(UNRELATED):
+            mark = self._judge.marks(left).get(memory.id, CURRENT)
+            if mark.currency is not Currency.POSSIBLY_OUTDATED:
+                return mark
+            newer = next((hit.memory for hit in left if hit.memory.id == mark.newer_id), None)
+            if not _is_unrelated(memory, newer):
+                return mark
+            left = [hit for hit in left if hit.memory.id != mark.newer_id]
+        return CURRENT
 
     def _is_indexed(self, owner: str, deadline: Deadline) -> bool:
         """Return whether searches find all that an owner has stored, for which half of the time is waited."""
