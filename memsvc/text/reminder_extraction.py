@@ -159,6 +159,8 @@ def _is_off(said: str, named: NamedDay) -> bool:
     kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", clause)
     if words.NEW_DAY.search(said):
         kept = words.WONT_BEFORE.sub("", kept)
+    if words.PAST_YEAR.search(clause) and not named.year:
+        return True
     if words.DENIED.search(kept) or words.IF.search(clause) or _is_called_off_after(said, named):
         return True
     if any(words.CONDITION.search(said[start:end]) for start, end in _clauses(said, [])):
@@ -286,7 +288,9 @@ def _is_wedding(before: str, after: str, named: NamedDay, today: date) -> bool:
     if words.HAN_WED_BEFORE.search(before):
         return is_past
     found = words.HAN_WED_AFTER.search(after)
-    return found is not None and (is_past or found["how"] not in {"登记结婚", "结婚", "领证"})
+    if found is None or words.HAN_FOREIGN.search(before):
+        return False
+    return is_past or found["how"] not in {"登记结婚", "结婚", "领证"}
 
 
 def _of_every_year(said: str, named: NamedDay) -> Reminder | None:

@@ -23,7 +23,8 @@ def _words(text: str) -> str:
 
 
 HYPOTHETICAL = _any(
-    r"\b(?:suppose|supposing|imagine|unless|pretend\w*|wish|wishing|would(?!n['’]t forget| you\b)|wouldn['’]t"
+    r"\b(?:suppose|supposing|imagine|unless|pretend\w*"
+    r"|wish(?! (?:me|us|him|her|them) )|wishing|would(?!n['’]t forget| you\b)|wouldn['’]t"
     r"|could have"
     r"|should have|should['’]ve|shoulda|i['’]d (?:be|have|love|like)|we['’]d (?:be|have|love|like))\b",
     r"\b(?:might|maybe|perhaps|probably|possibly|not sure|unsure|no idea (?:if|whether|when|what day)|i think"
@@ -83,7 +84,7 @@ TOLD = _any(
     r"\s+(?:opens|begins|starts|ends|is set|takes place|is about|goes|tells|says)\b",
     r"\b(?-i:[A-Z][a-z]+) (?:reckons|thinks|believes|claims|swears)\b|\b(?:her|his|the|my|that) character\b",
     rf"[老小阿][{HAN}]{{1,2}}?(?:觉得|认为|猜)|报纸上|报上|新闻里|朋友圈|微博|热搜|抖音",
-    r"\bin chapter\b|\bon page\b|\b(?:protagonist|detective|villain|fictional|main character"
+    r"\bin (?:chapter|episode|season)\b|\bon page\b|\b(?:protagonist|detective|villain|fictional|main character"
     r"|historically|in history|sitcom"
     r"|once upon)\b",
     r"\b(?:the|an?|this|that) (?:ad|advert|commercial|poster|headline|article|newspaper|meme|tweet|sign"
@@ -93,7 +94,7 @@ TOLD = _any(
     r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传|传言|小道消息"
     r"|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上"
     r"|结局|开头|讲|演)|电视剧(?:里|中|上)"
-    r"|侦探|凶手|反派|女二|男二|情节|反转|剧里|剧中|片子里|故事|主角|主人公"
+    r"|星座|运势|算命|侦探|凶手|第[一二三四五六七八九十\d]+[集季回]|反派|女二|男二|情节|反转|剧里|剧中|片子里|故事|主角|主人公"
     r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
     r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
     r"|(?:隔壁|邻居|路人|别人|人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
@@ -152,7 +153,7 @@ ELSEWHERE = _any(
     r"点(?:钟|半)?(?:关|开)门?(?=[\s，。,！!]|\Z)|\d+块\d*[^。；;]{0,8}(?:现在|今天|如今)[^。；;]{0,6}\d+块?",
     r"\b(?:shuts?|open|closed|shut) (?:until|till|from|on|mon|tues|wednes|thurs|fri|satur|sun)\w*\b",
     r"(?:开|关|营业)到(?:早上|上午|中午|下午|晚上|凌晨|夜里|半夜)?[\d一二两三四五六七八九十]+点|休馆|不营业|歇业|打烊|停业|休业",
-    r"\d+比\d+|收盘|开盘|股价|涨停|跌停|大盘|今天(?:都|就|已经)?(?:涨到)?\d+(?:块|元)?了",
+    r"\d+比\d+|政策|条款|新规|收盘|开盘|股价|涨停|跌停|大盘|今天(?:都|就|已经)?(?:涨到)?\d+(?:块|元)?了",
     r"\b(?:shares?|stocks?|index|nifty|sensex|nasdaq|ftse|dow)\b[^.;]{0,40}\b(?:closed|opened|fell|rose|gained|at \d)",
     r"发车|到站|营业|开门|关门|开馆|闭馆|开放时间|(?:节|元旦|除夕|国庆|冬至|清明)(?:是|就是|在)\W{0,2}",
 )
@@ -243,10 +244,10 @@ PAST = _any(
     r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b"
     r"|\bbeat (?:them|us|him|her|it|you|the|(?-i:[A-Z])\w+)\b|\bhit (?:[$€£₹]\s?)?\d",
     r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b"
-    r"|\x1f(?:开|买|寄|发|收|写|拍|签|订|下)的(?=[，。,\s]|\Z)|\x1f(?:冲到|涨到|跌到|跌破|突破)",
+    r"|\x1f[^，。,；\x1f]{0,3}?(?:开|买|寄|发|收|写|拍|签|订|下|发布|出|踢|办|卖|做|建)的(?=[，。,！\s]|\Z)|\x1f(?:冲到|涨到|跌到|跌破|突破)",
 )
 HAN_DONE = re.compile(
-    r"(?<!忘)(?<!错过)(?<!迟到)(?<!不)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
+    r"(?<!忘)(?<!错过)(?<!迟到)(?<!不)(?<![定在约到成改排]\x1f)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
     r"(?<!推迟)(?<!安排)了(?!解)"
 )
 """What is done, but for what was booked for later; 别忘了 is no past."""
@@ -269,9 +270,9 @@ _AGE = (
 _PERSON = (
     r"(?:he|she|they|i|we|who|(?:the|my|our|his|her) (?:twins|girls?|boys?|kids?|little one|baby|bab(?:y|ies)|oldest"
     r"|eldest|youngest|old man|old lady|wife|husband|partner|son|daughter|sister|brother|mum|mom|mother|dad|father"
-    r"|gran|granny|nan|nana|aunt|auntie|uncle|niece|nephew|cousin|dog|cat|best friend)|(?:my|our) (?-i:[A-Z]\w+)"
-    r"|(?:mum|mom|mam|mummy|ma|dad|daddy|papa|pops|gran|granny|gramps|nan|nana|nonna|oma|opa|nani|dadi|amma|sis|bro"
-    r"|grandad|grandpa|grandma|auntie?|hubby)"
+    r"|lad|lass|gran|granny|nan|nana|aunt|auntie|uncle|niece|nephew|cousin|dog|cat|best friend)"
+    r"|(?:my|our) (?-i:[A-Z]\w+)|(?:mum|mom|mam|mummy|ma|dad|daddy|papa|pops|gran|granny|gramps|nan|nana|nonna|oma"
+    r"|opa|nani|dadi|amma|sis|bro|grandad|grandpa|grandma|auntie?|hubby)"
     r"|(?!(?:Dinner|Lunch|Breakfast|Meeting|Kick-?off|Start|Doors|Check-?in|Pick-?up|Class|It|That|This|There|Call|Lesson"
     r"|Training|Practice|Appointment|Slot|Deadline|Price|Total|Rent|Tickets?|Score|Today|Tomorrow)\b)(?-i:[A-Z][a-z]+))"
 )
@@ -333,7 +334,7 @@ FOREIGN = re.compile(
     r"|poet|author)"
     r"\s+(?!baby|twins?|kids?|children|boys?|girls?|dog|cat|puppy|kitten|little one|user|other|eldest|youngest"
     r"|oldest)\w+"
-    r"|\b(?:neighbou?r|colleague|co-?worker|boss|customer|client|landlord)s?['’]s?\b"
+    r"|\b(?:neighbou?r|colleague|co-?worker|boss|customer|client|landlord)s?['’]s?\b|\bex(?:-\w+)?\b"
     r"|(?<!\bfriend )(?<!\buncle )(?<!\baunt )(?<!\bcousin )(?<!\bbrother )(?<!\bsister )(?<!\bson )(?<!\bdaughter )"
     r"(?-i:\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+)(?!['’]s)",
     re.IGNORECASE,
@@ -351,6 +352,9 @@ HAN_WED_AFTER = re.compile(
     r"\A\s*(?:那天)?(?:在\w{1,6})?(?P<how>结的婚|领的证|登的记|结婚的|领证的|登记的|成的家|结婚了|领证了"
     r"|结了婚|领了证|登记结婚|结婚|领证|在一起的)"
 )
+HAN_FOREIGN = re.compile(r"前(?:男友|女友|夫|妻|任)|同事|邻居|明星|网友|客户")
+PAST_YEAR = re.compile(r"(?:1\d{3}|20[01]\d)年(?![级款])|\b(?:in|since|of) (?:1\d{3}|20[01]\d)\b")
+"""A year long past in the clause of a day without a year."""
 HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
 EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|年年")
 EVERY = _any(r"\b(?:every|each)\s+\Z")
@@ -592,7 +596,7 @@ EVENTS: tuple[tuple[str, ...], ...] = (
 CHANGE_CUES = (
     "moved", "shift", "push", "postpon", "reschedul", "delay", "bump", "slid", "slip", "defer", "put back", "forward",
     "chang", "switch", "instead", "swap", "new ", "now", "exten", "cancel", "called off", "fell thr", "scrap", " off",
-    "happening", "going ahead", "taking place", "finish line", "refunded", "pulled out", "重", "再", "才", "退", "撕",
+    "happening", "going ahead", "taking place", "finish line", "same ", "refunded", "pulled out", "重", "再", "才", "退", "撕",
     "不申请", "不报", "不交", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
     "作废", "黄了",
     "泡汤", "不办", "不开", "不去", "不搞", "不考", "不用去", "没戏", "不做", "不约",
@@ -606,6 +610,7 @@ MOVED = re.compile(
     r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b|\bnew finish line\b"
     r"|\bit['’]s (?:the )?(?:\d\w*|[a-z]+ \d\w*)(?: of)?(?: [a-z]+)? now\b"
     r"|\bwants? (?:me|us)\b[^,.;]{0,25} now\b"
+    r"|\b(?:rang|phoned|called|texted|emailed|wrote)\b[^.;]{0,80}\bsame (?:\w+ )?(?:time|hour)\b"
     r"|重新?(?:安?排|约)|(?:叫|让)(?:我|咱|我们|咱们|孩子|娃)?[^，。,；]{0,8}[号日]再(?:过?[来去]|办)"
     r"|[号日]才能?(?:来|交|给|办)(?=[\s，。,！!]|\Z)|[号日]再(?:给|交)(?:就成|就行|也行|即可|不迟)"
     r"|改(?:到|成|为|在|至|期|签|约|天|(?=[\d一二三四五六七八九十周下明后]))|推(?:迟|后)?到"

@@ -27,8 +27,6 @@ BUDGET_SECONDS = 1.0
 """Time for all searches of a call."""
 COMPARED = 20
 """Memories that a reminder is compared with; as many messages of sessions as a context retrieves."""
-UNRELATED = 3
-"""Judgements of a reminder that similar memories about something else outdate."""
 log = logging.getLogger(__name__)
 Search = Callable[[SearchQuery, Deadline], SearchReply]
 
@@ -70,17 +68,18 @@ class ReminderCurrencyReader:
         return found
 
     def _mark_of(self, memory: Memory, hits: Sequence[SearchHit]) -> CurrencyMark:
-        """Return the mark of a memory among *hits*, without those that are only similar to it."""
-        left = list(hits)
-        for _ in range(UNRELATED):
-            mark = self._judge.marks(left).get(memory.id, CURRENT)
-            if mark.currency is not Currency.POSSIBLY_OUTDATED:
-                return mark
-            newer = next((hit.memory for hit in left if hit.memory.id == mark.newer_id), None)
-            if not _is_unrelated(memory, newer):
-                return mark
-            left = [hit for hit in left if hit.memory.id != mark.newer_id]
-        return CURRENT
+        """Return the mark of a memory among *hits*; those about another thing with a day of its own give it none."""
+        mark = self._judge.marks(hits).get(memory.id, CURRENT)
+        if mark.currency is not Currency.POSSIBLY_OUTDATED:
+            return mark
+        if _is_yearly(memory):
+            # A birthday or an anniversary does not change: what is only similar is about something else.
+            return CURRENT
+        newer = next((hit.memory for hit in hits if hit.memory.id == mark.newer_id), None)
+        if newer is None or not _is_unrelated(memory, newer):
+            return mark
+        related = [hit for hit in hits if hit.memory.id == memory.id or not _is_unrelated(memory, hit.memory)]
+        return self._judge.marks(related).get(memory.id, CURRENT)
 
     def _is_indexed(self, owner: str, deadline: Deadline) -> bool:
         """Return whether searches find all that an owner has stored, for which half of the time is waited."""
@@ -103,11 +102,10 @@ class ReminderCurrencyReader:
         return of_memories, of_messages
 
 
-def _is_unrelated(memory: Memory, newer: Memory | None) -> bool:
-    """Return whether a memory with a reminder is only similar to a newer one, which is about something else.
+def _is_yearly(memory: Memory) -> bool:
+    return memory.reminder is not None and memory.reminder.recurrence is Recurrence.YEARLY
 
-    A birthday or an anniversary does not change, and another thing with a day of its own does not move an event.
-    """
-    if memory.reminder is not None and memory.reminder.recurrence is Recurrence.YEARLY:
-        return True
-    return newer is not None and states_another_day(memory.content, newer.content, newer.moment)
+
+def _is_unrelated(memory: Memory, newer: Memory) -> bool:
+    """Return whether a newer memory is about another thing with a day of its own, which does not move an event."""
+    return states_another_day(memory.content, newer.content, newer.moment)
