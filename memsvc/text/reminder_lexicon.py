@@ -394,7 +394,7 @@ CALLED_OFF_AFTER = re.compile(
     r"(?:cancell?ed|called off|scrapped|off)\b(?! (?:to|work|on|from)\b)",
     re.IGNORECASE,
 )
-"""The clause after that of a day: its event does not take place, or is told of."""
+"""The clause after that of a day: its event does not take place, or the sentence is a narrative."""
 OTHERS_REMIND = _any(
     r"(?:\b(?:he|she|they|it|who|we|will|would|did|does|do|should|must|shall|always)|(?<!you )\bto|['’]ll)\s+\Z"
 )
@@ -596,7 +596,8 @@ EVENTS: tuple[tuple[str, ...], ...] = (
 CHANGE_CUES = (
     "moved", "shift", "push", "postpon", "reschedul", "delay", "bump", "slid", "slip", "defer", "put back", "forward",
     "chang", "switch", "instead", "swap", "new ", "now", "exten", "cancel", "called off", "fell thr", "scrap", " off",
-    "happening", "going ahead", "taking place", "finish line", "same ", "refunded", "pulled out", "重", "再", "才", "退", "撕",
+    "happening", "going ahead", "taking place", "finish line", "same ",
+    "refunded", "pulled out", "重", "再", "才", "退", "撕",
     "不申请", "不报", "不交", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
     "作废", "黄了",
     "泡汤", "不办", "不开", "不去", "不搞", "不考", "不用去", "没戏", "不做", "不约",
