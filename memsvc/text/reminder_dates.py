@@ -46,6 +46,7 @@ _FORTNIGHT = 14
 _HALF_MONTH = 15
 _HOURS, _NOON, _MINUTES, _DECEMBER = 24, 12, 60, 12
 _MONTH_DAYS = 31
+_SPAN_CHARS = 16
 _AHEAD_MONTHS = 9
 """A month that is farther ahead is taken as one of the last."""
 _FRIENDLY_HOURS = 6
@@ -77,7 +78,9 @@ _RECURRING = re.compile(
     rf"|(?:\b(?:on )?(?:every|each) (?P<weekly>{_DAY_NAME}|{_SHORT_NAME})(?P<also1>s?\s*(?:,|/|&|and|or|to|through|-|–)"
     rf"\s*(?:every )?(?:{_DAY_NAME}|{_SHORT_NAME}))?(?: (?:morning|afternoon|evening|night))?"
     rf"|\b(?:weekly|every week|once a week|each week),? on (?P<weekly2>{_DAY_NAME})s?"
-    rf"|\bon (?P<weekly4>{_DAY_NAME}),? (?:every week|each week|weekly)"
+    rf"|\b(?:on )?(?P<weekly4>{_DAY_NAME})(?:(?: (?:morning|afternoon|evening|night))?,?"
+    r" (?:every week|each week|weekly)|,? (?:mornings|afternoons|evenings|nights)"
+    r"(?:,? (?:every week|each week|weekly))?)"
     rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?:{_DAY_NAME})s)?)\b(?!['’])"
     rf"|每逢?(?:个|到)?{_HAN_WEEK}的?(?:{_HAN_WEEK})?(?P<每周>[一二三四五六日天])(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
     rf"[一二三四五六日天]|{_HAN_WEEK}?[一二三四五六日天](?![点个次起定直般早天家大十]))?"
@@ -99,7 +102,10 @@ _RELATIVE = re.compile(
     r"(?!['’]? (?:or|of))"
     rf"|in (?P<in2>a fortnight)"
     rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"
-    rf"|(?P<aweek>a week|one week|two weeks) from (?:this )?(?P<weekday4>{_DAY_NAME})"
+    r"|(?<!been )(?<!for )(?P<away>(?:a|one|two|three) weeks?|a fortnight)(?: from)? (?:today|(?P<base2>tomorrow))"
+    r"(?! (?:since|that|when)\b)"
+    rf"|(?P<aweek>(?:a|one|two|three) weeks?|a fortnight) (?:from|on) (?:this )?(?P<weekday4>{_DAY_NAME})(?!['’]s\b)"
+    rf"|(?<!every )(?P<weekday5>{_DAY_NAME}) (?P<later>week|fortnight)(?! (?:of|one|two|three|\d))"
     rf"|(?P<ordinal>{_one_of(_ORDINALS)}) (?P<nthday>{_DAY_NAME}) (?:of|in) (?:(?P<nthmonth>{_MONTH})"
     r"|(?P<ofmonth>the|this|next) month)"
     rf"|(?:(?:at|by|before|until|till|on) )?(?:the )?(?:end|last day) of"
@@ -114,7 +120,7 @@ _RELATIVE = re.compile(
     rf"|(?:the )?{_NTH.format('monthday')} of (?P<month>next|this) month"
     rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
     r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
-    rf"(?:过|再过)?(?P<后>半|{_HAN_NUMBER}|俩)(?P<量>天|日|个?(?:周|星期|礼拜|月)|年)[之以]?后"
+    rf"(?:过|再过)?(?P<后>半|{_HAN_NUMBER}|俩)(?P<量>天|日|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
     rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
     rf"|(?<![上每一两半])(?<!上个)(?P<下>下下|下|这"
     rf"|本)?(?:个)?{_HAN_WEEK}(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
@@ -138,6 +144,16 @@ _HAN_SHORT = re.compile(
 """6月18: the word for day left out."""
 _SLASHED = re.compile(r"(?<![\d/.A-Za-z])(?P<one>\d{1,2})/(?P<other>\d{1,2})(?:/(?P<year>\d{4}|\d{2}))?(?![\d/%])")
 _UNCLEAR_SLASH = (24, 7)
+_SMALL_MONTH = re.compile(
+    r"\b(?:on|by|due|date|is|until|till|before|for|booked|to|from|the)[ :]+"
+    r"(?P<date>(?P<day>\d{1,2}) (?P<month>may|march)|(?P<month2>may|march) (?P<day2>\d{1,2}))"
+    r"(?=\s*(?:\Z|[,.;:!)–-]|(?:at|for|with|in|and|so|but|please|pls|plz|morning|afternoon|evening|night|noon)\b))"
+)
+"""18 march: a month that may be a verb, where a date is expected."""
+_FIRST_OF_SPAN = re.compile(
+    r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?\s?(?:-|–|—|to|till|until|through)\s?(?:the )?\Z", _I
+)
+"""Before the last day of a span: 2 to 5 May."""
 _LUNAR = re.compile(
     r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?P<month>正|冬|腊|十[一二]|1[0-2]"
     r"|[1-9]|[一二三四五六七八九十])月"
@@ -171,7 +187,22 @@ _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 
 
 # Looking for each cue by itself takes a tenth of an expression, and most texts have none.
-_RECURRING_CUES = ("every", "each", "weekly", "monthly", "days", "of the month", "once a week", "每", "隔", "双周")
+_RECURRING_CUES = (
+    "every",
+    "each",
+    "weekly",
+    "monthly",
+    "days",
+    "of the month",
+    "mornings",
+    "noons",
+    "evenings",
+    "nights",
+    "once a week",
+    "每",
+    "隔",
+    "双周",
+)
 _RELATIVE_CUES = (
     "day", "tom", "tmr", "tonight", "this ", "in ", "from ", "next", "end", "eom", "eoy", "fortnight", "overmorrow",
     "mon", "tue", "wed", "thu", "fri", "sat", "sun", "周", "星期", "礼拜", "天", "后", "明", "今", "月", "年", "过",
@@ -221,7 +252,9 @@ def named_days(text: str, today: date) -> list[NamedDay]:
         found += [_recurring(match, today) for match in _RECURRING.finditer(text)]
     if not text.isascii() and _LUNAR_CUE.search(text):
         found += [_lunar(match, today) for match in _LUNAR.finditer(text) if _is_lunar(match)]
-    found += [_absolute(*placed) for placed in placed_dates(text)]
+    found += [_from_first(text, _absolute(*placed)) for placed in placed_dates(text)]
+    if "march" in text or "may" in text:
+        found += [one for match in _SMALL_MONTH.finditer(text) if (one := _small_month(match)) is not None]
     if _has(small, _RELATIVE_CUES):
         found += [one for match in _RELATIVE.finditer(text) if (one := _relative(match, today)) is not None]
     if "/" in text:
@@ -261,6 +294,21 @@ def _absolute(start: int, end: int, mention: object) -> NamedDay:
     year, month, day = (getattr(mention, name) or 0 for name in ("year", "month", "day"))
     exact = date(year, month, day) if year and day else None
     return NamedDay(start, end, month, day, year, exact)
+
+
+def _from_first(text: str, last: NamedDay) -> NamedDay:
+    """Return the first day of a span in one month, of which *last* is named with the month; else *last*."""
+    begin = max(0, last.start - _SPAN_CHARS)
+    match = _FIRST_OF_SPAN.search(text[begin : last.start]) if text[last.start : last.start + 1].isdigit() else None
+    if match is None or not 0 < (day := int(match["day"])) < last.day:
+        return last
+    exact = None if last.exact is None else last.exact.replace(day=day)
+    return replace(last, start=begin + match.start(), day=day, exact=exact)
+
+
+def _small_month(match: re.Match[str]) -> NamedDay | None:
+    month, day = _month_number(match["month"] or match["month2"]), int(match["day"] or match["day2"])
+    return NamedDay(*match.span("date"), month, day) if is_day(0, month, day) else None
 
 
 def _apart(found: list[NamedDay]) -> Iterator[NamedDay]:
@@ -368,10 +416,8 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
         return _off_days(today, _WEEK_DAYS + name - today.weekday())
     if match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"] or match["周"]:
         return _weekday(match, today)
-    if match["aweek"]:
-        weeks = 2 if "two" in match["aweek"].lower() else 1
-        ahead = (_WEEKDAYS[match["weekday4"].lower()] - today.weekday()) % _WEEK_DAYS or _WEEK_DAYS
-        return _off_days(today, ahead + weeks * _WEEK_DAYS)
+    if weeks := match["away"] or match["aweek"] or match["later"]:
+        return _weeks_from(match, weeks, today)
     if match["nthday"]:
         return _nth_weekday(match, today)
     if match["endofyear"] or match["eoy"] or match["年底"]:
@@ -387,6 +433,20 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
         unit = match["unit"] or match["unit2"] or match["量"] or match["过量"]
         return _after(today + timedelta(days=bool(match["base"])), number, unit.lower())
     return _off_days(today, _near(match))
+
+
+def _weeks_from(match: re.Match[str], weeks: str, today: date) -> date | None:
+    """Return the day that is so many weeks from a weekday, from today or from tomorrow."""
+    ahead = int(bool(match["base2"]))
+    if name := match["weekday4"] or match["weekday5"]:
+        ahead = (_WEEKDAYS[name.lower()] - today.weekday()) % _WEEK_DAYS or _WEEK_DAYS
+    return _off_days(today, ahead + _weeks(weeks) * _WEEK_DAYS)
+
+
+def _weeks(said: str) -> int:
+    """Return the number of weeks in "a week", "two weeks", "fortnight"."""
+    first = said.lower().split()[0]
+    return 2 if said.lower().endswith("fortnight") else _NUMBERS.get(first, 1)
 
 
 def _near(match: re.Match[str]) -> int:

@@ -26,6 +26,7 @@ _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
 _MOST_DAYS = 8
 """A sentence that names more is a table."""
+_ANY_DAY = date(2026, 1, 1)
 _LEAST_CHARS = 2
 """A clause that says less beside its day is read with its neighbours."""
 
@@ -38,8 +39,10 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
     if len(text) > MOST_CHARS or not YEARS[0] <= moment.year <= YEARS[1] or not words.DATE_CUE.search(text.lower()):
         return None
     for sentence in sentences(text):
-        if len(sentence) <= PHRASE_CHARS and words.DATE_CUE.search(sentence.lower()):
-            found = _in_sentence(sentence, moment.date())
+        if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(sentence.lower()):
+            continue
+        for said in words.EXCLAIMED.split(sentence):
+            found = _in_sentence(said, moment.date()) if words.DATE_CUE.search(said.lower()) else None
             if found is not None:
                 return replace(found, phrase=sentence)
     return None
@@ -154,11 +157,21 @@ def _is_off(said: str, named: NamedDay) -> bool:
     """Return whether the clause of a day is past, denied or conditional."""
     clause = _clause_of(said, named)
     kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", clause)
-    if words.DENIED.search(kept) or words.IF.search(clause):
+    if words.NEW_DAY.search(said):
+        kept = words.WONT_BEFORE.sub("", kept)
+    if words.PAST_YEAR.search(clause) and not named.year:
+        return True
+    if words.DENIED.search(kept) or words.IF.search(clause) or _is_called_off_after(said, named):
         return True
     if any(words.CONDITION.search(said[start:end]) for start, end in _clauses(said, [])):
         return True
     return _is_narrated(clause, named)
+
+
+def _is_called_off_after(said: str, named: NamedDay) -> bool:
+    """Return whether the clause after that of a day says that its event does not take place."""
+    end = next((end for start, end in _clauses(said, [(named.start, named.end)]) if named.start < end), len(said))
+    return bool(words.CALLED_OFF_AFTER.match(said[end:]))
 
 
 def _is_narrated(text: str, named: NamedDay | None = None) -> bool:
@@ -185,15 +198,32 @@ def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
 
 def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
     if any(words.RANGE.search(said[one.end : other.start]) for one, other in pairwise(clear)):
-        return None
+        return clear[0] if _is_stay(said, clear) else None
     spans = [(one.start, one.end) for one in clear]
+    first: NamedDay | None = None
     for start, end in _clauses(said, spans):
         within = [one for one in clear if start <= one.start < end]
         if len(within) > 1:
-            return None
-        if within and not _is_off(said, within[0]):
+            return first
+        if not within or _is_off(said, within[0]):
+            continue
+        if first is None:
+            first = within[0]
+        elif _is_duty_before(said[start:end], within[0], first):
             return within[0]
-    return None
+    return first
+
+
+def _is_duty_before(clause: str, named: NamedDay, other: NamedDay) -> bool:
+    """Return whether a clause states a duty of a day before that of another clause: to renew what expires later."""
+    if named.exact is None or other.exact is None or not named.exact < other.exact:
+        return False
+    return bool(words.DUTY.search(clause))
+
+
+def _is_stay(said: str, clear: list[NamedDay]) -> bool:
+    """Return whether two days are the first and the last one away from home."""
+    return len(clear) == 2 and bool(words.AWAY.search(said))  # noqa: PLR2004 - the ends of a span
 
 
 # Days of every year.
@@ -227,7 +257,7 @@ def _is_yearly(said: str, named: NamedDay, today: date) -> bool:
     if words.YEARLY_AFTER.search(after) or words.HAN_YEARLY_AFTER.search(after):
         return not _is_narrated(said)
     if words.TURNS.search(before) or words.HAN_TURNS.search(after):
-        return not _is_narrated(clause)
+        return not _is_narrated(clause.replace("岁了", "岁"))
     return False
 
 
@@ -258,7 +288,9 @@ def _is_wedding(before: str, after: str, named: NamedDay, today: date) -> bool:
     if words.HAN_WED_BEFORE.search(before):
         return is_past
     found = words.HAN_WED_AFTER.search(after)
-    return found is not None and (is_past or found["how"] not in {"登记结婚", "结婚", "领证"})
+    if found is None or words.HAN_FOREIGN.search(before):
+        return False
+    return is_past or found["how"] not in {"登记结婚", "结婚", "领证"}
 
 
 def _of_every_year(said: str, named: NamedDay) -> Reminder | None:
@@ -316,7 +348,9 @@ def _requested(said: str, named: NamedDay, today: date) -> Reminder | None:
 
 def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
     before = said[: named.start]
-    if words.ELSEWHERE.search(said) or _is_of_another(said, before, named) or _is_off(said, named):
+    if words.ELSEWHERE.search(words.OPENS_OWN.sub("", said)) or _is_of_another(said, before, named):
+        return None
+    if _is_off(said, named):
         return None
     clause = _clause_of(said, named)
     is_strong = bool(words.STRONG.search(said))
@@ -324,7 +358,7 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
         return None
     if not is_strong and not _says_something(said[: named.start] + " " + said[named.end :]):
         return None
-    if words.SPAN.search(before) and words.RANGE.search(said[named.end :]):
+    if words.SPAN.search(before) and words.RANGE.search(said[named.end :]) and not words.AWAY.search(said):
         return None
     return _ahead(said, named, today, most=_AHEAD_DAYS)
 
@@ -435,11 +469,20 @@ def _before_in_clause(said: str, change: re.Match[str]) -> str:
 
 
 def _clause_of_change(sentence: str, change: re.Match[str]) -> str:
-    """Return the clause in which something is moved or called off, if it names the event, else the sentence."""
-    for start, end in _clauses(sentence, []):
-        if start <= change.start() < end and _events_of(sentence[start:end])[0]:
-            return sentence[start:end]
-    return sentence
+    """Return the clause in which something is moved or called off, if it names the event, else the sentence.
+
+    "Her flight changed so the panel sits on 27 April" moves the panel.
+    """
+    parts = _clauses(sentence, [])
+    place = next(place for place, (start, end) in enumerate(parts) if start <= change.start() < end)
+    start, end = parts[place]
+    if not named_days(sentence[start:end], _ANY_DAY):
+        for after, until in parts[place + 1 :]:
+            clause = sentence[after:until]
+            follows = words.THEREFORE.search(sentence[:after])
+            if follows and _terms_of(clause) and named_days(clause, _ANY_DAY):
+                return clause
+    return sentence[start:end] if _events_of(sentence[start:end])[0] else sentence
 
 
 def at_another_time(reminder: Reminder, text: str, moment: datetime) -> Reminder | None:
@@ -497,6 +540,19 @@ def concerns_another_event(older: str, newer: str) -> bool:
     if change is None or not change.events & _events_of(older)[0]:
         return False
     return _are_disjoint(change.people, _people_of(older)) or _are_disjoint(change.qualifiers, _qualifiers_of(older))
+
+
+def states_another_day(older: str, newer: str, moment: datetime) -> bool:
+    """Return whether *newer*, said at *moment*, states a day of its own that has nothing to do with that of *older*.
+
+    It changes no event, and shares neither the sort of an event, nor a person, nor any other term with *older*.
+    """
+    if schedule_change(newer) is not None or reminder_in(newer, moment) is None:
+        return False
+    before, after = _events_of(older)[0], _events_of(newer)[0]
+    if before and after:
+        return not before & after
+    return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
 
 
 def _events_of(sentence: str) -> tuple[frozenset[int], str]:

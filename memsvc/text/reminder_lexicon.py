@@ -23,14 +23,15 @@ def _words(text: str) -> str:
 
 
 HYPOTHETICAL = _any(
-    r"\b(?:suppose|supposing|imagine|unless|pretend\w*|wish|wishing|would(?!n['’]t forget| you\b)|wouldn['’]t"
+    r"\b(?:suppose|supposing|imagine|unless|pretend\w*"
+    r"|wish(?! (?:me|us|him|her|them) )|wishing|would(?!n['’]t forget| you\b)|wouldn['’]t"
     r"|could have"
     r"|should have|should['’]ve|shoulda|i['’]d (?:be|have|love|like)|we['’]d (?:be|have|love|like))\b",
     r"\b(?:might|maybe|perhaps|probably|possibly|not sure|unsure|no idea (?:if|whether|when|what day)|i think"
     r"|i guess|thinking (?:of|about)|i hope"
     r"|hopefully|hoping|tempted|fancy|ideally|or so|around|roughly|some ?time|at some point|one day|some day|someday"
     r"|sooner or later|tentative(?:ly)?|what if|as if|do something|['’]d rather|glad|relieved|(?:you|one"
-    r"|people|anyone|they) can|feels?|feeling)\b",
+    r"|people|anyone|they) can(?!['’])|feels?|feeling)\b",
     r"假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
     r"|说不定|不一定|估计|左右|看情况"
     r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日"
@@ -50,10 +51,10 @@ DENIED = _any(
     r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
     r"|practice)\w*)\b",
     r"\b(?:don|doesn|didn|won|aren|isn|haven|hasn)['’]?t\b(?! (?:be late|miss|let|want to miss))[^\x1f]*\x1f",
-    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|over and done"
+    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|no-?go|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
-    r"取消|作废|泡汤|黄了|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
+    r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|原来[订定约计打安]|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
     r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
@@ -71,7 +72,8 @@ TOLD = _any(
     r"|lady|bloke"
     r"|dude|kid|stranger|person|friend of a friend|customer|passenger|character|hero(?:ine)?|narrator|author"
     r"|reporter)s?)\b"
-    r"[^.;]{0,40}\b(?:said|says|told|tells|claims?|mentioned|announced|wrote|writes|goes|posted|tweeted)\b",
+    r"[^.;]{0,40}\b(?:said|says|told|tells|claims?|mentioned|announced|wrote|writes|goes(?= like\b|,? that\b|[:,])"
+    r"|posted|tweeted)\b(?!\s{4})",
     r"\b(?:heard|overheard|rumou?rs?|apparently|reportedly|word is|read (?:that|about|somewhere)|saw (?:that|on)"
     r"|according to)\b",
     r"\b(?:in|of) (?:the|a|this|that|my|her|his) (?:\w+ )?(?:novel|story|book|movie|film|series|show|episode|game"
@@ -80,19 +82,22 @@ TOLD = _any(
     r"\b(?:the|this|that) (?:\w+ )?(?:novel|story|movie|film|series|episode|poem|song|chapter|scene|plot|legend"
     r"|biography)"
     r"\s+(?:opens|begins|starts|ends|is set|takes place|is about|goes|tells|says)\b",
-    r"\bin chapter\b|\bon page\b|\b(?:protagonist|fictional|main character|historically|in history|sitcom"
+    r"\b(?-i:[A-Z][a-z]+) (?:reckons|thinks|believes|claims|swears)\b|\b(?:her|his|the|my|that) character\b",
+    rf"[老小阿][{HAN}]{{1,2}}?(?:觉得|认为|猜)|报纸上|报上|新闻里|朋友圈|微博|热搜|抖音",
+    r"\bin (?:chapter|episode|season)\b|\bon page\b|\b(?:protagonist|detective|villain|fictional|main character"
+    r"|historically|in history|sitcom"
     r"|once upon)\b",
     r"\b(?:the|an?|this|that) (?:ad|advert|commercial|poster|headline|article|newspaper|meme|tweet|sign"
-    r"|label) (?:\w+ )?(?:says"
-    r"|said|reads|claims)\b",
+    r"|label|logs?|log ?file|error|console|output|stack ?trace|changelog|docs?|manual|wiki|readme) (?:\w+ )?(?:says?"
+    r"|said|reads?|shows?|claims?)\b|(?:日志|报错|控制台|文档|手册|说明书)(?:里|上|中)?(?:写|说|显示)",
     r"\b(?:dreamt|dreamed|dream) (?:that|about|of|i|we)\b|\bfor example\b|\be\.g\.|\bsay,? on\b",
-    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传"
-    r"|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|人家说|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上"
+    r"听说|听[^，。,]{1,6}说|网上[^，。,]{0,4}说|看到说|真是|的一天(?=[。！，,\s]|\Z)|据说|传闻|听人说|谣传|传言|小道消息"
+    r"|网上说|新闻(?:里|上)?说|报道|有人(?:说|讲)|书(?:里|上|中)|小说(?:里|中|的|上)|电影(?:里|中|上"
     r"|结局|开头|讲|演)|电视剧(?:里|中|上)"
-    r"|剧里|剧中|片子里|故事|主角|主人公"
+    r"|星座|运势|算命|侦探|凶手|第[一二三四五六七八九十\d]+[集季回]|反派|女二|男二|情节|反转|剧里|剧中|片子里|故事|主角|主人公"
     r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
     r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
-    r"|(?:隔壁|邻居|路人|别人|人家|网友|陌生人|楼上|楼下)",
+    r"|(?:隔壁|邻居|路人|别人|人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
 )
 """Hearsay, stories, examples: not of the user."""
 RELAYED = re.compile(
@@ -118,11 +123,12 @@ NOT_FOR_US = _any(
     r"\b(?:free|available|busy|around|bored|tired|off) (?:on|this|next|tomorrow)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
     r"|compute|generate"
-    r"|compose|make up|invent|proofread|tell me|what|who|why|how|list|show me|find|search|look up|give me)\b",
+    r"|compose|make up|invent|proofread|tell me(?! the (?:day|week|night|morning) before)"
+    r"|what|who|why|how|list|show me|find|search|look up|give me)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
-    r"|speech|toast)\b",
+    r"|speech|toast|invitation|invite|agenda|announcement|itinerary|blurb|flyer)\b",
     r"下雨|下雪|天气|晴天|阴天|多云|气温|降温|台风|预报|[明后]天见|周[一二三四五六日天]见|再说(?=[吧。！，,\s]"
     r"|\Z)|再聊|晚安|早安|快乐|\bask me again\b|\bwe(?:[’']ll| will) see\b|又是(?:周|星期)|又到(?:周|星期)",
     r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算"
@@ -131,15 +137,24 @@ NOT_FOR_US = _any(
 )
 """Weather, farewells, tastes, and work for the assistant."""
 ELSEWHERE = _any(
-    r"\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b(?! (?:an? |my |our |the )?account)",
+    r"(?<!gate )(?<!door )(?<!window )\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b"
+    r"(?! (?:an? |my |our |the )?account)",
     r"\b(?:christmas|xmas|easter|thanksgiving|halloween|valentine['’]?s day|new year['’]?s(?: day| eve)?|diwali"
     r"|hanukkah|ramadan"
     r"|independence day|labor day|memorial day|mother['’]s day|father['’]s day|bank holiday)\s+(?:is|falls|will be"
     r"|comes)\b",
-    r"\bis (?:an? )?(?:public |bank |national )?holiday\b"
+    r"(?:\bis|['’]s) (?:an? )?(?:public |bank |national )?holiday\b"
     r"|是[^，。我\d一二三四五六七八九十]{1,8}(?:节|(?<![生念止工薪假末])日)(?=[，。！\s]|\Z)",
     r"\bis (?!the day )(?:[A-Za-z]+ ){1,3}day\b(?! off)|(?:是|[号日])\s*(?:儿童|母亲|父亲|端午|中秋|国庆|劳动|情人|圣诞"
     r"|教师|植树|妇女|愚人|清明|重阳|元宵)节(?=[。！\s]|\Z)",
+    r"\bshuts\b|\b(?:two|2) for (?:one|1)\b|\bhalf[- ]price\b|\bhappy hour\b|\b\d+ ?% off\b|买一送一|半价|特价",
+    r"\b(?:episode|season|finale|series|movie|film|trailer|album|single|game|patch)s?\b[^,.;]{0,25}"
+    r"\b(?:airs?|drops?|premieres?|streams?|comes out|is out)\b|首播|开播|上映",
+    r"点(?:钟|半)?(?:关|开)门?(?=[\s，。,！!]|\Z)|\d+块\d*[^。；;]{0,8}(?:现在|今天|如今)[^。；;]{0,6}\d+块?",
+    r"\b(?:shuts?|open|closed|shut) (?:until|till|from|on|mon|tues|wednes|thurs|fri|satur|sun)\w*\b",
+    r"(?:开|关|营业)到(?:早上|上午|中午|下午|晚上|凌晨|夜里|半夜)?[\d一二两三四五六七八九十]+点|休馆|不营业|歇业|打烊|停业|休业",
+    r"\d+比\d+|政策|条款|新规|收盘|开盘|股价|涨停|跌停|大盘|今天(?:都|就|已经)?(?:涨到)?\d+(?:块|元)?了",
+    r"\b(?:shares?|stocks?|index|nifty|sensex|nasdaq|ftse|dow)\b[^.;]{0,40}\b(?:closed|opened|fell|rose|gained|at \d)",
     r"发车|到站|营业|开门|关门|开馆|闭馆|开放时间|(?:节|元旦|除夕|国庆|冬至|清明)(?:是|就是|在)\W{0,2}",
 )
 """Opening hours, and what day a holiday is."""
@@ -165,7 +180,7 @@ ALLOWED_NOT = _any(
 )
 """Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
 QUESTION = _any(
-    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
+    r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|什么样|啥样|怎样|如何|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
     r"|有没有|要不要|能不能|会不会|来着|好不好"
     r"|行不行|星期几|周几|谁",
     r"\b(?:when(?! to\b)|what(?! to\b)|which(?! (?:is|was|means|gives|leaves))|who['’]s|why|where)\b",
@@ -202,7 +217,9 @@ _NO_PAST = _words(
 DAY = "\x1f"
 """The place of the day in a clause."""
 PAST = _any(
-    r"\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday|back in|used to|already)\b"
+    r"\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday"
+    r"|back in (?:\d{4}|the (?:day|\d)|my|high|college|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
+    r"|used to|already)\b"
     r"|\blast (?:week|weekend|month|year|night|time|summer|winter|spring|autumn|fall|christmas|(?:mon|tues|wednes"
     r"|thurs|fri|satur"
     r"|sun)day)\b(?! (?:of|in)\b)",
@@ -210,7 +227,7 @@ PAST = _any(
     rf"(?![a-z]+[^,;{DAY}]{{0,40}}\b(?:to|until|till|for|by)\s+(?:the\s+)?{DAY})"
     r"(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bare )(?<!['’]s )(?<!['’]re )(?<!\bgets )(?<!\bget )(?<!\bgetting )"
     r"(?<!\bbeing )(?<!\bhave )(?<!\bhas )(?<!['’]ve )(?<!\bto be )(?<!\bgotta )[a-z]+ed\b",
-    rf"(?<![’\']ve )(?<!\bhave )(?<!\bhas )(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bget )\b(?:{_IRREGULAR})\b",
+    rf"(?<![’\']ve )(?<!\bhave )(?<!\bhas )(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bget )\b(?:{_IRREGULAR})\b(?!['’]t)",
     r"(?<![’']ve )(?<!\bhave )(?<!\bhas )(?<![’']s )\bgot (?!(?:till|until|to|tickets"
     r"|\d+)\b)(?!\w+ed\b)(?!(?:\w+ ){1,4}(?:appointment"
     r"|appt|meeting|exam|test|interview|flight|call|class|lesson|party|wedding|concert|gig|dinner|lunch|tickets"
@@ -224,11 +241,13 @@ PAST = _any(
     r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐"
     r"|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
-    r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b",
-    r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b",
+    r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b"
+    r"|\bbeat (?:them|us|him|her|it|you|the|(?-i:[A-Z])\w+)\b|\bhit (?:[$€£₹]\s?)?\d",
+    r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b"
+    r"|\x1f[^，。,；\x1f]{0,3}?(?:开|买|寄|发|收|写|拍|签|订|下|发布|出|踢|办|卖|做|建)的(?=[，。,！\s]|\Z)|\x1f(?:冲到|涨到|跌到|跌破|突破)",
 )
 HAN_DONE = re.compile(
-    r"(?<!忘)(?<!错过)(?<!迟到)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
+    r"(?<!忘)(?<!错过)(?<!迟到)(?<!不)(?<![定在约到成改排]\x1f)(?<![约订定排买改推挪报])(?<![约订定排买推挪]好)(?<![约报]上)(?<!报名)(?<!预约)(?<!预定)(?<!预订)(?<!提前)(?<!延期)"
     r"(?<!推迟)(?<!安排)了(?!解)"
 )
 """What is done, but for what was booked for later; 别忘了 is no past."""
@@ -239,8 +258,24 @@ HAN_SOON = re.compile(
 )
 """了 of what is about to be so: 要考试了, 快到期了, 明天就走了; or what is to be done: 把报销单交了."""
 
-_FEAST = r"(?:birthday|b-?day|birth ?day|bday|anniversary|anniv)(?: (?:with|of) \w+)?"
-_HAN_FEAST = "(?:生日|生辰|寿辰|诞辰|纪念日|忌日|周年)"
+_FEAST = (
+    r"(?:birthday|b['’-]?day|birth ?day|bday|anniversary|anniv|(?:silver|golden|ruby|pearl|diamond) wedding)"
+    r"(?: (?:with|of) \w+)?"
+)
+_HAN_FEAST = "(?:生日|生辰|寿辰|诞辰|纪念日|忌日|周年|大寿|金婚|银婚|钻石婚)"
+_AGE = (
+    r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,4}teen|eighteen|twenty|thirty"
+    r"|forty|fifty|sixty|seventy|eighty|ninety|\w{3,5}ty-\w{3,5}|a hundred)"
+)
+_PERSON = (
+    r"(?:he|she|they|i|we|who|(?:the|my|our|his|her) (?:twins|girls?|boys?|kids?|little one|baby|bab(?:y|ies)|oldest"
+    r"|eldest|youngest|old man|old lady|wife|husband|partner|son|daughter|sister|brother|mum|mom|mother|dad|father"
+    r"|lad|lass|gran|granny|nan|nana|aunt|auntie|uncle|niece|nephew|cousin|dog|cat|best friend)"
+    r"|(?:my|our) (?-i:[A-Z]\w+)|(?:mum|mom|mam|mummy|ma|dad|daddy|papa|pops|gran|granny|gramps|nan|nana|nonna|oma"
+    r"|opa|nani|dadi|amma|sis|bro|grandad|grandpa|grandma|auntie?|hubby)"
+    r"|(?!(?:Dinner|Lunch|Breakfast|Meeting|Kick-?off|Start|Doors|Check-?in|Pick-?up|Class|It|That|This|There|Call|Lesson"
+    r"|Training|Practice|Appointment|Slot|Deadline|Price|Total|Rent|Tickets?|Score|Today|Tomorrow)\b)(?-i:[A-Z][a-z]+))"
+)
 YEARLY_BEFORE = _any(
     rf"{_FEAST}(?:\s+(?:is|falls|comes|was)(?:\s+up)?(?:\s+(?:always|coming up))?(?:\s+on)?|['’]s(?:\s+on)?"
     rf"|\s*[:=–-]|\s+on|\s*(?:就?是|在|为)"
@@ -270,10 +305,17 @@ TURNS = _any(
     r"|one|two"
     r"|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?: years old)?,? (?:on |this |next )?(?:the )?\Z",
     r"['’]s \d{1,3}(?:th|st|nd|rd)?(?: (?:birthday|b-?day))?,? (?:is |falls |comes )?(?:on |this |next )?(?:the )?\Z",
+    rf"\b{_PERSON}(?:['’](?:s|re|m)| is| are| am|['’]ll be) {_AGE}(?: years old)?,? (?:on |this |next )?(?:the )?\Z",
+    rf"\b(?:makes|becomes|completes|is|are|be) {_AGE} years?(?: old)?,? (?:on )?(?:the )?\Z",
+    rf"\b(?:{_PERSON}|(?-i:[A-Z]\w+)) (?:hits?|reach(?:es)?|becomes?|clocks?) {_AGE},? (?:on )?(?:the )?\Z",
+    rf"\b{_AGE} years (?:married|together|sober|clean),? (?:on )?(?:the )?\Z",
     r"(?:满|过|就|要)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁)(?:生日)?(?:是|在)?\s*\Z",
 )
 """Before a day: someone's age changes on it."""
-HAN_TURNS = re.compile(r"\A[^，。,；的]{0,6}(?:满|过)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁|大寿)")
+HAN_TURNS = re.compile(
+    r"\A[^，。,；的]{0,6}(?:满|过)\s*[\d一二三四五六七八九十百]+\s*(?:周?岁|大寿)"
+    r"|\A[^，。,；的]{0,4}?(?:就|该|要)?\s*[\d一二三四五六七八九十百]{1,3}\s*周?岁(?:啦|了)?(?=[\s，。,！!]|\Z)"
+)
 BORN = re.compile(
     r"(?P<who>(?:\A|[,;:.]\s*|\band\s+|\bbut\s+)?[^,;:.]{0,40}?)\b(?:was|were|am|is|got"
     r"|['’]s)?\s*born\s*(?:in [A-Z]\w+ )?"
@@ -292,6 +334,7 @@ FOREIGN = re.compile(
     r"|poet|author)"
     r"\s+(?!baby|twins?|kids?|children|boys?|girls?|dog|cat|puppy|kitten|little one|user|other|eldest|youngest"
     r"|oldest)\w+"
+    r"|\b(?:neighbou?r|colleague|co-?worker|boss|customer|client|landlord)s?['’]s?\b|\bex(?:-\w+)?\b"
     r"|(?<!\bfriend )(?<!\buncle )(?<!\baunt )(?<!\bcousin )(?<!\bbrother )(?<!\bsister )(?<!\bson )(?<!\bdaughter )"
     r"(?-i:\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+)(?!['’]s)",
     re.IGNORECASE,
@@ -309,13 +352,18 @@ HAN_WED_AFTER = re.compile(
     r"\A\s*(?:那天)?(?:在\w{1,6})?(?P<how>结的婚|领的证|登的记|结婚的|领证的|登记的|成的家|结婚了|领证了"
     r"|结了婚|领了证|登记结婚|结婚|领证|在一起的)"
 )
+HAN_FOREIGN = re.compile(r"前(?:男友|女友|夫|妻|任)|同事|邻居|明星|网友|客户")
+PAST_YEAR = re.compile(r"(?:1\d{3}|20[01]\d)年(?![级款])|\b(?:in|since|of) (?:1\d{3}|20[01]\d)\b")
+"""A year long past in the clause of a day without a year."""
 HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
 EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|年年")
 EVERY = _any(r"\b(?:every|each)\s+\Z")
 """Before a day: it is that of every year."""
 
 ASKED = _any(
-    r"(?P<remind>(?<![a-z])remind (?:me|us)\b)|\b(?:ping|nudge|poke) (?:me|us)\b|\bgive (?:me|us) a (?:nudge|shout"
+    r"(?P<remind>(?<![a-z])remind (?:me|us)\b)|\b(?:ping|nudge|poke) (?:me|us)\b"
+    r"|(?:\A|[,.;:!]\s*|\b(?:please|pls|and) )(?:nag|pester|chase|bug) (?:me|us)\b"
+    r"|\bgive (?:me|us) a (?:nudge|shout"
     r"|heads[- ]up)\b",
     r"\bset (?:up )?(?:a|an) (?:reminder|alarm)\b|(?:\A|[.!;]\s*)reminder\b",
     r"(?:\A|[,.;:!]\s*|\b(?:please|pls|plz|and|so|must) )(?:please )?(?:remember to|(?:don['’]?t|do not|dont"
@@ -324,6 +372,29 @@ ASKED = _any(
     r"(?P<han_remind>提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
     r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?(?:忘了?记?|错过)))",
 )
+OPENS_OWN = re.compile(
+    r"(?:\b(?:sister|brother|mum|mom|dad|mother|father|wife|husband|partner|friend|cousin|son|daughter|niece|nephew)"
+    r"(?: (?-i:[A-Z])\w+)?|\b(?:i|we)) (?:opens?|(?:is|are|am) opening)(?= (?:an?|her|his|my|our|their)\b)",
+    re.IGNORECASE,
+)
+"""The opening of something by one of the user's people, which is no opening hour."""
+NEW_DAY = re.compile(
+    r"\bso (?:that|it)(?:['’]s| is) (?:now )?(?:the|our|my) (?:(?:new|actual|real) )?"
+    r"(?:date|deadline|finish line|day|target|due date)\b",
+    re.IGNORECASE,
+)
+"""After "they won't … before 31 July": that day is the one that counts."""
+WONT_BEFORE = re.compile(
+    r"\b(?:won['’]t|can['’]t|cannot|will not|not)\b(?=[^,.;\x1f]{0,60}\b(?:before|until|till)\s+\x1f)", re.IGNORECASE
+)
+THEREFORE = re.compile(r"(?:\bso|所以)\s*\Z", re.IGNORECASE)
+CALLED_OFF_AFTER = re.compile(
+    r"\A[\s，,、;；-]*后来|\A[\s，,、;；-]*(?:又|都|也|就|已经|给|现在)?(?:取消|黄|泡汤|作废|没戏|吹|不(?:去|办|开|搞|考|约|做))了"
+    r"|\A[\s,;–—-]*(?:(?:it|that|which)(?:['’]s| is| was| has been| got)|is|was|has been|got|now)?\s*"
+    r"(?:cancell?ed|called off|scrapped|off)\b(?! (?:to|work|on|from)\b)",
+    re.IGNORECASE,
+)
+"""The clause after that of a day: its event does not take place, or the sentence is a narrative."""
 OTHERS_REMIND = _any(
     r"(?:\b(?:he|she|they|it|who|we|will|would|did|does|do|should|must|shall|always)|(?<!you )\bto|['’]ll)\s+\Z"
 )
@@ -343,6 +414,7 @@ MUST = _any(
     r"\b(?:must|have to|has to|need to|needs to|gotta|got to|due|by|before|until|till)\b|要|得|必须|务必|需要|之前|前"
 )
 """A duty, which is to be done even today."""
+DUTY = _any(r"\b(?:must|have to|has to|need to|needs to|gotta|got to)\b|必须|务必|需要|得(?=[^，。]{0,6}[办交续换])")
 CLOCK = _any(
     r"\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\bat (?:\d{1,2}|noon|half)\b|[点點](?!外卖|菜|单|击|赞|评)"
 )
@@ -364,12 +436,22 @@ RANGE = re.compile(r"\A\s*(?:-|–|—|~|～|to|through|till|until|and|到|至)\
 """Between two days: they are the ends of a span."""
 BESIDE = re.compile(r"[\s,，、(（]*(?:the\s+|on\s+|also\s+|是|即|也就是)?(?:the\s+)?", re.IGNORECASE)
 """Between a weekday and the date of the same day."""
+AWAY = _any(
+    r"\b(?:trip|holidays?|vacation|camp(?:ing)?|conference|festival|retreat|fly(?:ing)?|travel\w*|visit\w*|staying|stays?"
+    r"|away|leave|on call|covering|cruise|going to|in (?-i:[A-Z])\w+)\b",
+    r"去|到(?=[^，。\d]{1,6}玩)|出差|旅游|旅行|休假|请假|年假|露营|夏令营|集训|培训|值班|军训|展会|回老家|住院",
+)
+"""What lasts for days, and is reminded of on the first."""
 SPAN = _any(r"\b(?:from|between)\s+(?:the\s+)?\Z")
 DELIMITER = re.compile(
     r"(?<!\d),|,(?!\d)|[;，；。!！、]|\.\s+|\s[–—-]\s|——|\.{2,}|…|\bbut\b"
-    r"|\bso (?=i|we|please|remind)|\bbecause\b|但是?|所以|因为|不然|否则",
+    r"|\bso (?=i|we|please|remind|(?:the|my|our|his|her|their|he|she|they|it|that)\b|(?-i:[A-Z]))|\bbecause\b"
+    r"|\bor (?=(?:i|we|they|he|she|it|you|else)\b)|但是?|所以|因为|不然|否则"
+    rf"|(?<=[{HAN}])[ \u3000]+(?=[{HAN}])",
     re.IGNORECASE,
 )
+EXCLAIMED = re.compile(rf"[!！]+(?=[{HAN}\d])")
+"""Ends a sentence of Chinese without white space: 6月13号考六级!!这次…"""
 QUOTED = re.compile(
     r"\"[^\"]{2,120}\"|“[^”]{2,120}”|「[^」]{2,120}」|『[^』]{2,120}』|《[^》]{1,60}》"
     r"|(?<!\w)'[^']{8,120}'(?!\w)|`[^`]{2,120}`"
@@ -407,10 +489,37 @@ HAN_CANCELLED = _any(r"\b(?:cancell?ed|called off)\b|取消了")
 # Appointments that were moved or called off.
 
 EVENTS: tuple[tuple[str, ...], ...] = (
-    ("dentist", "dental", "tooth", "teeth", "root canal", "orthodontist", "hygienist", "牙", "智齿", "根管"),
+    (
+        "dentist",
+        "dental",
+        "tooth",
+        "teeth",
+        "root canal",
+        "orthodontist",
+        "hygienist",
+        "braces",
+        "brace",
+        "口腔",
+        "牙",
+        "智齿",
+        "根管",
+    ),
     ("doctor", "gp", "physician", "看病", "医生", "看诊", "门诊"),
     ("dermatologist", "derm", "skin doctor", "皮肤科"),
-    ("eye test", "eye exam", "optician", "ophthalmologist", "optometrist", "眼科", "验光", "看眼", "配镜"),
+    (
+        "eye test",
+        "eye exam",
+        "optician",
+        "ophthalmologist",
+        "optometrist",
+        "cataract",
+        "eye",
+        "白内障",
+        "眼科",
+        "验光",
+        "看眼",
+        "配镜",
+    ),
     ("physio", "physiotherapy", "理疗", "康复", "推拿"),
     ("check-up", "checkup", "physical", "health screening", "体检"),
     ("follow-up", "复查", "复诊"),
@@ -420,7 +529,27 @@ EVENTS: tuple[tuple[str, ...], ...] = (
     ("vaccin", "shot", "jab", "疫苗", "打针"),
     ("therap", "counsel", "咨询师", "心理咨询"),
     ("vet", "兽医", "宠物医院"),
-    ("exam", "exams", "考试", "科目一", "科目二", "科目三", "科目四", "期末", "期中"),
+    (
+        "exam",
+        "exams",
+        "考试",
+        "科目一",
+        "科目二",
+        "科目三",
+        "科目四",
+        "期末",
+        "期中",
+        "六级",
+        "四级",
+        "雅思",
+        "托福",
+        "ielts",
+        "toefl",
+    ),
+    ("六级", "cet-6"),
+    ("四级", "cet-4"),
+    ("雅思", "ielts"),
+    ("托福", "toefl"),
     ("interview", "面试"),
     ("demo", "演示"),
     ("presentation", "slides", "汇报", "宣讲"),
@@ -431,7 +560,7 @@ EVENTS: tuple[tuple[str, ...], ...] = (
     ("review", "评审"),
     ("parents evening", "parent-teacher", "parents' evening", "家长会"),
     ("flight", "plane", "航班", "飞机", "机票"),
-    ("train", "火车", "高铁", "动车"),
+    ("train", "火车", "高铁", "动车", "硬座", "硬卧", "卧铺", "车票"),
     ("trip", "holiday", "vacation", "旅游", "旅行", "出游"),
     ("business trip", "出差"),
     ("wedding", "婚礼"),
@@ -440,7 +569,7 @@ EVENTS: tuple[tuple[str, ...], ...] = (
     ("dinner", "晚饭", "晚餐", "聚餐", "饭局", "吃饭"),
     ("lunch", "午饭", "午餐"),
     ("coffee", "咖啡"),
-    ("concert", "gig", "演唱会", "音乐会"),
+    ("concert", "gig", "演唱会", "音乐会", "抢到票", "看台"),
     ("play", "theatre", "theater", "话剧", "演出"),
     ("release", "launch", "go-live", "上线", "发布", "发版"),
     ("cutover", "migration", "迁移", "割接", "切换"),
@@ -453,20 +582,23 @@ EVENTS: tuple[tuple[str, ...], ...] = (
     ("visa", "签证", "面签"),
     ("move", "movers", "moving house", "搬家"),
     ("viewing", "看房"),
-    ("inspection", "mot", "年检", "验车", "检查"),
+    ("inspection", "health department", "mot", "年检", "验车", "检查", "卫生局"),
     ("match", "game", "race", "marathon", "比赛", "球赛", "马拉松"),
     ("call", "电话会", "通话"),
     ("date", "约会"),
     ("picnic", "barbecue", "bbq", "野餐", "烧烤"),
     ("hike", "camping", "爬山", "徒步", "露营"),
     ("reunion", "同学会", "同学聚会"),
+    ("application", "申请", "申请表", "张表"),
     ("plumber", "electrician", "cleaner", "handyman", "维修", "师傅", "修理"),
 )
 """Words for the same sort of event, in both languages."""
 CHANGE_CUES = (
     "moved", "shift", "push", "postpon", "reschedul", "delay", "bump", "slid", "slip", "defer", "put back", "forward",
     "chang", "switch", "instead", "swap", "new ", "now", "exten", "cancel", "called off", "fell thr", "scrap", " off",
-    "happening", "going ahead", "taking place", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
+    "happening", "going ahead", "taking place", "finish line", "same ",
+    "refunded", "pulled out", "重", "再", "才", "退", "撕",
+    "不申请", "不报", "不交", "改", "推", "提前", "延", "挪", "换", "调", "宽限", "取消",
     "作废", "黄了",
     "泡汤", "不办", "不开", "不去", "不搞", "不考", "不用去", "没戏", "不做", "不约",
 )  # fmt: skip
@@ -476,7 +608,12 @@ MOVED = re.compile(
     r"|deferred|put back"
     r"|brought forward|changed|switched|instead|swapped)\b|\bnew (?:date|time|deadline|slot|appointment)\b"
     r"|\b(?:is|it['’]?s) now\b"
-    r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b"
+    r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b|\bnew finish line\b"
+    r"|\bit['’]s (?:the )?(?:\d\w*|[a-z]+ \d\w*)(?: of)?(?: [a-z]+)? now\b"
+    r"|\bwants? (?:me|us)\b[^,.;]{0,25} now\b"
+    r"|\b(?:rang|phoned|called|texted|emailed|wrote)\b[^.;]{0,80}\bsame (?:\w+ )?(?:time|hour)\b"
+    r"|重新?(?:安?排|约)|(?:叫|让)(?:我|咱|我们|咱们|孩子|娃)?[^，。,；]{0,8}[号日]再(?:过?[来去]|办)"
+    r"|[号日]才能?(?:来|交|给|办)(?=[\s，。,！!]|\Z)|[号日]再(?:给|交)(?:就成|就行|也行|即可|不迟)"
     r"|改(?:到|成|为|在|至|期|签|约|天|(?=[\d一二三四五六七八九十周下明后]))|推(?:迟|后)?到"
     r"|推迟|提前(?:到|至)|延(?:期|后|迟)?(?:到|至)|延期|挪到|挪至|换到|调(?:整)?到|顺延|宽限",
     re.IGNORECASE,
@@ -486,7 +623,9 @@ CANCELLED = re.compile(
     r"|not|no longer|won['’]t be)"
     r" (?:happening|going ahead|taking place)\b|\bcancell?ing (?:the|my|our)\b"
     r"|\bI (?:had to )?cancel(?:led)? (?:the|my|our)\b"
-    r"|取消了?|作废|黄了|泡汤|不办了|不开了|不去了|不搞了|不考了|不用去了|没戏了|不做了|不约了",
+    r"|取消了?|作废|黄了|泡汤|不办了|不开了|不去了|不搞了|不考了|不用去了|没戏了|不做了|不约了"
+    r"|(?:票|硬座|硬卧|卧铺|座位)(?:都|也|给|全|已经)?退了|退了票|撕了|不申请了|不报了|不交了"
+    r"|\b(?:got|had) (?:the|my|our) (?:ticket|flight|booking|fare)s? refunded\b|\bpulled out of\b",
     re.IGNORECASE,
 )
 DENIED_CHANGE = re.compile(
@@ -512,7 +651,7 @@ HEARSAY_OF_CHANGE = re.compile(
 """What people say, ask or believe who do not set the user's dates."""
 _TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
 TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
-    r"(?P<zh>准备|买|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
+    r"(?P<zh>准备|买(?!了)|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip
 """Something to do for an event, which is not the event."""
 PEOPLE = _any(
     r"\b(?P<en>mum|mom|mother|dad|father|wife|husband|son|daughter|sister|brother|grandma|grandpa|gran|granny"
@@ -540,7 +679,7 @@ PLAIN_WORDS = frozenset(
     _words("""
     have having had book booked attend attending schedule scheduled plan planned cancel canceling cancelling
     skip missed miss
-    take taking do doing see seeing get getting see gave give make making big important next weekly monthly
+    take taking do doing see seeing get getting see gave give make making big important next weekly monthly same
     yearly annual final
     first second last whole entire long short quick early late official online remote virtual little small nice
     great
@@ -568,10 +707,10 @@ WEAK_WORDS = frozenset(
     sunday january february march april may june july august september october november december jan feb mar apr jun jul
     aug sep sept oct nov dec out up down again just please remind me need needs must rang said says they he she them us
     go going will can half past am pm after all anymore not no longer happening through put brought finally actually
-    really still also there here that which who would could should because more want wants
+    really still also same there here that which who would could should because more want wants
     改 到 了 的 我 用户 是 在 取消 推迟 提前 延期 改期 挪到 宽限 时间 日期 预约 约 号 月 日 周 上午 下午
     晚上 点 又 也 就 都 不 去 要 把 被 给 说 那边 那个 这个 下 上 改成 改为 改到 提醒 记得 明天 后天 今天 星期
-    礼拜 年 天 一 二 三 四 五 六 七 八 九 十 两 两点 个 有 和 跟 没 还
+    礼拜 年 天 一 二 三 四 五 六 七 八 九 十 两 两点 个 有 和 跟 没 还 元 块 钱 再 才 叫 让
     周一 周二 周三 周四 周五 周六 周日 打电话 电话 好 那样 还是
     """).split("|")
 )

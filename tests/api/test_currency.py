@@ -472,6 +472,26 @@ def test_a_reminder_of_what_is_not_called_off_is_current(
 
 
 @pytest.mark.parametrize(
+    ("appointment", "other"),
+    [
+        ("Beer and wine license expires on 10 May.", "Quarterly sales tax due 21 April."),
+        ("The child benefit form must be posted by 10 May.", "Second half of the deposit is due on 3 May."),
+        ("少儿险5月10号扣费。", "物业费1980元,4月30号前交。"),
+        ("5月10号下午三点果果家长会。", "5月9号下午带果果看牙齿矫正。"),
+    ],
+)
+def test_another_thing_with_a_day_of_its_own_outdates_no_reminder(
+    stubs: Stubs, user: str, appointment: str, other: str
+) -> None:
+    """Though it is similar and newer."""
+    scope = types_pb.Scope(user_id=user)
+    old = remind(stubs, scope, appointment)
+    tell(stubs, user, "The tomatoes are planted. 西红柿种好了。", other)
+
+    assert due(stubs, scope)[old] == (CURRENT, "")
+
+
+@pytest.mark.parametrize(
     ("older", "newer", "query"),
     [("I live in Berlin.", "I live in Madrid.", "Where do I live?"), ("我住在北京。", "我住在深圳。", "我住在哪里？")],
 )

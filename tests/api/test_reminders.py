@@ -486,6 +486,9 @@ def ahead(stubs: Stubs, scope: types_pb.Scope) -> list[str]:
         ("Dentist on May 3 at 9am", "牙医改到5月10号了"),
         ("The Postgres cutover is scheduled for May 3.", "The Postgres cutover was pushed to May 10."),
         ("线稿5月3号交给编辑。", "编辑把线稿宽限到5月10号"),
+        ("Studio crit in front of the panel on May 3.", "Her flight changed so the panel is sitting on May 10."),
+        ("health department comes May 3", "卫生局来信了,新地址要重排,5月10号才来"),
+        ("Cataract surgery on May 3 at St. Luke's.", "St. Luke's rescheduled the eye operation: May 10, 7 am."),
     ],
 )
 @pytest.mark.parametrize("kind", [types_pb.MEMORY_KIND_FACT, types_pb.MEMORY_KIND_TASK])
@@ -523,6 +526,9 @@ def test_a_moved_appointment_takes_its_reminder_along(
         ("The demo is on May 3.", "My boss told me the demo is cancelled."),
         ("5月3号和小王聚餐", "和小王的聚餐取消了"),
         ("5月3号面试", "面试不得不取消了"),
+        ("申请表5月3号之前交", "想通了,那张表我给撕了"),
+        ("端午回趟老家 买了5月3号的硬座", "端午不走了 硬座退了"),
+        ("My flight to Rome is on May 3.", "No Rome for us, I got the flight refunded."),
     ],
 )
 def test_what_is_called_off_is_not_announced(stubs: Stubs, scope: types_pb.Scope, older: str, newer: str) -> None:
@@ -618,6 +624,12 @@ def test_a_memory_that_states_more_stays_in_use(stubs: Stubs, scope: types_pb.Sc
         (["5月3号聚餐"], "和小王的聚餐取消了"),
         (["5月3号去罗马的航班"], "去奥斯陆的航班取消了"),
         (["5月3号数学考试"], "英语考试取消了"),
+        (["My flight to Rome is on May 3."], "Her flight changed so the panel is sitting on May 10."),
+        (["5月3号考雅思"], "四级改到5月10号了"),
+        (["5月3号考试"], "他考试5月10号才考"),
+        (["5月3号的火车回家"], "女儿的硬座退了"),
+        (["申请表5月3号之前交"], "同学说那张表他撕了"),
+        (["5月3号复查"], "5月10号再来复查一次"),
     ],
 )
 def test_when_unsure_both_reminders_are_kept(stubs: Stubs, scope: types_pb.Scope, older: list[str], newer: str) -> None:
