@@ -34,9 +34,9 @@ from memsvc.engine.conflicts.replacement import (
     Floats,
     ReplacementModel,
     StatementReading,
-    UnusableConstantsError,
 )
 from memsvc.engine.conflicts.resolution import ConflictMarkReader, ConflictMarks
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc.text.analysis import is_han
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts import facts_in, loose_facts_in
@@ -50,6 +50,7 @@ STATED = 40
 MOST_CHARS = 1_000
 """Longer texts say more than one thing and are not compared."""
 DOUBTS = (0.06, 0.24, 0.6)
+
 """Least probability at which an older text is marked: of the first hits, the next, and all others.
 
 What answers a question does more harm if it is outdated than what only is near it.

