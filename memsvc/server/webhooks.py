@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
-import httpx
+import httpx2
 from google.protobuf.json_format import MessageToDict
 
 from memsvc.domain.clock import from_micros
@@ -163,15 +163,15 @@ class WebhookChannel:
         self._service = service
         self._endpoint = endpoint
         self._options = options
-        self._url = httpx.URL(endpoint.url)
+        self._url = httpx2.URL(endpoint.url)
         # Without the proxies of the environment, which would resolve the name again. One client for each endpoint:
         # connections are shared by address, whatever name their certificate was checked for.
-        self._client = httpx.AsyncClient(
+        self._client = httpx2.AsyncClient(
             verify=ssl.create_default_context(),
             trust_env=False,
             follow_redirects=False,
             timeout=options.timeout_seconds,
-            limits=httpx.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency),
+            limits=httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency),
         )
 
     async def close(self) -> None:
@@ -196,7 +196,7 @@ class WebhookChannel:
                 return delivery, await self._post(body, headers)
         except TimeoutError:
             return delivery, Attempt(0, f"no answer within {self._options.timeout_seconds:g} seconds")
-        except (AddressRefusedError, OSError, httpx.HTTPError) as error:
+        except (AddressRefusedError, OSError, httpx2.HTTPError) as error:
             return delivery, Attempt(0, str(error) or type(error).__name__)
         except Exception as error:
             # One event must not keep the others from being sent.
@@ -204,11 +204,11 @@ class WebhookChannel:
             return delivery, Attempt(0, type(error).__name__)
 
     async def _post(self, body: bytes, headers: dict[str, str]) -> Attempt:
-        last: httpx.ConnectError | None = None
+        last: httpx2.ConnectError | None = None
         for address in await self._addresses():
             try:
                 return await self._post_to(address, body, headers)
-            except httpx.ConnectError as error:
+            except httpx2.ConnectError as error:
                 last = error
         raise last or AddressRefusedError(f"the host {self._url.host!r} has no address")
 
@@ -238,7 +238,7 @@ class WebhookChannel:
         return addresses
 
 
-def attempt_of(response: httpx.Response) -> Attempt:
+def attempt_of(response: httpx2.Response) -> Attempt:
     """Return the result of an answer."""
     status = response.status_code
     error = "" if response.is_success else f"the endpoint answered {status} {response.reason_phrase}".rstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 
@@ -33,8 +34,16 @@ def lines(path: Path) -> int:
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """Return the syntax tree of a source file; it is shared and must not be changed."""
-    return ast.parse(text_of(path))
+    """Return the syntax tree of a source file; it is shared and must not be changed.
+
+    Without garbage collection: a finalizer that formats a traceback parses source itself, and CPython 3.11 fails when a
+    parse runs within another.
+    """
+    gc.disable()
+    try:
+        return ast.parse(text_of(path))
+    finally:
+        gc.enable()
 
 
 @cache

@@ -92,6 +92,8 @@ def receiving(tls: SSLContext | None = None) -> Iterator[Receiver]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
+            if len(body) < int(self.headers["content-length"]):
+                return  # The request was broken off.
             user = json.loads(body)["data"]["userId"]
             answer = receiver.answer(self.path, user)
             headers = {name.lower(): value for name, value in self.headers.items()}

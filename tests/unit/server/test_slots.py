@@ -127,6 +127,8 @@ class Calls:
         call_context.current.set(Call(method, body, None))  # type: ignore[arg-type]
         with calling(principal):
             self.tasks[name] = asyncio.create_task(self._search(name))
+        # Those that are refused are not asked for their error in every test.
+        self.tasks[name].add_done_callback(lambda task: task.cancelled() or task.exception())
         await self.settle()
         return self.tasks[name]
 

@@ -104,6 +104,35 @@ def test_the_certificate_is_that_of_the_name(monkeypatch: pytest.MonkeyPatch, tm
     assert is_right or "certificate verify failed" in attempt.error
 
 
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_request_that_is_broken_off_keeps_no_connection(*, is_connected: bool) -> None:
+    """Wherever its timeout finds it: else the pool fills up, and nothing is sent to the endpoint before a restart."""
+    event = WatchEvent(CHANGE, Effect.LEFT, None)
+
+    async def is_sent_after(steps: int) -> tuple[bool, bool]:
+        """Break a request off after *steps* of the event loop; return if it had ended, and if the next is accepted."""
+        options = WebhookOptions(allow_private=True, timeout_seconds=5, concurrency=1)
+        channel = WebhookChannel(_Ids(), WebhookEndpoint("e", f"{receiver.url}/", SECRET), options)
+        if is_connected:
+            await channel.send(DELIVERY, event)
+        broken_off = asyncio.create_task(channel.send(DELIVERY, event))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        is_over = broken_off.done()
+        broken_off.cancel()
+        await asyncio.gather(broken_off, return_exceptions=True)
+        _, following = await channel.send(DELIVERY, event)
+        await channel.close()
+        return is_over, following.is_accepted
+
+    with receiving() as receiver:
+        for steps in range(200):
+            is_over, is_accepted = asyncio.run(is_sent_after(steps))
+            assert is_accepted, f"after {steps} steps"
+            if is_over:
+                break
+
+
 @pytest.mark.parametrize(
     "address",
     [
