@@ -229,7 +229,8 @@ class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
     """BM25 over terms (k1 = 1.2, b = 0.75; Robertson and Zaragoza, 2009).
 
     It holds a filter of every field of `memsvc.domain.index_entries.Attributes`, before the top *limit* is chosen.
-    Document frequencies may count all owners' entries.
+    Document frequencies are those among the entries of the reach's owner, so that no ranking depends on what others
+    write, nor tells of it. A Qdrant server counts the entries of all owners.
     """
 
     @property
@@ -242,7 +243,7 @@ class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
     ) -> Sequence[Hit]:
         """Return at most *limit* entries that hold one of *terms* or more, best first, equal scores by entry id.
 
-        A term of `FUZZY_MIN_LENGTH` characters or more that no entry holds is matched one edit away, with the
+        A term of `FUZZY_MIN_LENGTH` characters or more that no entry of the owner holds is matched one edit away, with the
         boost `FUZZY_BOOST`. Terms are matched as they are; no character has a meaning. No terms: no hits.
         Scores are positive; they compare within one call only.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 
@@ -64,7 +64,12 @@ class LexicalIndexContract(
     GenerationsContract[LexicalEntry, LexicalManifest],
     FilteringContract[LexicalEntry, LexicalManifest],
 ):
-    """Subclass it, give the fixture `index`, and `close` and `reopen` where they apply: see IndexSeams."""
+    """Subclass it, give the fixture `index`, and `close` and `reopen` where they apply: see IndexSeams.
+
+    *counts_all_owners*: the rarity of a term is that among the entries of all owners.
+    """
+
+    counts_all_owners: ClassVar[bool] = False
 
     def manifest_of(self, generation: int) -> LexicalManifest:
         """Return a manifest with a value in every field."""
@@ -91,6 +96,15 @@ class LexicalIndexContract(
         """Give the memories from row 1 on one entry each."""
         index.replace(
             {row: [lexical_entry(factories.attributes(row), terms)] for row, terms in enumerate(texts, start=1)}
+        )
+
+    def write_elsewhere(self, index: LexicalIndex, *texts: Sequence[str]) -> None:
+        """Give memories of another owner, from row 1 001 on, one entry each."""
+        index.replace(
+            {
+                row: [lexical_entry(factories.attributes(row, user_id="ada-else"), terms)]
+                for row, terms in enumerate(texts, start=1_001)
+            }
         )
 
     def ranked(self, index: LexicalIndex, *terms: str) -> list[int]:
@@ -126,6 +140,24 @@ class LexicalIndexContract(
         self.write(live, ["tea", "cup"], ["tea", "pot"], ["rum", "mug"], ["tea", "bag"])
 
         assert self.ranked(live, "tea", "rum") == [3, 1, 2, 4]
+
+    def test_rarity_is_that_among_the_entries_of_the_owner(self, live: LexicalIndex) -> None:
+        """What others write changes no ranking, and so tells nobody which words they use."""
+        if self.counts_all_owners:
+            pytest.skip("The index counts the entries of all owners.")
+        self.write(live, ["tea", "cup"], ["tea", "pot"], ["rum", "mug"], ["tea", "bag"])
+        self.write_elsewhere(live, *(["rum", "keg"] for _ in range(40)))
+
+        assert self.ranked(live, "tea", "rum") == [3, 1, 2, 4]
+
+    def test_terms_of_others_are_unknown(self, live: LexicalIndex) -> None:
+        """A term that only entries of another owner hold is matched one edit away."""
+        if self.counts_all_owners:
+            pytest.skip("The index counts the entries of all owners.")
+        self.write(live, ["kitten"])
+        self.write_elsewhere(live, ["mitten"])
+
+        assert self.ranked(live, "mitten") == [1]
 
     def test_shorter_entry_comes_first(self, live: LexicalIndex) -> None:
         """The same term counts more among fewer others."""

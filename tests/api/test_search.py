@@ -80,6 +80,33 @@ def test_keyword_mode_finds_words_and_nothing_else(stubs: Stubs, scope: types_pb
         assert "Tom is allergic to peanuts and carries an inhaler." in found(stubs, scope, query, mode=KEYWORD)
 
 
+@pytest.mark.parametrize(
+    ("mine", "common", "rare"),
+    [("{} number {} of the garden", "tulip", "orchid"), ("花园里的{},第{}号", "郁金香", "蝴蝶兰")],
+    ids=["english", "chinese"],
+)
+def test_what_others_write_changes_no_order(
+    stubs: Stubs, scope: types_pb.Scope, mine: str, common: str, rare: str
+) -> None:
+    """The word that is rare among the memories of the user counts more, however often others write it."""
+    create_all(stubs, scope, [mine.format(rare, 0), *(mine.format(common, number) for number in range(1, 6))])
+    other = types_pb.Scope(user_id=f"{scope.user_id}-other")
+    create_all(stubs, other, [mine.format(rare, number) for number in range(40)])
+
+    assert found(stubs, scope, f"{common} {rare}", mode=KEYWORD)[0] == mine.format(rare, 0)
+
+
+def test_a_word_of_others_does_not_keep_a_typing_error_from_being_forgiven(
+    stubs: Stubs, scope: types_pb.Scope
+) -> None:
+    """Whether others wrote a word cannot be seen from what a search finds."""
+    content = "My kitten sleeps in the basket"
+    create(stubs, scope, content)
+    create(stubs, types_pb.Scope(user_id=f"{scope.user_id}-other"), "A mitten is lost")
+
+    assert found(stubs, scope, "mitten", mode=KEYWORD) == [content]
+
+
 def test_given_keywords_are_looked_for_in_the_table_and_by_words(stubs: Stubs, scope: types_pb.Scope) -> None:
     """In any case of letters; a memory that only its keywords describe is found by them."""
     create(stubs, scope, "It hurt a little.", keywords=[types_pb.Keyword(term="Vaccination", weight=0.8)])

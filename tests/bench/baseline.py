@@ -22,7 +22,7 @@ from memsvc_backends.qdrant_edge.manifest import generation_name, read_manifest
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.sql.tables import memories
 from memsvc_backends.tantivy.index import read_manifest as read_lexical_manifest
-from memsvc_backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, place_term
+from memsvc_backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, owner_mark, place_term, term_key
 from tests.bench.echo_server import bare_server
 from tests.bench.load_generators import WARM_UP, undisturbed
 from tests.bench.results import Sample
@@ -140,7 +140,8 @@ def _bm25(directory: Path) -> Callable[[tuple[str, list[str]]], object]:
 
     def ask(asked: tuple[str, list[str]]) -> object:
         owner, terms = asked
-        words = [(Occur.Should, Query.term_query(schema, BODY, term, "freq")) for term in terms]
+        keys = [term_key(owner_mark(owner), term) for term in terms]
+        words = [(Occur.Should, Query.term_query(schema, BODY, key, "freq")) for key in keys]
         held = Query.const_score_query(Query.term_query(schema, TERMS, place_term(owner, ""), "basic"), 0.0)
         query = Query.boolean_query([(Occur.Must, Query.boolean_query(words)), (Occur.Must, held)])
         hits = searcher.search(query, DEPTH, count=False).hits

@@ -17,3 +17,4 @@ class TestQdrantSparse(QdrantIndex[LexicalEntry, LexicalManifest], LexicalIndexC
     name = NAME
     settings = staticmethod(sparse_settings)
     alone = (*QdrantIndex.alone, "removed")
+    counts_all_owners = True

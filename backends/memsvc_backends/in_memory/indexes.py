@@ -159,7 +159,7 @@ class _LexicalGeneration(InMemoryGeneration[LexicalEntry, LexicalManifest]):
 
 
 class InMemoryLexicalIndex(InMemoryIndex[LexicalEntry, LexicalManifest]):
-    """`memsvc.ports.indexes.LexicalIndex`: BM25 over all entries."""
+    """`memsvc.ports.indexes.LexicalIndex`: BM25 over the entries of an owner."""
 
     name = LEXICAL_NAME
 
@@ -167,7 +167,11 @@ class InMemoryLexicalIndex(InMemoryIndex[LexicalEntry, LexicalManifest]):
         self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> list[Hit]:
         """Return the entries that contain any of the terms, best first, equal scores by entry id."""
-        entries = [entry for entry in self._entries() if isinstance(entry, _CountedEntry)]
+        entries = [
+            entry
+            for entry in self._entries()
+            if isinstance(entry, _CountedEntry) and entry.attributes.owner == reach.owner
+        ]
         if deadline.has_passed():
             raise DeadlineExceededError(self.name)
         hits = [

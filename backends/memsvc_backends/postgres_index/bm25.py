@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH
@@ -28,9 +28,9 @@ _COUNTS = 'SELECT key, held FROM "{words}" WHERE key = ANY(%s::bigint[])'
 # changed places, and for these there is no need to search.
 _NEAR = (
     'SELECT key, word FROM "{words}" WHERE char_length(word) BETWEEN {shortest} AND {longest} AND held > 0 '
-    'AND word COLLATE "C" >= %s AND word COLLATE "C" < %s AND abs(char_length(word) - %s) <= 1 '
+    'AND owner_key = %s AND word COLLATE "C" >= %s AND word COLLATE "C" < %s AND abs(char_length(word) - %s) <= 1 '
     'UNION ALL SELECT key, word FROM "{words}" WHERE char_length(word) BETWEEN {shortest} AND {longest} AND held > 0 '
-    'AND reverse(word) COLLATE "C" >= %s AND reverse(word) COLLATE "C" < %s AND abs(char_length(word) - %s) <= 1 '
+    'AND owner_key = %s AND reverse(word) COLLATE "C" >= %s AND reverse(word) COLLATE "C" < %s AND abs(char_length(word) - %s) <= 1 '
     'UNION ALL SELECT key, word FROM "{words}" WHERE key = ANY(%s::bigint[]) AND held > 0'
 )
 # OFFSET 0 has each list looked up in the index, whatever the planner takes the tables for: statistics are late.
@@ -77,21 +77,22 @@ def search(
     The owner's key is the first parameter of *where*.
     """
     asked = Counter(map(without_nul, terms))
-    keys = {word: word_key(word) for word in asked}
-    counts = _counts(connection, base, keys.values())
-    entries = counts.get(ENTRY_COUNT, 0)
-    if not entries:
+    owner_key = int(where.parameters[0])
+    keys = {word: list_key(owner_key, word_key(word)) for word in asked}
+    totals = [list_key(owner_key, total) for total in (ENTRY_COUNT, LENGTH_SUM)]
+    counts = _counts(connection, base, [*totals, *keys.values()])
+    entries, length = (counts.get(key, 0) for key in totals)
+    if entries <= 0:
         return []
     wanted = _WantedPostings()
-    owner_key = int(where.parameters[0])
     for number, (word, times) in enumerate(asked.items()):
         number_held = counts.get(keys[word], 0)
         if number_held > 0:
-            wanted.weights[list_key(owner_key, keys[word])] = rarity(entries, number_held) * times
+            wanted.weights[keys[word]] = rarity(entries, number_held) * times
         elif FUZZY_MIN_LENGTH <= len(word) < LONGEST_NEAR:
-            near = [list_key(owner_key, key) for key in _near(connection, base, word)]
+            near = _near(connection, base, owner_key, word)
             wanted.near.extend((key, number, FUZZY_BOOST * times) for key in near)
-    average = max(counts.get(LENGTH_SUM, 0), 1) / entries
+    average = max(length, 1) / entries
     return _best(connection, base, wanted, where, average=average, limit=limit)
 
 
@@ -111,18 +112,21 @@ def _best(
     return connection.execute(words.encode(), every, binary=True).fetchall()
 
 
-def _counts(connection: Connection, base: str, keys: Iterable[int]) -> Mapping[int, int]:
-    asked = [ENTRY_COUNT, LENGTH_SUM, *keys]
-    return dict(connection.execute(_COUNTS.format(words=base + WORDS).encode(), (asked,), binary=True).fetchall())
+def _counts(connection: Connection, base: str, keys: list[int]) -> Mapping[int, int]:
+    return dict(connection.execute(_COUNTS.format(words=base + WORDS).encode(), (keys,), binary=True).fetchall())
 
 
-def _near(connection: Connection, base: str, word: str) -> set[int]:
-    """Return the keys of the words that are held one edit away."""
+def _near(connection: Connection, base: str, owner_key: int, word: str) -> set[int]:
+    """Return the keys of an owner's postings of the words that are one edit away."""
     half = len(word) // 2
     front, back = word[:half], word[: half - 1 : -1]
     length = len(word)
-    swapped = [word_key(word[:n] + word[n + 1] + word[n] + word[n + 2 :]) for n in range(length - 1)]
+    swapped = [word[:n] + word[n + 1] + word[n] + word[n + 2 :] for n in range(length - 1)]
     words = _NEAR.format(words=base + WORDS, shortest=SHORTEST_NEAR, longest=LONGEST_NEAR)
-    parameters = (front, front + _MAX_CHARACTER, length, back, back + _MAX_CHARACTER, length, swapped)
+    parameters = (
+        *(owner_key, front, front + _MAX_CHARACTER, length),
+        *(owner_key, back, back + _MAX_CHARACTER, length),
+        [list_key(owner_key, word_key(one)) for one in swapped],
+    )
     found = connection.execute(words.encode(), parameters, binary=True).fetchall()
     return {key for key, other in found if is_one_edit(word, other)}

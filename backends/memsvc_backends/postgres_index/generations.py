@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {_TABLE} (
 _LIVE = f"SELECT base, manifest FROM {_TABLE} WHERE kind = %s AND is_live"
 _OTHERS = f"DELETE FROM {_TABLE} WHERE kind = %s AND NOT is_live AND base <> %s RETURNING base"
 _NOTE = f"INSERT INTO {_TABLE} VALUES (%s, %s, %s, %s, false)"
-_RETIRE = f"DELETE FROM {_TABLE} WHERE kind = %s AND is_live RETURNING base"
+_RETIRE = f"DELETE FROM {_TABLE} WHERE kind = ANY(%s) AND is_live RETURNING base"
 _PUBLISH = f"UPDATE {_TABLE} SET is_live = true WHERE kind = %s AND base = %s"
 _FORGET = f"DELETE FROM {_TABLE} WHERE kind = %s AND base = %s AND NOT is_live RETURNING base"
 _ONE_BY_ONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
@@ -67,6 +67,7 @@ class IndexTables(Generic[M]):
         entries: What the name of that one ends in which has a row for each entry.
         to_json: Writes a manifest.
         from_json: Reads one.
+        earlier: The kinds of tables of another layout, which are dropped when a generation goes live.
     """
 
     name: str
@@ -74,6 +75,7 @@ class IndexTables(Generic[M]):
     entries: str
     to_json: Callable[[M], dict[str, Any]]
     from_json: Callable[[dict[str, Any]], M]
+    earlier: tuple[str, ...] = ()
 
     def tables(self, base: str) -> list[str]:
         """Return the names of a generation's tables."""
@@ -165,8 +167,9 @@ class TableGenerations(Generic[M]):
 
     def publish(self, made: LiveTables[M], connection: Connection) -> None:
         """Make a generation the live one and drop the one before, in one step for all processes."""
+        kinds = [self.kind.name, *self.kind.earlier]
         with connection.transaction():
-            before = [base for (base,) in connection.execute(_RETIRE, (self.kind.name,)).fetchall()]
+            before = [base for (base,) in connection.execute(_RETIRE, (kinds,)).fetchall()]
             if connection.execute(_PUBLISH, (self.kind.name, made.base)).rowcount != 1:
                 raise BackendUnavailableError(self._connections.name)
             drop(connection, [table for base in before for table in self.kind.tables(base)])

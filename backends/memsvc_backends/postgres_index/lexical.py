@@ -34,7 +34,9 @@ def _from_json(content: dict[str, Any]) -> LexicalManifest:
     return LexicalManifest(**content)
 
 
-KIND: IndexTables[LexicalManifest] = IndexTables("index_words", tables.PARTS, tables.ENTRIES, _to_json, _from_json)
+KIND: IndexTables[LexicalManifest] = IndexTables(
+    "index_terms", tables.PARTS, tables.ENTRIES, _to_json, _from_json, earlier=("index_words",)
+)
 
 
 class FulltextGeneration(TableGeneration[LexicalEntry, LexicalManifest]):

@@ -25,7 +25,7 @@ POSTINGS, ENTRIES, WORDS = "_p", "_e", "_w"
 PARTS = (POSTINGS, ENTRIES, WORDS)
 """What the names of the tables end in, in the order in which searches take them."""
 ENTRY_COUNT, LENGTH_SUM = 0, 1
-"""The keys under which the words' table keeps how many entries there are, and of how many words in all."""
+"""The keys under which the words' table keeps how many entries an owner has, and of how many words in all."""
 SHORTEST_NEAR, LONGEST_NEAR = 4, 256
 """The words, by their length in characters, that are looked for one edit away."""
 _WORDS_KNOWN = 50_000
@@ -36,9 +36,11 @@ _MAKE = (
     "CREATE TABLE {postings} (list bigint NOT NULL, entry bigint NOT NULL, times int NOT NULL, length int NOT NULL)",
     "CREATE INDEX ON {postings} (list, entry) INCLUDE (times, length)",
     # The counts of common words change with nearly every write: there is room for the next count on the same page.
-    "CREATE TABLE {words} (key bigint PRIMARY KEY, word text, held bigint NOT NULL) WITH (fillfactor = 70)",
-    'CREATE INDEX ON {words} (word COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
-    'CREATE INDEX ON {words} (reverse(word) COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
+    "CREATE TABLE {words} (key bigint PRIMARY KEY, owner_key bigint NOT NULL, word text, held bigint NOT NULL) "
+    "WITH (fillfactor = 70)",
+    'CREATE INDEX ON {words} (owner_key, word COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
+    'CREATE INDEX ON {words} (owner_key, reverse(word) COLLATE "C") '
+    "WHERE char_length(word) BETWEEN {shortest} AND {longest}",
 )
 # OFFSET 0 has each of a list looked up in an index, whatever the planner takes the tables for: statistics are late.
 _REMOVE_ENTRIES = (
@@ -55,10 +57,10 @@ _COPY_ENTRIES = "COPY {entries} ({names}, length, words) FROM STDIN (FORMAT BINA
 _COPY_POSTINGS = "COPY {postings} FROM STDIN (FORMAT BINARY)"
 # Counts are written in the order of the keys, so that transactions do not deadlock.
 _COUNT = (
-    "INSERT INTO {words} AS w SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) "
+    "INSERT INTO {words} AS w SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::bigint[]) "
     "ON CONFLICT (key) DO UPDATE SET held = w.held + excluded.held"
 )
-_FORGET = "DELETE FROM {words} WHERE key = ANY(%s::bigint[]) AND held <= 0 AND word IS NOT NULL"
+_FORGET = "DELETE FROM {words} WHERE key = ANY(%s::bigint[]) AND held <= 0"
 Changes = Mapping[int, Sequence[LexicalEntry]]
 
 
@@ -71,7 +73,7 @@ def word_key(word: str) -> int:
 
 
 def list_key(owner_key: int, word: int) -> int:
-    """Return the key of an owner's postings of a word."""
+    """Return the key of an owner's postings of a word, and of the number of the entries that hold it."""
     return owner_key ^ word
 
 
@@ -101,36 +103,39 @@ def replace(connection: Connection, base: str, changes: Changes) -> None:
 
 
 class _Counts:
-    """Changes of document frequencies."""
+    """Changes of the document frequencies of owners."""
 
     def __init__(self) -> None:
-        self._more: Counter[int] = Counter()
-        self._fewer: Counter[int] = Counter()
-        self._words: dict[int, str] = {}
-        self._totals = Counter({ENTRY_COUNT: 0, LENGTH_SUM: 0})
+        self._changes: Counter[int] = Counter()
+        self._owners: dict[int, int] = {}
+        self._words: dict[int, str | None] = {}
 
-    def add(self, words: Mapping[int, str], length: int) -> None:
+    def add(self, owner_key: int, words: Mapping[int, str], length: int) -> None:
         """Count an entry in."""
-        self._words.update(words)
-        self._more.update(words.keys())
-        self._totals.update({ENTRY_COUNT: 1, LENGTH_SUM: length})
+        self._words.update((list_key(owner_key, key), word) for key, word in words.items())
+        self._count(owner_key, words, length, 1)
 
-    def remove(self, words: Iterable[int], length: int) -> None:
+    def remove(self, owner_key: int, words: Iterable[int], length: int) -> None:
         """Count an entry out."""
-        self._fewer.update(words)
-        self._totals.subtract({ENTRY_COUNT: 1, LENGTH_SUM: length})
+        self._count(owner_key, words, length, -1)
+
+    def _count(self, owner_key: int, words: Iterable[int], length: int, by: int) -> None:
+        totals = {list_key(owner_key, ENTRY_COUNT): by, list_key(owner_key, LENGTH_SUM): by * length}
+        self._words.update(dict.fromkeys(totals))
+        for key, number in (totals | dict.fromkeys((list_key(owner_key, word) for word in words), by)).items():
+            self._owners[key] = owner_key
+            self._changes[key] += number
 
     def write(self, connection: Connection, base: str) -> None:
         """Write the counts to the table, and delete the words that are no longer used."""
-        changed = {key: self._more[key] - self._fewer[key] for key in self._more.keys() | self._fewer.keys()}
-        every = {key: number for key, number in (changed | dict(self._totals)).items() if number}
-        if not every:
+        keys = sorted(key for key, number in self._changes.items() if number)
+        if not keys:
             return
-        keys = sorted(every)
+        owners, numbers = [self._owners[key] for key in keys], [self._changes[key] for key in keys]
         # A word that is only counted out is there already, and its text stays.
-        texts = [None if key in {ENTRY_COUNT, LENGTH_SUM} else self._words.get(key, "") for key in keys]
-        connection.execute(_with_names(_COUNT, base), (keys, texts, [every[key] for key in keys]))
-        if gone := [key for key in keys if every[key] < 0]:
+        texts = [self._words.get(key, "") for key in keys]
+        connection.execute(_with_names(_COUNT, base), (keys, owners, texts, numbers))
+        if gone := [key for key, number in zip(keys, numbers, strict=True) if number < 0]:
             connection.execute(_with_names(_FORGET, base), (gone,))
 
 
@@ -139,7 +144,7 @@ def _remove(connection: Connection, base: str, rows: list[int], counts: _Counts)
     lists: list[int] = []
     entries: list[int] = []
     for entry, owner_key, length, words in gone:
-        counts.remove(words, length)
+        counts.remove(owner_key, words, length)
         lists.extend(list_key(owner_key, word) for word in words)
         entries.extend([entry] * len(words))
     if lists:
@@ -154,9 +159,9 @@ def _add(connection: Connection, base: str, entries: Sequence[LexicalEntry], cou
             length = len(entry.terms)
             times = Counter(map(without_nul, entry.terms))
             words = {word_key(word): word for word in times}
-            counts.add(words, length)
-            copy.write_row((*values_of(entry.entry_id, entry.attributes), length, list(words)))
             owner_key = key_of(without_nul(entry.attributes.owner))
+            counts.add(owner_key, words, length)
+            copy.write_row((*values_of(entry.entry_id, entry.attributes), length, list(words)))
             postings.extend(
                 (list_key(owner_key, key), entry.entry_id, times[word], length) for key, word in words.items()
             )

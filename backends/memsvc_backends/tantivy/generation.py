@@ -17,13 +17,18 @@ from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, ListedEntry
+from memsvc.text.bm25 import rarity
 from memsvc_backends.tantivy.schema import (
     BODY,
     ENTRY,
     FINGERPRINT,
+    OWNER,
     ROW,
+    TERMS,
     build_schema,
+    filter_term,
     open_index,
+    owner_mark,
     selection,
     term_key,
     translate,
@@ -140,7 +145,7 @@ class TantivyGeneration:
         with translate():
             seen = self._now()
             chosen = selection(self._schema, reach, where, self._filters)
-            wanted = any_term(self._schema, seen.vocabulary, terms).and_must_match(chosen)
+            wanted = any_term(self._schema, seen.vocabulary, reach.owner, terms).and_must_match(chosen)
             return best_hits(seen.searcher, wanted, limit=limit)
 
     def inventory(self) -> Iterator[ListedEntry]:
@@ -213,34 +218,49 @@ class TermVocabulary:
     def __init__(self, searcher: Searcher) -> None:
         """Look them up by *searcher*, which sees one state for ever."""
         self._searcher = searcher
+        self._total = searcher.num_docs
         self._known_terms: dict[str, bool] = {}
 
-    def holds(self, term: str, exact: Query) -> bool:
+    def holds(self, key: str, exact: Query) -> bool:
         """Return whether an entry holds a term; *exact* is the query for it."""
-        held = self._known_terms.get(term)
+        held = self._known_terms.get(key)
         if held is None:
             if len(self._known_terms) >= _MOST_WORDS:
                 self._known_terms.clear()
-            held = self._known_terms[term] = _has_term(self._searcher, term, exact)
+            held = self._known_terms[key] = _has_term(self._searcher, key, exact)
         return held
 
+    def entries(self, owner: str) -> int:
+        """Return the number of an owner's entries; removed ones count until their segment is merged."""
+        return int(self._searcher.doc_freq(TERMS, filter_term(OWNER, owner)))
 
-def any_term(schema: Schema, vocabulary: TermVocabulary, terms: Sequence[str]) -> Query:
-    """Return the query for entries that hold one of the terms or more, scored by BM25."""
-    return Query.boolean_query([(Occur.Should, _query_of(schema, vocabulary, term)) for term in terms])
+    def boost(self, key: str, entries: int) -> float:
+        """Return the rarity of a term among its owner's *entries*, divided by that which Tantivy computes.
+
+        Tantivy counts the entries of all owners.
+        """
+        held = self._searcher.doc_freq(BODY, key)
+        return rarity(max(entries, held), held) / rarity(max(self._total, held), held)
 
 
-def _query_of(schema: Schema, vocabulary: TermVocabulary, term: str) -> Query:
-    exact = Query.term_query(schema, BODY, term_key(term), "freq")
-    if not FUZZY_MIN_LENGTH <= len(term) <= _FUZZY_MAX_LENGTH or vocabulary.holds(term, exact):
-        return exact
-    near = Query.fuzzy_term_query(schema, BODY, term, distance=1, transposition_cost_one=True)
+def any_term(schema: Schema, vocabulary: TermVocabulary, owner: str, terms: Sequence[str]) -> Query:
+    """Return the query for an owner's entries that hold one of the terms or more, scored by BM25."""
+    entries, mark = vocabulary.entries(owner), owner_mark(owner)
+    return Query.boolean_query([(Occur.Should, _query_of(schema, vocabulary, entries, mark, term)) for term in terms])
+
+
+def _query_of(schema: Schema, vocabulary: TermVocabulary, entries: int, mark: str, term: str) -> Query:
+    key = term_key(mark, term)
+    exact = Query.term_query(schema, BODY, key, "freq")
+    if not FUZZY_MIN_LENGTH <= len(term) <= _FUZZY_MAX_LENGTH or vocabulary.holds(key, exact):
+        return Query.boost_query(exact, vocabulary.boost(key, entries))
+    near = Query.fuzzy_term_query(schema, BODY, key, distance=1, transposition_cost_one=True)
     return Query.boost_query(near, FUZZY_BOOST)
 
 
-def _has_term(searcher: Searcher, term: str, exact: Query) -> bool:
+def _has_term(searcher: Searcher, key: str, exact: Query) -> bool:
     # The frequency counts removed entries until their segment is merged, so a small one is looked into.
-    frequency = searcher.doc_freq(BODY, term)
+    frequency = searcher.doc_freq(BODY, key)
     if frequency == 0 or frequency > _SURELY_HELD:
         return frequency > 0
     return bool(searcher.search(exact, 1, count=False).hits)

@@ -2,15 +2,20 @@
 
 Why all strings that filters compare share one field: every commit begins a dictionary for each field with terms,
 whatever is in it. With fourteen of them a commit of one memory took 8 ms of a processor, with three it takes 3.5.
+
+Why the terms of a text begin with a mark of its owner: a search reads the postings of one owner instead of everybody's,
+and rarities are those among the owner's entries. With 100 000 entries of 50 owners a search takes a quarter of the time
+(0.20 ms for 0.76 ms), and the index is 2.3 times as large (129 bytes for each entry instead of 56).
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from tantivy import FieldType, Index, Occur, Query, Schema, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
@@ -19,7 +24,7 @@ from memsvc.domain.errors import UNREACHED, BackendUnavailableError
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, FilterMemo, Not, Or, Range
 from memsvc.domain.scope import Reach
 
-FORMAT = 4
+FORMAT = 5
 """Raise it with every change of the schema or of `key`: an index of another format is rebuilt."""
 BODY = "body"
 ENTRY = "entry"
@@ -35,6 +40,8 @@ _NUMBERS = (
     ENTRY, FINGERPRINT, "importance", "create_time", "update_time", "event_time", "expire_time", "valid_from",
     "valid_to",
 )  # fmt: skip
+OWNER = "owner"
+_OWNERS_KNOWN = 10_000
 _MAX_KEY = 512
 _MAX_TERM = 16_000
 """Characters; Tantivy drops terms of more than 65 530 bytes without a word."""
@@ -80,9 +87,20 @@ def _key(value: str) -> str:
     return value if len(value) <= _MAX_KEY else _digest(value)
 
 
-def term_key(term: str) -> str:
-    """Return the token of a term in the index: itself, or a digest when Tantivy would drop it."""
-    return term if len(term) <= _MAX_TERM else _digest(term)
+@lru_cache(_OWNERS_KNOWN)
+def owner_mark(owner: str) -> str:
+    """Return what the terms of an owner's texts begin with: eight characters."""
+    return urlsafe_b64encode(hashlib.blake2b(owner.encode(errors="surrogatepass"), digest_size=6).digest()).decode()
+
+
+def term_key(mark: str, term: str) -> str:
+    """Return the token of a term of an owner: the mark and the term, or a digest of it when Tantivy would drop it."""
+    return mark + (term if len(term) <= _MAX_TERM else _digest(term))
+
+
+def is_kept(text: str) -> bool:
+    """Return whether no term of a text is too long for Tantivy."""
+    return len(text) <= _MAX_TERM
 
 
 def _digest(value: str) -> str:

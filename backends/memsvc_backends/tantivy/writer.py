@@ -18,9 +18,12 @@ from memsvc_backends.tantivy.schema import (
     ENTRY,
     FINGERPRINT,
     NAME,
+    OWNER,
     ROW,
     TERMS,
     filter_term,
+    is_kept,
+    owner_mark,
     place_term,
     term_key,
     translate,
@@ -120,24 +123,26 @@ def document_of(entry: LexicalEntry) -> Document:
     """Return the document of an entry."""
     document = Document()
     document.add_integer(ENTRY, entry.entry_id)
-    _add_body(document, entry.terms)
+    _add_body(document, owner_mark(entry.attributes.owner), entry.terms)
     _add_strings(document, entry.attributes)
     _add_numbers(document, entry.attributes)
     return document
 
 
-def _add_body(document: Document, terms: Sequence[str]) -> None:
-    body = " ".join(terms)
+def _add_body(document: Document, mark: str, terms: Sequence[str]) -> None:
+    keys = [term_key(mark, term) for term in terms]
+    body = " ".join(keys)
     # Python splits at every character that Tantivy's tokenizer splits at, and at a few more.
-    if body.split() == list(terms) and len(body) == len(term_key(body)):
+    if is_kept(body) and body.split() == keys:
         document.add_text(BODY, body)
         return
-    tokens = [Token(term_key(term), position, 0, 0) for position, term in enumerate(terms)]
+    tokens = [Token(key, position, 0, 0) for position, key in enumerate(keys)]
     document.add_pre_tokenized_text(BODY, PreTokenizedString("", tokens))
 
 
 def _add_strings(document: Document, attributes: Attributes) -> None:
     add = document.add_text
+    add(TERMS, filter_term(OWNER, attributes.owner))
     add(TERMS, place_term(attributes.owner, attributes.project_id))
     add(TERMS, filter_term("agent_id", attributes.agent_id))
     add(TERMS, filter_term("session_id", attributes.session_id))

@@ -122,6 +122,25 @@ def test_vectors_made_for_an_earlier_generation_are_refused(stack: ExitStack, ur
     assert sorted(_nearest(one, _random(1)[0])) == [1, 2, 5]
 
 
+def test_tables_of_an_earlier_layout_go_with_the_next_generation(stack: ExitStack, url: str) -> None:
+    """They are not read, and dropped when the words are in the new ones."""
+    earlier = _words(stack, url)
+    _renew(earlier, LexicalManifest(3, 1, "a"), _said(1, "tea"))
+    with psycopg.connect(url) as connection:
+        found = connection.execute("UPDATE index_generations SET kind = 'index_words' RETURNING base").fetchone()
+    assert found is not None
+
+    words = _words(stack, url)
+    assert words.manifest is None
+    _renew(words, LexicalManifest(1, 1, "a"), _said(2, "tea"))
+
+    assert _found(words, "tea") == [2]
+    with psycopg.connect(url) as connection:
+        left = connection.execute("SELECT count(*) FROM pg_tables WHERE starts_with(tablename, %s)", found).fetchone()
+        kinds = connection.execute("SELECT kind FROM index_generations").fetchall()
+    assert (left, kinds) == ((0,), [("index_terms",)])
+
+
 def test_one_process_at_a_time_makes_a_generation(stack: ExitStack, url: str) -> None:
     """Who comes meanwhile, or too late with the same number, is told that another is at it."""
     one, other = _words(stack, url), _words(stack, url)
@@ -270,7 +289,7 @@ def test_a_search_ends_soon_after_its_deadline(stack: ExitStack, url: str) -> No
     _renew(vectors, FIRST, _meant(range(1, 2)))
     with psycopg.connect(url) as connection:
         for base, part in connection.execute("SELECT base, kind FROM index_generations").fetchall():
-            connection.execute(f'LOCK TABLE "{base}{"_p" if part == "index_words" else ""}"')
+            connection.execute(f'LOCK TABLE "{base}{"_p" if part == "index_terms" else ""}"')
 
         with pytest.raises(DeadlineExceededError):
             words.search(["tea"], reach=REACH, limit=1, deadline=Deadline.after(0.2))
