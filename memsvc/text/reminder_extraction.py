@@ -15,7 +15,7 @@ from itertools import chain, pairwise
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, slot_of
 from memsvc.text import reminder_lexicon as words
-from memsvc.text.analysis import terms, word_terms
+from memsvc.text.analysis import script_of, terms, word_terms
 from memsvc.text.reminder_dates import NamedDay, named_days, next_of, time_of_day
 from memsvc.text.sentences import sentences
 
@@ -553,6 +553,17 @@ def states_another_day(older: str, newer: str, moment: datetime) -> bool:
     if before and after:
         return not before & after
     return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
+
+
+def is_beside_due(older: str, newer: str) -> bool:
+    """Return whether *older* says what is due by a day, and *newer* names nothing of it.
+
+    An appointment may be moved in other words than it was made in, but what is due has a name: a form, a tax, a rent.
+    Texts of two languages share no words, and are not compared.
+    """
+    if script_of(older) is not script_of(newer) or not words.DUE_BY.search(older) or words.DUE_BY.search(newer):
+        return False
+    return not (_terms_of(older) & _terms_of(newer) or _events_of(older)[0] & _events_of(newer)[0])
 
 
 def _events_of(sentence: str) -> tuple[frozenset[int], str]:

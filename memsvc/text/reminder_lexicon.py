@@ -410,6 +410,14 @@ STRONG = _any(
     r"|演唱会|婚礼|看牙|拔牙|打疫苗|年检",
 )
 """A deadline, an appointment."""
+DUE_BY = _any(
+    r"\b(?:due|deadlines?|overdue|expir(?:es?|y|ation)|runs? out|renew(?:al|ed|s)?|invoices?|payable|hand(?:ed)? in"
+    r"|(?:has|have|needs?|must|got) (?:to )?be (?:posted|paid|sent|filed|returned|submitted|filled in)|in the post)\b"
+    r"|\b(?:by|until|before) (?:the )?(?:\d|(?:january|february|march|april|june|july|august|september|october"
+    r"|november|december|may \d|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b)",
+    r"截止|到期|过期|扣费|扣款|续费|续保|续签|续期|缴费|还款|交费|还贷|年审|之?前(?:要|得|必须|记得)?(?:交|还|付|缴|提交|办|寄)",
+)
+"""What has to be done, or runs out, by a day, where an appointment takes place on it."""
 MUST = _any(
     r"\b(?:must|have to|has to|need to|needs to|gotta|got to|due|by|before|until|till)\b|要|得|必须|务必|需要|之前|前"
 )

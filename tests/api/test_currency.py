@@ -478,12 +478,16 @@ def test_a_reminder_of_what_is_not_called_off_is_current(
         ("The child benefit form must be posted by 10 May.", "Second half of the deposit is due on 3 May."),
         ("少儿险5月10号扣费。", "物业费1980元,4月30号前交。"),
         ("5月10号下午三点果果家长会。", "5月9号下午带果果看牙齿矫正。"),
+        ("VAT return is due by 10 May.", "Trade fair postponed to 28 May, same stand."),
+        ("The housing form must be posted by 10 May.", "The flight in May is off, the airline gave a voucher."),
+        ("车险5月10号扣费。", "小宝的疫苗改为5月11号接种。"),
+        ("健康证5月10号到期。", "派出所办证改到5月25号。"),
     ],
 )
-def test_another_thing_with_a_day_of_its_own_outdates_no_reminder(
+def test_another_thing_outdates_no_reminder(
     stubs: Stubs, user: str, appointment: str, other: str
 ) -> None:
-    """Though it is similar and newer."""
+    """Though it is similar and newer: it has a day of its own, or names nothing of what is due."""
     scope = types_pb.Scope(user_id=user)
     old = remind(stubs, scope, appointment)
     tell(stubs, user, "The tomatoes are planted. 西红柿种好了。", other)

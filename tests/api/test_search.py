@@ -96,9 +96,7 @@ def test_what_others_write_changes_no_order(
     assert found(stubs, scope, f"{common} {rare}", mode=KEYWORD)[0] == mine.format(rare, 0)
 
 
-def test_a_word_of_others_does_not_keep_a_typing_error_from_being_forgiven(
-    stubs: Stubs, scope: types_pb.Scope
-) -> None:
+def test_a_word_of_others_does_not_keep_a_typing_error_from_being_forgiven(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Whether others wrote a word cannot be seen from what a search finds."""
     content = "My kitten sleeps in the basket"
     create(stubs, scope, content)

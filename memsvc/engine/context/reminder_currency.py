@@ -19,7 +19,7 @@ from memsvc.domain.search import SearchHit, SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
 from memsvc.engine.context.sources import evidence_search_of, search_of
 from memsvc.ports.thread_wait import ThreadWait
-from memsvc.text.reminder_extraction import states_another_day
+from memsvc.text.reminder_extraction import is_beside_due, states_another_day
 
 JUDGED = 50
 """Reminders of one call that are judged, the first ones."""
@@ -107,5 +107,6 @@ def _is_yearly(memory: Memory) -> bool:
 
 
 def _is_unrelated(memory: Memory, newer: Memory) -> bool:
-    """Return whether a newer memory is about another thing with a day of its own, which does not move an event."""
-    return states_another_day(memory.content, newer.content, newer.moment)
+    """Return whether a newer memory is about another thing: one with a day of its own, or none of what is due."""
+    older = memory.content
+    return states_another_day(older, newer.content, newer.moment) or is_beside_due(older, newer.content)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day, next_day
-from memsvc.text.reminder_extraction import reminder_in
+from memsvc.text.reminder_extraction import is_beside_due, reminder_in
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
@@ -204,3 +204,21 @@ def test_long_texts_take_no_time() -> None:
         "don't remind me 3" * 90,
     ):
         assert reminder_in(text, SAID) is None
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_beside"),
+    [
+        ("VAT return is due by 25 November.", "Trade fair postponed to 28 November.", True),
+        ("Rent is due on the 5th.", "The rent is paid for May.", False),
+        ("My passport expires on 3 May.", "I have my new passport!", False),
+        ("The invoice must be paid by 3 May.", "The deadline is 10 May now.", False),
+        ("The cake is baked on 3 May.", "Trade fair postponed to 28 November.", False),
+        ("车险5月10号扣费。", "小宝的疫苗改为5月11号接种。", True),
+        ("车险5月10号扣费。", "车险退了,换了一家。", False),
+        ("健康证5月10号到期。", "The trade fair is postponed to 28 November.", False),
+    ],
+)
+def test_what_is_due_has_a_name(older: str, newer: str, *, is_beside: bool) -> None:
+    """What names nothing of it is about something else; across languages no names are compared."""
+    assert is_beside_due(older, newer) is is_beside
