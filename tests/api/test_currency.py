@@ -484,9 +484,7 @@ def test_a_reminder_of_what_is_not_called_off_is_current(
         ("健康证5月10号到期。", "派出所办证改到5月25号。"),
     ],
 )
-def test_another_thing_outdates_no_reminder(
-    stubs: Stubs, user: str, appointment: str, other: str
-) -> None:
+def test_another_thing_outdates_no_reminder(stubs: Stubs, user: str, appointment: str, other: str) -> None:
     """Though it is similar and newer: it has a day of its own, or names nothing of what is due."""
     scope = types_pb.Scope(user_id=user)
     old = remind(stubs, scope, appointment)

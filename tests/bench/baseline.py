@@ -22,7 +22,16 @@ from memsvc_backends.qdrant_edge.manifest import generation_name, read_manifest
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.sql.tables import memories
 from memsvc_backends.tantivy.index import read_manifest as read_lexical_manifest
-from memsvc_backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, owner_mark, place_term, term_key
+from memsvc_backends.tantivy.schema import (
+    BODY,
+    ENTRY,
+    TERMS,
+    build_schema,
+    open_index,
+    owner_mark,
+    place_term,
+    term_key,
+)
 from tests.bench.echo_server import bare_server
 from tests.bench.load_generators import WARM_UP, undisturbed
 from tests.bench.results import Sample
