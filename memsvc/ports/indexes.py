@@ -243,8 +243,8 @@ class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
     ) -> Sequence[Hit]:
         """Return at most *limit* entries that hold one of *terms* or more, best first, equal scores by entry id.
 
-        A term of `FUZZY_MIN_LENGTH` characters or more that no entry of the owner holds is matched one edit away, with the
-        boost `FUZZY_BOOST`. Terms are matched as they are; no character has a meaning. No terms: no hits.
+        A term of `FUZZY_MIN_LENGTH` characters or more that no entry of the owner holds is matched one edit away, with
+        the boost `FUZZY_BOOST`. Terms are matched as they are; no character has a meaning. No terms: no hits.
         Scores are positive; they compare within one call only.
 
         Raises:

@@ -142,7 +142,7 @@ class LexicalIndexContract(
         assert self.ranked(live, "tea", "rum") == [3, 1, 2, 4]
 
     def test_rarity_is_that_among_the_entries_of_the_owner(self, live: LexicalIndex) -> None:
-        """What others write changes no ranking, and so tells nobody which words they use."""
+        """A ranking does not depend on the words that others use."""
         if self.counts_all_owners:
             pytest.skip("The index counts the entries of all owners.")
         self.write(live, ["tea", "cup"], ["tea", "pot"], ["rum", "mug"], ["tea", "bag"])

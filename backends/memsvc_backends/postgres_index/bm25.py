@@ -30,7 +30,8 @@ _NEAR = (
     'SELECT key, word FROM "{words}" WHERE char_length(word) BETWEEN {shortest} AND {longest} AND held > 0 '
     'AND owner_key = %s AND word COLLATE "C" >= %s AND word COLLATE "C" < %s AND abs(char_length(word) - %s) <= 1 '
     'UNION ALL SELECT key, word FROM "{words}" WHERE char_length(word) BETWEEN {shortest} AND {longest} AND held > 0 '
-    'AND owner_key = %s AND reverse(word) COLLATE "C" >= %s AND reverse(word) COLLATE "C" < %s AND abs(char_length(word) - %s) <= 1 '
+    'AND owner_key = %s AND reverse(word) COLLATE "C" >= %s AND reverse(word) COLLATE "C" < %s '
+    "AND abs(char_length(word) - %s) <= 1 "
     'UNION ALL SELECT key, word FROM "{words}" WHERE key = ANY(%s::bigint[]) AND held > 0'
 )
 # OFFSET 0 has each list looked up in the index, whatever the planner takes the tables for: statistics are late.

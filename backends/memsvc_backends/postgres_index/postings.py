@@ -36,11 +36,15 @@ _MAKE = (
     "CREATE TABLE {postings} (list bigint NOT NULL, entry bigint NOT NULL, times int NOT NULL, length int NOT NULL)",
     "CREATE INDEX ON {postings} (list, entry) INCLUDE (times, length)",
     # The counts of common words change with nearly every write: there is room for the next count on the same page.
-    "CREATE TABLE {words} (key bigint PRIMARY KEY, owner_key bigint NOT NULL, word text, held bigint NOT NULL) "
-    "WITH (fillfactor = 70)",
+    (
+        "CREATE TABLE {words} (key bigint PRIMARY KEY, owner_key bigint NOT NULL, word text, held bigint NOT NULL) "
+        "WITH (fillfactor = 70)"
+    ),
     'CREATE INDEX ON {words} (owner_key, word COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
-    'CREATE INDEX ON {words} (owner_key, reverse(word) COLLATE "C") '
-    "WHERE char_length(word) BETWEEN {shortest} AND {longest}",
+    (
+        'CREATE INDEX ON {words} (owner_key, reverse(word) COLLATE "C") '
+        "WHERE char_length(word) BETWEEN {shortest} AND {longest}"
+    ),
 )
 # OFFSET 0 has each of a list looked up in an index, whatever the planner takes the tables for: statistics are late.
 _REMOVE_ENTRIES = (
