@@ -16,7 +16,7 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import DocumentKind, OnDuplicate, Role
 from memsvc.cli.errors import CommandError, print_error
-from memsvc.cli.options import STDIN, given_text, stdin_lines, utf8_lines
+from memsvc.cli.options import STDIN, UTF8, given_text, stdin_lines, utf8_lines
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _read(path: str) -> list[types_pb.ChatMessage]:
     if path == STDIN:
         return _messages(stdin_lines(), "stdin")
     try:
-        with Path(path).open(encoding="utf-8") as lines:
+        with Path(path).open(encoding=UTF8) as lines:
             return _messages(utf8_lines(lines, repr(path)), repr(path))
     except OSError as error:
         message = f"{path!r} cannot be read: {error.strerror}."
@@ -256,13 +256,18 @@ def _read(path: str) -> list[types_pb.ChatMessage]:
 
 
 def _messages(lines: Iterable[str], name: str) -> list[types_pb.ChatMessage]:
+    from memsvc.json_faults import syntax_fault  # noqa: PLC0415 - a quick start
+
     found = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+        if broken := syntax_fault(line):
+            message = f"Line {number} of {name} is no message: {broken}."
+            raise CommandError(message)
         try:
             found.append(_message(json.loads(line)))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             message = f"Line {number} of {name} is no message: {error}"
             raise CommandError(message) from error
     return found

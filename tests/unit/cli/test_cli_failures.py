@@ -67,6 +67,22 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
     assert line == f"memsvc: There is no {str(tmp_path / 'nothing.jsonl')!r}."
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"garbage", "a value is missing or is not JSON, at column 1."),
+        (b'{"content": "tea",', "it ends in the middle of a value."),
+        (b"\xef\xbb\xbf5", 'it must be an object like {"role": "user", "content": "I prefer tea."}.'),
+    ],
+)
+def test_a_line_that_is_no_message_is_told_with_the_place(line: bytes, fault: str) -> None:
+    """In words of JSON instead of those of a parser."""
+    code, told = run("flush", "-", given=line + b"\n")
+
+    assert code == 1
+    assert told == f"memsvc: Line 1 of stdin is no message: {fault}"
+
+
 def test_missing_settings_file_is_told(tmp_path: Path) -> None:
     """A settings file that was named must be there."""
     code, line = run("serve", "--config", str(tmp_path / "nothing.toml"))
