@@ -66,7 +66,7 @@ class MemsvcCallError(Exception):
     def __str__(self) -> str:
         """Return everything in one line."""
         broken = "; ".join(f"{violation.field}: {violation.description}" for violation in self.violations)
-        return f"{self.reason or self.code.name}: {self.message}{f' ({broken})' if broken else ''}"
+        return f"{self.reason or self.code.name}: {broken or self.message}"
 
     @classmethod
     def from_rpc(cls, error: grpc.aio.AioRpcError) -> MemsvcCallError:
