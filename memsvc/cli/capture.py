@@ -42,7 +42,7 @@ def capture(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Preview; store nothing.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
-    """Remember what is worth it in a text."""
+    """Store what is worth remembering in a text."""
     said = given_text(text)
     with session.client(conversation=conversation, timeout=120) as client:
         reply = client.capture(said, role=cast("request_types.Role", role.name), dry_run=dry_run)
@@ -176,9 +176,9 @@ def flush(
         str, typer.Option("--session", help="Flush the messages of this session instead.", metavar="ID")
     ] = "",
 ) -> None:
-    """Remember what is worth it in a conversation.
+    """Store what is worth remembering in a conversation.
 
-    What was remembered before is met again, not stored twice.
+    What was remembered before is not stored twice.
     """
     if bool(path) == bool(session_id):
         message = "Name either a file of messages or a session: memsvc flush PATH, or memsvc flush --session ID."

@@ -122,7 +122,9 @@ def create(  # noqa: PLR0913 - an option each
     tls_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and write it to stdout. It is shown this once and kept nowhere.
+    """Create a key and write it to stdout.
+
+    It is shown once and stored nowhere.
 
     From the first key on the service asks every caller for one: let that be of role admin.
     """
@@ -188,7 +190,7 @@ def revoke(  # noqa: PLR0913 - an option each
     tls_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key open nothing any more, for good."""
+    """Revoke a key for good."""
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
         key = place.do(lambda client: client.revoke_api_key(key_id).api_key, lambda keys: keys.revoke(key_id))
     if as_json:
@@ -197,7 +199,7 @@ def revoke(  # noqa: PLR0913 - an option each
     write(f"{key.id} is revoked")
 
 
-quotas = typer.Typer(help="Limit what tenants and API keys store, and how often they call.", no_args_is_help=True)
+quotas = typer.Typer(help="Limit storage and calls of tenants and API keys.", no_args_is_help=True)
 
 Tenant = Annotated[str | None, typer.Option(help="Tenant id; '' is the default tenant.")]
 KeyId = Annotated[str, typer.Option("--key", help="Id of an API key.", metavar="KEY")]

@@ -96,7 +96,7 @@ def get(
     *,
     memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")] = "",
     key: Annotated[str, typer.Option(help="Key instead of the id.")] = "",
-    revision: Annotated[int, typer.Option(min=0, help="Revision.  [default: the present one]")] = 0,
+    revision: Annotated[int, typer.Option(min=0, help="Revision.  [default: the latest]", show_default=False)] = 0,
     as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
@@ -218,7 +218,7 @@ def update(  # noqa: PLR0913 - an option each
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
-    """Change what is given of a memory."""
+    """Change the given fields of a memory."""
     refuse_unnamed(memory_id)
     changes: Changes = {}
     if content is not None:
@@ -278,10 +278,10 @@ def restore(
         Path | None, typer.Option(help="Data directory to restore the backup into; it must be empty or not exist.")
     ] = None,
 ) -> None:
-    """Bring back a memory, or all of a backup.
+    """Restore a memory, or a whole backup.
 
-    A memory that was deleted or put aside becomes active again. With --data-dir a data directory is made of a backup,
-    after verifying it; start a service with it afterwards.
+    A memory that was deleted or archived becomes active again. With --data-dir the command verifies a backup and makes
+    a data directory of it; start a service with that directory afterwards.
     """
     if data_dir is not None:
         restore_backup(Path(memory_id), data_dir, as_json=session.as_json)
@@ -312,7 +312,10 @@ def promote(
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
-    """Keep a short-term memory for good; what it was is archived."""
+    """Make a short-term memory a long-term one.
+
+    The short-term memory is archived.
+    """
     refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.promote(memory_id, given_text(content), title=title, expected_revision=revision)
@@ -346,7 +349,9 @@ def delete_matching(  # noqa: PLR0913 - an option each
     token: Seen = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Delete the memories that match; `memsvc restore` brings each back.
+    """Delete the memories that match a filter.
+
+    `memsvc restore` restores each of them.
 
     Without --yes or --token nothing is deleted: the command shows a preview, and a token for exactly its memories.
     """
@@ -379,7 +384,9 @@ def update_matching(  # noqa: PLR0913 - an option each
     token: Seen = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Change fields of the memories that match; `memsvc rollback` undoes it for each.
+    """Change fields of the memories that match a filter.
+
+    `memsvc rollback` undoes it for each memory.
 
     Without --yes or --token nothing is changed, as in `memsvc delete-matching`.
     """

@@ -186,7 +186,10 @@ def search_files(
     category: Annotated[list[Category] | None, typer.Option(help="Only this category. May be repeated.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of hits of each group.")] = 10,
 ) -> None:
-    """Find files by the words of their names, categories and notes, best first."""
+    """Find files by name, category and notes.
+
+    By words, best first.
+    """
     wanted = set(category or Category)
     groups: list[SearchScope] = [
         one for one in ("FILES", "REPORTS", "CHARTS") if one in {_SCOPE_OF.get(each, "FILES") for each in wanted}
@@ -211,7 +214,10 @@ def resolve(
     *,
     references: Annotated[list[str], typer.Argument(help="References such as chart:ID.", metavar="REF...")],
 ) -> None:
-    """Say what references lead to. Exits with 1 when one leads to nothing."""
+    """Show the targets of references.
+
+    Exits with 1 when one leads to nothing.
+    """
     pairs = [tuple(reference.split(":", 1)) if ":" in reference else ("", reference) for reference in references]
     with session.client() as client:
         found = client.resolve_file_refs([(category, name) for category, name in pairs])

@@ -56,10 +56,10 @@ def export(
     vectors: Annotated[bool, typer.Option("--vectors", help="Include embeddings; an import is then fast.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write everything of a user into a file.
+    """Export all data of a user to a file.
 
     JSON Lines: memories of all projects with their revisions, sessions, conflicts, checkpoints. `memsvc import-user`
-    takes it in, here or elsewhere.
+    imports it, here or elsewhere.
     """
     _require_no_project("exported")
     if Path(file).suffix.lower() in OTHER_FORMATS:
@@ -105,10 +105,10 @@ def import_user(
     file: Annotated[str, typer.Argument(help='What `memsvc export` wrote, or "-" for stdin.', metavar="FILE")],
     wait: Annotated[bool, typer.Option("--wait", help="Return when searches find everything.")] = False,
 ) -> None:
-    """Take in what `memsvc export` wrote.
+    """Import what `memsvc export` wrote.
 
-    The same file may be imported again, for instance after a break: what is here already is passed over. The records
-    go to --user, whosever they were.
+    The same file may be imported again, for instance after an interruption: existing records are skipped. All records
+    go to --user, whichever user was exported.
     """
     _require_no_project("imported")
     last: lifecycle_pb.ImportUserResponse | None = None
@@ -153,7 +153,7 @@ def erase(
     confirm: Annotated[bool, typer.Option("--confirm", help="Erase. Without it the command only counts.")] = False,
     request_id: Annotated[str, typer.Option(help="Request id of the erasure, to get its receipt again.")] = "",
 ) -> None:
-    """Forget a user for good, or say what there is to forget.
+    """Erase a user for good, or show what that would erase.
 
     Everything of --user is removed from the store, the indexes and their files, and looked for afterwards. Backups are
     left alone.
@@ -195,7 +195,7 @@ def backup(
     *,
     name: Annotated[str, typer.Argument(help="Name of the backup.  [default: the time]")] = "",
 ) -> None:
-    """Copy all that the service stores, while it runs.
+    """Back up all that the service stores, while it runs.
 
     Into a folder on its machine, in `backup.directory` of its settings. `memsvc restore` makes a data directory of it.
     """
