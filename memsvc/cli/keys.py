@@ -138,15 +138,27 @@ def create(  # noqa: PLR0913 - an option each
         "concurrent_calls": concurrent_calls,
     }
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
-        reply = place.do(
-            lambda client: client.create_api_key(role=role.name, ttl=ttl, **fields),  # type: ignore[arg-type]  # names of the API
-            lambda keys: keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields),
+        reply, lacks_admin = place.do(
+            # A service that has keys lets nobody without one create another.
+            lambda client: (client.create_api_key(role=role.name, ttl=ttl, **fields), not api_key),  # type: ignore[arg-type]  # names of the API
+            lambda keys: (keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields), not _has_admin(keys)),
+        )
+    if lacks_admin and role is not KeyRole.ADMIN:
+        print_error(
+            "memsvc: From the first key on calls need a key, and no key has the role admin. To manage keys, stop the "
+            "service and run `memsvc keys create --role admin` on its data directory."
         )
     if as_json:
         write_json(reply)
         return
     print_error(f"Key {reply.api_key.id}, of role {_name(role)}. Keep it now: it is not shown again.")
     write(reply.secret)
+
+
+def _has_admin(keys: OfflineKeys) -> bool:
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    return any(key.role == admin_pb.API_KEY_ROLE_ADMIN for key in keys.list(include_ended=False))
 
 
 @app.command("list")

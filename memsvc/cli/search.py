@@ -218,9 +218,9 @@ def resolve(
 
     Exits with 1 when one leads to nothing.
     """
-    pairs = [tuple(reference.split(":", 1)) if ":" in reference else ("", reference) for reference in references]
+    pairs = [_reference_parts(reference) for reference in references]
     with session.client() as client:
-        found = client.resolve_file_refs([(category, name) for category, name in pairs])
+        found = client.resolve_file_refs(pairs)
     if session.as_json:
         for one in found:
             write_json(one)
@@ -228,6 +228,20 @@ def resolve(
         write_table(("=reference", "name", "url"), [(_reference(one), _name(one), _url(one)) for one in found])
     if any(not one.HasField("file") for one in found):
         raise typer.Exit(FAILED)
+
+
+def _reference_parts(reference: str) -> tuple[str, str]:
+    """Return category and id of a reference.
+
+    Raises:
+        typer.BadParameter: It has no category, or one that does not exist.
+    """
+    category, _, name = reference.partition(":")
+    categories = [one.name.lower() for one in Category]
+    if not name or category.lower() not in categories:
+        message = f"{reference!r} is not CATEGORY:ID, with one of {', '.join(categories)}."
+        raise typer.BadParameter(message, param_hint="REF")
+    return category, name
 
 
 def search_everything(session: CliContext, client: Memsvc, query: str, *, limit: int) -> None:
