@@ -139,7 +139,7 @@ def create(  # noqa: PLR0913 - an option each
     }
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
         reply, lacks_admin = place.do(
-            # A service that has keys lets nobody without one create another.
+            # A service that has keys refuses callers without one.
             lambda client: (client.create_api_key(role=role.name, ttl=ttl, **fields), not api_key),  # type: ignore[arg-type]  # names of the API
             lambda keys: (keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields), not _has_admin(keys)),
         )
