@@ -61,13 +61,17 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         return f"No service answers at {address}; start one with `memsvc serve`, or name another with --address."
     if error.violations:
         broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
-        return f"The request is not valid:{broken}"
+        return f"The request is not valid:{_with_commands(broken)}"
     if code == "DEADLINE_EXCEEDED" and not error.reason:
         late = f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
         return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
-    said = _METHOD.sub(lambda match: _COMMANDS[match[0]], error.message)
-    return f"{said}{f' {advice}' if advice else ''}"
+    return f"{_with_commands(error.message)}{f' {advice}' if advice else ''}"
+
+
+def _with_commands(text: str) -> str:
+    """Return a text with commands in place of the methods of the API."""
+    return _METHOD.sub(lambda match: _COMMANDS[match[0]], text)
 
 
 _COMMANDS = {

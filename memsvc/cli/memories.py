@@ -23,7 +23,7 @@ from memsvc.cli.output import date_of, local_time, progress_bar, shortened, writ
 from memsvc.cli.reminders import reminder_field, shown_reminder
 
 if TYPE_CHECKING:
-    from memsvc.client import Changes, CommonChanges, NewMemory, request_types
+    from memsvc.client import Changes, CommonChanges, Filters, NewMemory, request_types
     from memsvc.v1 import memory_service_pb2 as memory_pb
     from memsvc.v1 import types_pb2 as types_pb
 
@@ -333,6 +333,20 @@ Seen = Annotated[str, typer.Option("--token", help="Make the change that a previ
 Category = Annotated[list[str] | None, typer.Option("--category", help="Only of this category. May be repeated.")]
 
 
+def _require_filter(wanted: Filters, *, yes: bool) -> None:
+    """Refuse a change of every memory without a preview.
+
+    Raises:
+        CommandError: No filter is given, but --yes is.
+    """
+    if yes and not any(wanted.values()):
+        message = (
+            "Without a filter the command matches every memory. Name a filter, such as --tag or --key-prefix, or leave "
+            "out --yes: the preview shows a token for exactly its memories."
+        )
+        raise CommandError(message)
+
+
 @connected
 def delete_matching(  # noqa: PLR0913 - an option each
     session: CliContext,
@@ -354,10 +368,12 @@ def delete_matching(  # noqa: PLR0913 - an option each
     `memsvc restore` restores each of them.
 
     Without --yes or --token nothing is deleted: the command shows a preview, and a token for exactly its memories.
+    --yes needs a filter.
     """
     wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
         "categories": category or []
     }
+    _require_filter(wanted, yes=yes)
     with session.client(conversation=conversation) as client:
         _change_matching(session, partial(client.delete_memories, wanted), "deleted", token, yes=yes)
 
@@ -393,6 +409,7 @@ def update_matching(  # noqa: PLR0913 - an option each
     wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
         "categories": category or []
     }
+    _require_filter(wanted, yes=yes)
     changes: CommonChanges = {}
     if set_importance is not None:
         changes["importance"] = set_importance

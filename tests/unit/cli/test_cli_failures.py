@@ -90,6 +90,15 @@ def test_a_line_that_is_no_message_is_told_with_the_place(line: bytes, fault: st
     assert told == f"memsvc: Line 1 of stdin is no message: {fault}"
 
 
+@pytest.mark.parametrize("command", [["delete-matching"], ["update-matching", "--add-tag", "x"]])
+def test_a_change_of_every_memory_needs_a_preview(command: list[str]) -> None:
+    """A forgotten filter must not delete all memories of a user."""
+    code, line = run(*command, "--yes")
+
+    assert code == 1
+    assert line.startswith("memsvc: Without a filter the command matches every memory.")
+
+
 @pytest.mark.parametrize("reference", ["nope", "picture:01a21a0a-9c0f-752f-be33-3f55f35c69bb", "chart:"])
 def test_a_word_that_is_no_reference_to_a_file_is_wrong_usage(reference: str) -> None:
     """The error names the form and the categories."""
