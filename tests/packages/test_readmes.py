@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -30,6 +31,11 @@ def programs(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+def _of_new_user(program: str) -> str:
+    """Return a program with a user of its own: what another language has stored is not remembered again."""
+    return program.replace('"mia"', f'"mia-{uuid4()}"')
+
+
 def check(outputs: list[str]) -> None:
     """Compare the outputs of the programs of a README: a search and a context, perhaps a session, and an error."""
     ten, *session, error = outputs
@@ -38,7 +44,7 @@ def check(outputs: list[str]) -> None:
     for output in session:
         assert re.search(r"^.*I moved to Porto\..*$", output, re.MULTILINE)
         assert "remembered: I moved to Porto." in output
-        assert re.search(r"^committed: I moved to Porto\. \S+$", output, re.MULTILINE)
+        assert re.search(r"^committed: .+ \S+$", output, re.MULTILINE)
     assert "INVALID_REQUEST" in error
     assert "memory.importance" in error
 
@@ -66,7 +72,9 @@ def test_programs_in_typescript_use_the_packed_package(
     output_of(["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", packed["filename"]], tmp_path)
     texts = programs(package / "README.md", "typescript")
     for number, text in enumerate(texts):
-        (tmp_path / f"program{number}.ts").write_text(text.replace(HTTP_URL, server.url), encoding="utf-8")
+        (tmp_path / f"program{number}.ts").write_text(
+            _of_new_user(text).replace(HTTP_URL, server.url), encoding="utf-8"
+        )
     options = "--strict --target es2022 --module nodenext --lib es2023,esnext.disposable,dom --skipLibCheck --types"
     compiler = package / "node_modules" / ".bin" / "tsc"
     output_of([str(compiler), *options.split(), "", *(f"program{number}.ts" for number in range(len(texts)))], tmp_path)
@@ -93,7 +101,7 @@ def test_programs_in_go_use_the_module_of_a_tag(
         folder = tmp_path / f"program{number}"
         folder.mkdir()
         (folder / "go.mod").write_text("module program\n\ngo 1.26.0\n")
-        (folder / "main.go").write_text(text.replace(ADDRESS, server.bound), encoding="utf-8")
+        (folder / "main.go").write_text(_of_new_user(text).replace(ADDRESS, server.bound), encoding="utf-8")
     [getting] = re.findall(r"^(go get .*)$", (package / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     output_of(getting.split(), tmp_path / "program0", **settings)
     listed = output_of(["go", "list", "-deps", "."], tmp_path / "program0", **settings).split()
