@@ -45,7 +45,9 @@ def hook(
     *,
     agent: Annotated[HookAgent, typer.Argument(help="The coding agent that runs this command.")],
 ) -> None:
-    """Answer an event of a coding agent, given as JSON on stdin. `memsvc setup` configures it.
+    """Handle an event of a coding agent.
+
+    The event is JSON on stdin. `memsvc setup` configures the command.
 
     At the start of a session and at each prompt it writes memories for the agent; at the end of a turn, before
     a compaction and at the end of the session it keeps what was said. A failure never stops the agent.

@@ -81,7 +81,9 @@ def setup(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without a question.")] = False,
 ) -> None:
-    """Give a coding agent a memory: show the changes of its configuration files, and write them.
+    """Configure a coding agent to use the memory.
+
+    Shows the changes of its configuration files, and writes them.
 
     claude-code: MCP server, hooks that recall at the start and at each prompt and keep what was said, and commands, in
     the folder. cursor: MCP server and a rule, in the folder. codex: MCP server, in ~/.codex/config.toml. openclaw and

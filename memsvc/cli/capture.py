@@ -16,7 +16,7 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import DocumentKind, OnDuplicate, Role
 from memsvc.cli.errors import CommandError, print_error
-from memsvc.cli.options import STDIN, given_text, stdin_lines, utf8_lines
+from memsvc.cli.options import STDIN, UTF8, given_text, stdin_lines, utf8_lines
 from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def capture(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Preview; store nothing.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
-    """Remember what is worth it in a text."""
+    """Store what is worth remembering in a text."""
     said = given_text(text)
     with session.client(conversation=conversation, timeout=120) as client:
         reply = client.capture(said, role=cast("request_types.Role", role.name), dry_run=dry_run)
@@ -176,9 +176,9 @@ def flush(
         str, typer.Option("--session", help="Flush the messages of this session instead.", metavar="ID")
     ] = "",
 ) -> None:
-    """Remember what is worth it in a conversation.
+    """Store what is worth remembering in a conversation.
 
-    What was remembered before is met again, not stored twice.
+    What was remembered before is not stored twice.
     """
     if bool(path) == bool(session_id):
         message = "Name either a file of messages or a session: memsvc flush PATH, or memsvc flush --session ID."
@@ -248,7 +248,7 @@ def _read(path: str) -> list[types_pb.ChatMessage]:
     if path == STDIN:
         return _messages(stdin_lines(), "stdin")
     try:
-        with Path(path).open(encoding="utf-8") as lines:
+        with Path(path).open(encoding=UTF8) as lines:
             return _messages(utf8_lines(lines, repr(path)), repr(path))
     except OSError as error:
         message = f"{path!r} cannot be read: {error.strerror}."
@@ -256,13 +256,18 @@ def _read(path: str) -> list[types_pb.ChatMessage]:
 
 
 def _messages(lines: Iterable[str], name: str) -> list[types_pb.ChatMessage]:
+    from memsvc.json_faults import syntax_fault  # noqa: PLC0415 - a quick start
+
     found = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+        if broken := syntax_fault(line):
+            message = f"Line {number} of {name} is no message: {broken}."
+            raise CommandError(message)
         try:
             found.append(_message(json.loads(line)))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             message = f"Line {number} of {name} is no message: {error}"
             raise CommandError(message) from error
     return found

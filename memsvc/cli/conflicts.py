@@ -33,7 +33,10 @@ def supersede(
     by: Annotated[str, typer.Option(help="Id of an existing memory that replaces it, instead of a new text.")] = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Put a new memory in the place of an old one, which leaves searches."""
+    """Replace a memory with a new one.
+
+    Searches leave out the old one; its history stays.
+    """
     if bool(content) == bool(by):
         message = "Give the new text, or the id of a memory with --by."
         raise typer.BadParameter(message)
@@ -57,7 +60,10 @@ def list_conflicts(
     memory: Annotated[str, typer.Option(help="Only conflicts of the memory with this id.")] = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """List conflicts, newest first: the open ones, unless --state names others."""
+    """List conflicts, newest first.
+
+    The open ones, unless --state names others.
+    """
     states = [cast("request_types.ConflictState", one.name) for one in state or [ConflictState.OPEN]]
     with session.client(conversation=conversation) as client:
         found = list(islice(client.conflicts(states=states, memory_id=memory, page_size=min(limit, 1_000)), limit))
@@ -83,7 +89,7 @@ def detect(
     layer: Annotated[list[Layer] | None, typer.Option(help="Only memories of this layer. May be repeated.")] = None,
     on_conflict: Annotated[ConflictPolicy, typer.Option(help="Treatment of the older memory.")] = ConflictPolicy.MARK,
 ) -> None:
-    """Compare the memories that are stored already, and mark contradictions."""
+    """Detect contradictions between stored memories."""
     layers = [cast("request_types.Layer", one.name) for one in layer or ()]
     policy = cast("request_types.ConflictPolicy", on_conflict.name)
     begin = None if since is None else in_utc(since)

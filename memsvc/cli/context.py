@@ -24,7 +24,10 @@ def context(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     query: Annotated[str, typer.Argument(help="Query of the context, such as the last message.")] = "",
-    tokens: Annotated[int | None, typer.Option(min=1, help="Token budget.  [default: that of the service]")] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option("--tokens", "--total-tokens", min=1, help="Token budget.  [default: that of the service]"),
+    ] = None,
     section: Annotated[list[ContextSection] | None, typer.Option(help="Only this section. May be repeated.")] = None,
     locale: Annotated[str, typer.Option(help="Language of headings: en or zh.")] = "",
     time_zone: Annotated[str, typer.Option(help="Time zone of dates, such as Asia/Shanghai.")] = "",
@@ -36,7 +39,8 @@ def context(  # noqa: PLR0913 - an option each
         typer.Option(help="Share of core, session, short_term or long_term, such as core=0.2. The others are then 0."),
     ] = None,
     relevant_limit: Annotated[
-        int, typer.Option(min=0, max=100, help="Maximum number of retrieved memories.  [default: 50]")
+        int,
+        typer.Option(min=0, max=100, help="Maximum number of retrieved memories.  [default: 50]", show_default=False),
     ] = 0,
     min_score: options.MinScore = 0.0,
     layer: options.Layers = None,
@@ -49,10 +53,10 @@ def context(  # noqa: PLR0913 - an option each
     full_ids: Annotated[bool, typer.Option("--full-ids", help="Cite memories by id instead of a short mark.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
-    """Show what an agent should know for its next step, as Markdown.
+    """Build the context of an agent's next step.
 
-    What was left out, and the cursor to name this context by, go to stderr. Layers, kinds, tags, days and
-    importance narrow what the query retrieves.
+    The context is Markdown on stdout; what was left out, and the cursor of the context, go to stderr. Layers, kinds,
+    tags, days and importance narrow what the query retrieves.
     """
     asked: ContextOptions = {
         "locale": locale,
@@ -99,7 +103,10 @@ def load(
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of each list.")] = 50,
     zone: Annotated[str, typer.Option(help="Time zone of the user, such as Asia/Shanghai.")] = "",
 ) -> None:
-    """Show what an agent loads at its start: core and active memories, preferences, what is due."""
+    """Show what an agent loads at its start.
+
+    Core and active memories, preferences, due reminders.
+    """
     with session.client() as client:
         found = client.load_core(limit=limit, time_zone=zone)
     if session.as_json:

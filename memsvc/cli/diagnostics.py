@@ -66,7 +66,7 @@ def stats(session: CliContext) -> None:
 
 
 usage = typer.Typer(
-    help="List users, projects, agents and scopes with their numbers of memories.",
+    help="Count memories by user, project, agent and scope.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -87,7 +87,10 @@ def users(session: CliContext, *, prefix: Prefix = "", limit: Limit = 100) -> No
 @usage.command()
 @connected
 def projects(session: CliContext, *, prefix: Prefix = "", limit: Limit = 100) -> None:
-    """List the projects of the user's memories; the first one may be without a name: the global memories."""
+    """List the projects of the user's memories.
+
+    The first one may be without a name: the global memories.
+    """
     with session.client() as client:
         found = list(islice(client.list_projects(prefix, page_size=min(limit, 1_000)), limit))
     rows = [(one.project_id, *_usage(one.usage)) for one in found]
@@ -159,7 +162,7 @@ def perf(
     *,
     operation: Annotated[str, typer.Argument(help="One operation, such as Search.  [default: all]")] = "",
 ) -> None:
-    """Say how long operations took, in ms."""
+    """Show how long operations took, in ms."""
     with session.client() as client:
         reply = client.performance(operation)
     if session.as_json:
@@ -188,7 +191,10 @@ def diagnose(
     *,
     verify: Annotated[bool, typer.Option("--verify", help="Compare every index entry with the store.")] = False,
 ) -> None:
-    """Say how backends and indexes are. Exits with 1 when something is wrong."""
+    """Show the state of backends and indexes.
+
+    Exits with 1 when something is wrong.
+    """
     with session.client(timeout=VERIFY_SECONDS) as client:
         reply = client.diagnose(verify=verify)
     if session.as_json:
@@ -327,7 +333,9 @@ def check_integrity(  # noqa: PLR0913 - an option each
     ] = 7.0,
     ignore_files: Annotated[bool, typer.Option("--ignore-files", help="Do not check files.")] = False,
 ) -> None:
-    """Check for broken links, wrong contents, remains of deleted data, and differences of the indexes.
+    """Check stored data and indexes for damage.
+
+    Looks for broken links, wrong contents, remains of deleted data, and differences of the indexes.
 
     Also for references to missing files and for files without references; these are only reported, unless the options
     that name them are given.

@@ -61,37 +61,44 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         return f"No service answers at {address}; start one with `memsvc serve`, or name another with --address."
     if error.violations:
         broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
-        return f"The request is not valid:{broken}"
+        return f"The request is not valid:{_with_commands(broken)}"
     if code == "DEADLINE_EXCEEDED" and not error.reason:
         late = f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
         return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
-    said = _METHOD.sub(lambda match: _COMMANDS[match[0]], error.message)
-    return f"{said}{f' {advice}' if advice else ''}"
+    return f"{_with_commands(error.message)}{f' {advice}' if advice else ''}"
+
+
+def _with_commands(text: str) -> str:
+    """Return a text with commands in place of the methods of the API."""
+    return _METHOD.sub(lambda match: _COMMANDS[match[0]], text)
 
 
 _COMMANDS = {
     "CreateSession": "`memsvc session create`",
     "ReopenSession": "`memsvc session reopen`",
     "ListMemories": "`memsvc list`",
+    "ListRevisions": "`memsvc history`",
+    "ListCheckpoints": "`memsvc checkpoint list`",
+    "ListQuarantined": "`memsvc quarantine list`",
+    "ListApiKeys": "`memsvc keys list`",
+    "ListFiles": "`memsvc file ls`",
 }
 """The commands for methods of the API that errors of the service name."""
 _METHOD = re.compile(rf"\b(?:{'|'.join(_COMMANDS)})\b")
 _ADVICE = {
     "MEMORY_NOT_FOUND": "Look for it with `memsvc list` or `memsvc search`; check --user and --project.",
     "SELECTION_CHANGED": "Run the command again without --token, and check the preview.",
-    "REVISION_CONFLICT": "Read it again with `memsvc get` and decide anew.",
+    "REVISION_CONFLICT": "`memsvc get` shows it.",
     "REQUEST_ID_REUSED": "Choose another --request-id.",
     "NOT_READY": "The indexes catch up after a start; try again in a moment.",
     "LIMIT_EXCEEDED": "Try again in a moment.",
-    "NOT_QUARANTINED": "See what waits with `memsvc quarantine list`.",
     "CURSOR_EXPIRED": "Leave out --cursor.",
     "REINDEX_RUNNING": "Wait until it has ended.",
-    "NOTHING_TO_SUMMARIZE": "Name another month or topic; `memsvc list` shows what there is.",
+    "NOTHING_TO_SUMMARIZE": "`memsvc list` shows the memories.",
     "MAINTENANCE_RUNNING": "Wait until it has ended, or look with --dry-run, which need not wait.",
     "BACKEND_UNAVAILABLE": "Look at it with `memsvc diagnose`.",
     "API_KEY_REQUIRED": "Or name it with --api-key.",
-    "API_KEY_NOT_FOUND": "See what there is with `memsvc keys list`.",
     "INTERNAL": "The service's log says more.",
 }
 

@@ -33,7 +33,10 @@ def report(  # noqa: PLR0913 - an option each
     context: Annotated[str, typer.Option(help="Cursor of the context that citations such as m3 are of.")] = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Report which memories of one search or context were used, ignored or found wrong."""
+    """Report which memories were used, ignored or wrong.
+
+    All of one search or context.
+    """
     if not (used or ignored or wrong):
         message = "Give a memory with --used, --ignored or --wrong."
         raise typer.BadParameter(message)
@@ -61,7 +64,10 @@ def list_reports(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 50,
     conversation: options.Conversation = "",
 ) -> None:
-    """List reports, newest first; for a review those of --outcome wrong."""
+    """List reports, newest first.
+
+    For a review take --outcome wrong.
+    """
     wanted = None if outcome is None else cast("request_types.UseOutcome", outcome.name)
     with session.client(conversation=conversation) as client:
         found = client.use_reports(
@@ -81,7 +87,7 @@ def list_reports(
 @app.command()
 @connected
 def status(session: CliContext) -> None:
-    """Say whether reports are part of the ranking of the user's searches, and why."""
+    """Show whether reports affect the user's ranking."""
     with session.client() as client:
         state = client.use_feedback()
     if session.as_json:

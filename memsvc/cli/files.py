@@ -37,7 +37,10 @@ def put(  # noqa: PLR0913 - an option each
     note: Annotated[list[str] | None, typer.Option("--meta", help="Metadata as KEY=TEXT. May be repeated.")] = None,
     ttl_hours: Annotated[float, typer.Option(min=0, help="Lifetime in hours.  [default: by the category]")] = 0.0,
 ) -> None:
-    """Upload a file; the answer is the reference that a memory can hold."""
+    """Upload a file, and print its reference.
+
+    A memory can hold the reference.
+    """
     if file != STDIN and not Path(file).is_file():
         message = f"There is no file {file!r}."
         raise CommandError(message)
@@ -69,7 +72,10 @@ def get_file(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     info: Annotated[bool, typer.Option("--info", help="Show metadata only.")] = False,
 ) -> None:
-    """Download a file into this folder, under its own name, or to --output."""
+    """Download a file.
+
+    Into this folder, under its own name, or to --output.
+    """
     file_id = reference.rpartition(":")[2]
     with session.client() as client:
         known = client.get_file(file_id)

@@ -56,7 +56,9 @@ def health(  # noqa: PLR0913 - its options
     ] = None,
     tls_name: Annotated[str, typer.Option(help="Host name in the certificate, if it differs from the address.")] = "",
 ) -> None:
-    """Ask whether the service serves, for probes and scripts. No key is needed.
+    """Check whether the service is serving.
+
+    For probes and scripts; no key is needed.
 
     Exit codes: 0 it serves; 1 it does not, or does not answer, or knows no such name; 2 it could not be asked.
     """

@@ -21,9 +21,7 @@ CONTENT_WIDTH = 80
 TIME = "%Y-%m-%d %H:%M:%S"
 ROLLBACK_SECONDS = 600.0
 
-checkpoint = typer.Typer(
-    help="Create checkpoints of a project, compare with them, and roll back to them.", no_args_is_help=True
-)
+checkpoint = typer.Typer(help="Create, compare and restore project checkpoints.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name of the checkpoint.", metavar="NAME")]
 
 
@@ -34,7 +32,7 @@ def revisions(
     memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")],
     conversation: options.Conversation = "",
 ) -> None:
-    """Show how a memory came to be as it is, newest first."""
+    """List the revisions of a memory, newest first."""
     with session.client(conversation=conversation) as client:
         found = list(client.revisions(memory_id))
     if session.as_json:
@@ -65,7 +63,7 @@ def rollback(
     revision: Annotated[int, typer.Argument(min=1, help="Revision number; `memsvc history ID` lists them.")],
     conversation: options.Conversation = "",
 ) -> None:
-    """Make a memory say again what it said at a revision."""
+    """Restore an earlier revision of a memory."""
     with session.client(conversation=conversation) as client:
         reply = client.rollback(memory_id, revision)
     if session.as_json:
@@ -83,7 +81,7 @@ def create_checkpoint(
     note: Annotated[str, typer.Option(help="Purpose of the checkpoint.")] = "",
     at: Annotated[datetime | None, moment_option("An earlier moment, local time.")] = None,
 ) -> None:
-    """Name the present moment of the project, or an earlier one."""
+    """Create a checkpoint of now, or of an earlier moment."""
     with session.client() as client:
         made = client.create_checkpoint(name, note=note, known_time=None if at is None else in_utc(at))
     if session.as_json:
@@ -109,7 +107,7 @@ def list_checkpoints(session: CliContext) -> None:
 @checkpoint.command("diff")
 @connected
 def diff_checkpoint(session: CliContext, *, name: Name, conversation: options.Conversation = "") -> None:
-    """Show what is otherwise now than at a checkpoint."""
+    """Show what has changed since a checkpoint."""
     with session.client(conversation=conversation) as client:
         found = list(client.diff_checkpoint(name))
     if session.as_json:
@@ -141,7 +139,7 @@ def rollback_to_checkpoint(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
-    """Bring all memories of the project back to what they said at a checkpoint."""
+    """Roll the project's memories back to a checkpoint."""
     with session.client(conversation=conversation, timeout=ROLLBACK_SECONDS) as client:
         reply = client.rollback_to_checkpoint(name, dry_run=dry_run)
     if session.as_json:

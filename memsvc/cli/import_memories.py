@@ -60,7 +60,7 @@ def import_memories(  # noqa: PLR0913 - an option each
         typer.Option(help="Compare what is imported, and treat older memories that it contradicts in this way."),
     ] = None,
 ) -> None:
-    """Import JSON Lines, Markdown, or the export of another system.
+    """Import JSON Lines, Markdown or other systems' data.
 
     A line of JSON is one memory with the API's field names, as `memsvc list --json` writes them. A Markdown document
     becomes a memory for each section, and updates those when it is imported again. What comes from another system has a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from collections import Counter
@@ -15,9 +16,10 @@ from google.protobuf.json_format import Parse, ParseError
 
 from memsvc.cli.enums import ImportFormat
 from memsvc.cli.errors import CommandError
-from memsvc.cli.options import stdin_lines
+from memsvc.cli.options import UTF8, is_utf8, stdin_lines
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.user_data import FORMAT
+from memsvc.json_faults import NESTED_TOO_DEEP, json_fault, syntax_fault
 from memsvc.text.chunking import BlockKind, blocks
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -27,6 +29,8 @@ TITLE_CHARS = 512
 SOURCE_CHARS = 256
 JSON_LINES = frozenset({".json", ".jsonl", ".ndjson"})
 """The endings of files whose lines are taken one by one, even if the first of them is bad."""
+_UTF16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
+"""The byte order marks of UTF-16, as escaped bytes that are no UTF-8."""
 _LISTED = re.compile(r"\s*Available Fields.*", re.DOTALL)
 _IN_FIELD = re.compile(r"Failed to parse (\S+) field: ")
 _UNKNOWN = re.compile(r'Message type "\S+" has no field named "([^"]*)" at ".*"\.?')
@@ -69,7 +73,7 @@ def read_source(path: str, form: ImportFormat) -> Source:
     if path == "-":
         if form is ImportFormat.MD:
             return _documents([("stdin", "".join(stdin_lines()))])
-        lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape")
+        lines = io.TextIOWrapper(sys.stdin.buffer, encoding=UTF8, errors="surrogateescape")
         return Source(entries_from_lines(lines, "stdin"), None)
     place = Path(path)
     if not place.exists():
@@ -103,8 +107,14 @@ def _count_lines(path: Path) -> int:
 
 def _require_json_lines(path: Path, line: str) -> None:
     """Check the first line of a file, for which a whole import in vain would be no help."""
+    if line.startswith(_UTF16_MARKS):
+        message = f"{str(path)!r} is UTF-16 text; convert it to UTF-8 first."
+        raise CommandError(message)
     if line.lstrip().startswith("["):
         message = f"{str(path)!r} holds a JSON array; write one memory to a line."
+        raise CommandError(message)
+    if path.suffix.lower() not in JSON_LINES and ("\0" in line or not is_utf8(line)):
+        message = f"{str(path)!r} is no UTF-8 text."
         raise CommandError(message)
     if path.suffix.lower() not in JSON_LINES and not line.lstrip().startswith("{"):
         message = (
@@ -116,7 +126,7 @@ def _require_json_lines(path: Path, line: str) -> None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding=UTF8)
     except UnicodeDecodeError as error:
         message = f"{str(file)!r} is no UTF-8 text."
         raise CommandError(message) from error
@@ -133,7 +143,7 @@ def _documents(documents: list[tuple[str, str]]) -> Source:
 
 def _opened(path: Path) -> IO[str]:
     # Bytes that are no UTF-8 concern their line alone.
-    return path.open(encoding="utf-8", errors="surrogateescape")
+    return path.open(encoding=UTF8, errors="surrogateescape")
 
 
 def _entries_from_file(path: Path) -> Iterator[Entry]:
@@ -153,34 +163,48 @@ def entries_from_lines(lines: Iterable[str], name: str) -> Iterator[Entry]:
         place = f"Line {number} of {name}"
         try:
             yield Entry(place, _memory(line))
-        except ParseError as error:
+        except ValueError as error:
             if number == 1 and f'"format":"{FORMAT}"' in line.replace(" ", ""):
                 message = f"{name} is an export of a user: take it in with `memsvc import-user`."
                 raise CommandError(message) from error
-            yield Entry(place, None, _fault(str(error)))
-        except UnicodeEncodeError:
-            yield Entry(place, None, "it is no UTF-8 text")
+            yield Entry(place, None, str(error))
 
 
-def _fault(words: str) -> str:
-    """Return the field and what is wrong with it; the parser's own list of all that it could have been is left out."""
+def _memory(line: str) -> types_pb.Memory:
+    """Return the memory of a line.
+
+    Raises:
+        ValueError: It is none; the message says why.
+    """
+    if not is_utf8(line):
+        fault = "it is no UTF-8 text"
+        raise ValueError(fault)
+    if not line.lstrip().startswith("{"):
+        fault = "it is no JSON object"
+        raise ValueError(fault)
+    try:
+        return Parse(line, types_pb.Memory())
+    except ParseError as error:
+        raise ValueError(_fault(line, str(error))) from None
+    except RecursionError:
+        raise ValueError(NESTED_TOO_DEEP) from None
+
+
+def _fault(line: str, words: str) -> str:
+    """Return what is wrong with a JSON object that is no memory; *words* are the parser's."""
+    if broken := syntax_fault(line):
+        return broken if line.rstrip().endswith("}") else f"{broken}; write one memory to a line"
+    if found := json_fault(json.loads(line), types_pb.Memory.DESCRIPTOR):
+        return f"{found.field}: {found.description}"
     path = []
-    while found := _IN_FIELD.match(words):
-        path.append(found[1])
-        words = words[found.end() :]
+    while inner := _IN_FIELD.match(words):
+        path.append(inner[1])
+        words = words[inner.end() :]
     words = _LISTED.sub("", words).strip()
     if unknown := _UNKNOWN.fullmatch(words):
         path.append(unknown[1])
         words = "there is no such field"
     return f"{'.'.join(path)}: {words}" if path else words
-
-
-def _memory(line: str) -> types_pb.Memory:
-    if not line.lstrip().startswith("{"):
-        message = "it is no JSON object"
-        raise ParseError(message)
-    line.encode()
-    return Parse(line, types_pb.Memory())
 
 
 def memories_from_markdown(text: str, name: str) -> Iterator[types_pb.Memory]:

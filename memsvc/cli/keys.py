@@ -122,7 +122,9 @@ def create(  # noqa: PLR0913 - an option each
     tls_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and write it to stdout. It is shown this once and kept nowhere.
+    """Create a key and write it to stdout.
+
+    It is shown once and stored nowhere.
 
     From the first key on the service asks every caller for one: let that be of role admin.
     """
@@ -136,15 +138,27 @@ def create(  # noqa: PLR0913 - an option each
         "concurrent_calls": concurrent_calls,
     }
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
-        reply = place.do(
-            lambda client: client.create_api_key(role=role.name, ttl=ttl, **fields),  # type: ignore[arg-type]  # names of the API
-            lambda keys: keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields),
+        reply, lacks_admin = place.do(
+            # A service that has keys refuses callers without one.
+            lambda client: (client.create_api_key(role=role.name, ttl=ttl, **fields), not api_key),  # type: ignore[arg-type]  # names of the API
+            lambda keys: (keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields), not _has_admin(keys)),
+        )
+    if lacks_admin and role is not KeyRole.ADMIN:
+        print_error(
+            "memsvc: From the first key on calls need a key, and no key has the role admin. To manage keys, stop the "
+            "service and run `memsvc keys create --role admin` on its data directory."
         )
     if as_json:
         write_json(reply)
         return
     print_error(f"Key {reply.api_key.id}, of role {_name(role)}. Keep it now: it is not shown again.")
     write(reply.secret)
+
+
+def _has_admin(keys: OfflineKeys) -> bool:
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    return any(key.role == admin_pb.API_KEY_ROLE_ADMIN for key in keys.list(include_ended=False))
 
 
 @app.command("list")
@@ -188,7 +202,7 @@ def revoke(  # noqa: PLR0913 - an option each
     tls_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key open nothing any more, for good."""
+    """Revoke a key for good."""
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
         key = place.do(lambda client: client.revoke_api_key(key_id).api_key, lambda keys: keys.revoke(key_id))
     if as_json:
@@ -197,7 +211,7 @@ def revoke(  # noqa: PLR0913 - an option each
     write(f"{key.id} is revoked")
 
 
-quotas = typer.Typer(help="Limit what tenants and API keys store, and how often they call.", no_args_is_help=True)
+quotas = typer.Typer(help="Limit storage and calls of tenants and API keys.", no_args_is_help=True)
 
 Tenant = Annotated[str | None, typer.Option(help="Tenant id; '' is the default tenant.")]
 KeyId = Annotated[str, typer.Option("--key", help="Id of an API key.", metavar="KEY")]

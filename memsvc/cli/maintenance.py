@@ -33,7 +33,9 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Preview; change nothing.")] = False,
     all_users: Annotated[bool, typer.Option("--all-users", help="Include all users of the service.")] = False,
 ) -> None:
-    """Do what is due: expire, promote, archive, sum up old logs, merge what says the same.
+    """Run the maintenance that is due.
+
+    Steps: expire, promote, archive, summarise old logs, merge what says the same.
 
     It is about the project, or without one about all memories of the user. Exits with 1 when a step failed.
     """
@@ -104,7 +106,10 @@ def _reason_name(reason: lifecycle_pb.MaintenanceReason.ValueType) -> str:
 def archive(
     session: CliContext, *, memory_id: MemoryId, revision: Revision = 0, conversation: options.Conversation = ""
 ) -> None:
-    """Put a memory out of use; `memsvc restore` brings it back."""
+    """Archive a memory, so that searches leave it out.
+
+    `memsvc restore` makes it active again.
+    """
     refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.archive(memory_id, expected_revision=revision)
@@ -179,7 +184,10 @@ def undo_consolidation(
         int, typer.Option(min=0, help="Revision of the merged memory, if it was changed since the merge.")
     ] = 0,
 ) -> None:
-    """Take a merged memory apart again: its originals are back, it is deleted."""
+    """Undo a merge: restore the originals.
+
+    The merged memory is deleted.
+    """
     with session.client() as client:
         reply = client.undo_consolidation(memory_id, expected_revision=revision)
     if session.as_json:
@@ -199,7 +207,10 @@ def summarize(
     until: Annotated[datetime | None, moment_option("Before then, local time, in place of a month.")] = None,
     tokens: Annotated[int, typer.Option(min=0, help="Maximum length in tokens; 0: that of the service.")] = 0,
 ) -> None:
-    """Sum up a month, a span of time or a topic in a memory, which is kept up to date under its key."""
+    """Summarise a month, a period or a topic.
+
+    The summary is a memory; the next summary of the same updates it by its key.
+    """
     if month and (since or until):
         message = "Give a month, or --since and --until, not both."
         raise CommandError(message)

@@ -25,7 +25,9 @@ def _serve_bridge(  # noqa: PLR0913 - an option each
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer only tools that change nothing.")] = False,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is unreachable.")] = 5.0,
 ) -> None:
-    """Serve Claude, Cursor and other MCP clients on stdin and stdout, as memory for one user and project.
+    """Serve an MCP client on stdin and stdout.
+
+    Claude, Cursor and other clients get a memory of one user and project.
 
     The client starts this command. The service need not run yet.
     """

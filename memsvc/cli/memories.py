@@ -23,7 +23,7 @@ from memsvc.cli.output import date_of, local_time, progress_bar, shortened, writ
 from memsvc.cli.reminders import reminder_field, shown_reminder
 
 if TYPE_CHECKING:
-    from memsvc.client import Changes, CommonChanges, NewMemory, request_types
+    from memsvc.client import Changes, CommonChanges, Filters, NewMemory, request_types
     from memsvc.v1 import memory_service_pb2 as memory_pb
     from memsvc.v1 import types_pb2 as types_pb
 
@@ -96,7 +96,7 @@ def get(
     *,
     memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")] = "",
     key: Annotated[str, typer.Option(help="Key instead of the id.")] = "",
-    revision: Annotated[int, typer.Option(min=0, help="Revision.  [default: the present one]")] = 0,
+    revision: Annotated[int, typer.Option(min=0, help="Revision.  [default: the latest]", show_default=False)] = 0,
     as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
@@ -218,7 +218,7 @@ def update(  # noqa: PLR0913 - an option each
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
-    """Change what is given of a memory."""
+    """Change the given fields of a memory."""
     refuse_unnamed(memory_id)
     changes: Changes = {}
     if content is not None:
@@ -278,10 +278,10 @@ def restore(
         Path | None, typer.Option(help="Data directory to restore the backup into; it must be empty or not exist.")
     ] = None,
 ) -> None:
-    """Bring back a memory, or all of a backup.
+    """Restore a memory, or a whole backup.
 
-    A memory that was deleted or put aside becomes active again. With --data-dir a data directory is made of a backup,
-    after verifying it; start a service with it afterwards.
+    A memory that was deleted or archived becomes active again. With --data-dir the command verifies a backup and makes
+    a data directory of it; start a service with that directory afterwards.
     """
     if data_dir is not None:
         restore_backup(Path(memory_id), data_dir, as_json=session.as_json)
@@ -312,7 +312,10 @@ def promote(
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
-    """Keep a short-term memory for good; what it was is archived."""
+    """Make a short-term memory a long-term one.
+
+    The short-term memory is archived.
+    """
     refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
         reply = client.promote(memory_id, given_text(content), title=title, expected_revision=revision)
@@ -328,6 +331,20 @@ def promote(
 Yes = Annotated[bool, typer.Option("--yes", help="Make the change at once; otherwise it is only previewed.")]
 Seen = Annotated[str, typer.Option("--token", help="Make the change that a preview with this token showed.")]
 Category = Annotated[list[str] | None, typer.Option("--category", help="Only of this category. May be repeated.")]
+
+
+def _require_filter(wanted: Filters, *, yes: bool) -> None:
+    """Refuse a change of every memory without a preview.
+
+    Raises:
+        CommandError: No filter is given, but --yes is.
+    """
+    if yes and not any(wanted.values()):
+        message = (
+            "Without a filter the command matches every memory. Name a filter, such as --tag or --key-prefix, or leave "
+            "out --yes: the preview shows a token for exactly its memories."
+        )
+        raise CommandError(message)
 
 
 @connected
@@ -346,13 +363,17 @@ def delete_matching(  # noqa: PLR0913 - an option each
     token: Seen = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Delete the memories that match; `memsvc restore` brings each back.
+    """Delete the memories that match a filter.
+
+    `memsvc restore` restores each of them.
 
     Without --yes or --token nothing is deleted: the command shows a preview, and a token for exactly its memories.
+    --yes needs a filter.
     """
     wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
         "categories": category or []
     }
+    _require_filter(wanted, yes=yes)
     with session.client(conversation=conversation) as client:
         _change_matching(session, partial(client.delete_memories, wanted), "deleted", token, yes=yes)
 
@@ -379,13 +400,16 @@ def update_matching(  # noqa: PLR0913 - an option each
     token: Seen = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Change fields of the memories that match; `memsvc rollback` undoes it for each.
+    """Change fields of the memories that match a filter.
+
+    `memsvc rollback` undoes it for each memory.
 
     Without --yes or --token nothing is changed, as in `memsvc delete-matching`.
     """
     wanted = options.filters(layer, kind, tag, last_days, min_importance, key_prefix=key_prefix, numbers=number) | {
         "categories": category or []
     }
+    _require_filter(wanted, yes=yes)
     changes: CommonChanges = {}
     if set_importance is not None:
         changes["importance"] = set_importance

@@ -66,9 +66,11 @@ def migrate_backend(  # noqa: PLR0913 - an option each
     tls_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move everything that is stored to PostgreSQL, or back, and verify it. A running service goes on serving.
+    """Move all data to PostgreSQL, or back, and verify it.
 
-    When it breaks off, say the same again: it goes on where it was.
+    A running service continues to serve.
+
+    After an interruption, repeat the command: it resumes.
     """
     with report_errors(address or DEFAULT_ADDRESS):
         from memsvc.cli.offline import asks_service, migration_steps  # noqa: PLC0415 - a quick start

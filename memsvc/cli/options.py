@@ -129,6 +129,8 @@ def _ranges(tests: list[str]) -> dict[str, request_types.NumberRange]:
 
 
 STDIN = "-"
+UTF8 = "utf-8-sig"
+"""UTF-8 without the byte order mark that programs on Windows put before a text."""
 
 
 def in_utc(moment: datetime) -> datetime:
@@ -159,7 +161,7 @@ def stdin_lines() -> Iterator[str]:
     Raises:
         CommandError: They are no UTF-8 text.
     """
-    return utf8_lines(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8"), "stdin")
+    return utf8_lines(io.TextIOWrapper(sys.stdin.buffer, encoding=UTF8), "stdin")
 
 
 def utf8_lines(lines: Iterable[str], name: str) -> Iterator[str]:
@@ -184,12 +186,13 @@ def require_utf8(arguments: Iterable[object]) -> None:
     for argument in arguments:
         texts = argument if isinstance(argument, list | tuple) else (argument,)
         for text in texts:
-            if isinstance(text, str) and not _is_utf8(text):
+            if isinstance(text, str) and not is_utf8(text):
                 message = f"The argument {text!r} is no UTF-8 text."
                 raise CommandError(message)
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Return whether a text has no bytes that are not UTF-8, which Python escapes as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -81,7 +81,10 @@ def ack(
     zone: Zone = "",
     conversation: options.Conversation = "",
 ) -> None:
-    """Say that a reminder was given, so that it is not listed again in that part of the day."""
+    """Acknowledge a reminder.
+
+    It is not listed again in that part of the day.
+    """
     with session.client(conversation=conversation) as client:
         if day:
             reply = client.acknowledge_reminder(memory_id, _occurrence(day), slot=_name(slot))

@@ -186,7 +186,10 @@ def search_files(
     category: Annotated[list[Category] | None, typer.Option(help="Only this category. May be repeated.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of hits of each group.")] = 10,
 ) -> None:
-    """Find files by the words of their names, categories and notes, best first."""
+    """Find files by name, category and notes.
+
+    By words, best first.
+    """
     wanted = set(category or Category)
     groups: list[SearchScope] = [
         one for one in ("FILES", "REPORTS", "CHARTS") if one in {_SCOPE_OF.get(each, "FILES") for each in wanted}
@@ -211,10 +214,13 @@ def resolve(
     *,
     references: Annotated[list[str], typer.Argument(help="References such as chart:ID.", metavar="REF...")],
 ) -> None:
-    """Say what references lead to. Exits with 1 when one leads to nothing."""
-    pairs = [tuple(reference.split(":", 1)) if ":" in reference else ("", reference) for reference in references]
+    """Show the targets of references.
+
+    Exits with 1 when one leads to nothing.
+    """
+    pairs = [_reference_parts(reference) for reference in references]
     with session.client() as client:
-        found = client.resolve_file_refs([(category, name) for category, name in pairs])
+        found = client.resolve_file_refs(pairs)
     if session.as_json:
         for one in found:
             write_json(one)
@@ -222,6 +228,20 @@ def resolve(
         write_table(("=reference", "name", "url"), [(_reference(one), _name(one), _url(one)) for one in found])
     if any(not one.HasField("file") for one in found):
         raise typer.Exit(FAILED)
+
+
+def _reference_parts(reference: str) -> tuple[str, str]:
+    """Return category and id of a reference.
+
+    Raises:
+        typer.BadParameter: It has no category, or one that does not exist.
+    """
+    category, _, name = reference.partition(":")
+    categories = [one.name.lower() for one in Category]
+    if not name or category.lower() not in categories:
+        message = f"{reference!r} is not CATEGORY:ID, with one of {', '.join(categories)}."
+        raise typer.BadParameter(message, param_hint="REF")
+    return category, name
 
 
 def search_everything(session: CliContext, client: Memsvc, query: str, *, limit: int) -> None:

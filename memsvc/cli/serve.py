@@ -355,7 +355,7 @@ def _tls(settings: Settings) -> TlsFiles | None:
 
 
 def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = False) -> None:
-    """Open every backend and say how it is.
+    """Open every backend and report its state.
 
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
     """

@@ -215,7 +215,7 @@ def close(
         ),
     ] = None,
 ) -> None:
-    """End a session; what is remembered of it is listed."""
+    """End a session, and list what is remembered of it."""
     with session.client() as client:
         reply = client.close_session(session_id, flush=flush)
     if session.as_json:
@@ -230,7 +230,7 @@ def close(
 
 @connected
 def reopen(session: CliContext, *, session_id: Id) -> None:
-    """Go on with a session that was closed or archived."""
+    """Reopen a session that was closed or archived."""
     with session.client() as client:
         _answer(session, client.reopen_session(session_id))
 

@@ -37,7 +37,7 @@ def settings(
         Path | None, typer.Option(help="Write the Markdown between the markers of this file.", hidden=True)
     ] = None,
 ) -> None:
-    """List every setting: its default, what may be said, and what it does.
+    """List every setting with its default and values.
 
     A setting such as server.address is said in memsvc.toml, or by the variable MEMSVC_SERVER__ADDRESS.
     """
@@ -125,7 +125,10 @@ def backends(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
+    """List the available and the selected backends.
+
+    `memsvc check` tests whether they answer.
+    """
     with report_errors():
         require_server("`memsvc backends`")
         from memsvc.bootstrap.plugins import found_backends  # noqa: PLC0415 - a quick start
@@ -161,7 +164,7 @@ def project(
     folder: Annotated[Path, typer.Argument(help="A folder of the project.")] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Say which project a folder belongs to: what `--project .` means."""
+    """Show the project of a folder, as in `--project .`."""
     with report_errors():
         found = project_of(folder)
     if as_json:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 from uuid import uuid4
@@ -18,6 +20,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, print_error
 from memsvc.cli.options import STDIN
 from memsvc.cli.output import progress_bar, write, write_json, write_table
+from memsvc.domain.user_data import FORMAT
 
 if TYPE_CHECKING:
     from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
@@ -56,10 +59,10 @@ def export(
     vectors: Annotated[bool, typer.Option("--vectors", help="Include embeddings; an import is then fast.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write everything of a user into a file.
+    """Export all data of a user to a file.
 
     JSON Lines: memories of all projects with their revisions, sessions, conflicts, checkpoints. `memsvc import-user`
-    takes it in, here or elsewhere.
+    imports it, here or elsewhere.
     """
     _require_no_project("exported")
     if Path(file).suffix.lower() in OTHER_FORMATS:
@@ -105,21 +108,33 @@ def import_user(
     file: Annotated[str, typer.Argument(help='What `memsvc export` wrote, or "-" for stdin.', metavar="FILE")],
     wait: Annotated[bool, typer.Option("--wait", help="Return when searches find everything.")] = False,
 ) -> None:
-    """Take in what `memsvc export` wrote.
+    """Import what `memsvc export` wrote.
 
-    The same file may be imported again, for instance after a break: what is here already is passed over. The records
-    go to --user, whosever they were.
+    The same file may be imported again, for instance after an interruption: existing records are skipped. All records
+    go to --user, whichever user was exported.
     """
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
     _require_no_project("imported")
     last: lifecycle_pb.ImportUserResponse | None = None
     shown = 0
-    with session.client() as client, progress_bar("import", shown=not session.as_json) as bar, _read(file) as pieces:
-        for last in client.import_user(pieces, wait_for="INDEXED" if wait else "STORED"):
-            done = sum(last.stored_counts.values()) + last.unchanged_count + last.skipped_count
-            bar(done, last.total_count or None, f"{last.records_per_second:,.0f}/s")
-            for issue in last.issues[: SHOWN_ISSUES - shown]:
-                print_error(f"memsvc: line {issue.line}: {issue.kind} {issue.id}: {issue.message}")
-                shown += 1
+    try:
+        with (
+            session.client() as client,
+            progress_bar("import", shown=not session.as_json) as bar,
+            _read(file) as pieces,
+        ):
+            for last in client.import_user(pieces, wait_for="INDEXED" if wait else "STORED"):
+                done = sum(last.stored_counts.values()) + last.unchanged_count + last.skipped_count
+                bar(done, last.total_count or None, f"{last.records_per_second:,.0f}/s")
+                for issue in last.issues[: SHOWN_ISSUES - shown]:
+                    print_error(f"memsvc: line {issue.line}: {issue.kind} {issue.id}: {issue.message}")
+                    shown += 1
+    except MemsvcCallError as error:
+        faults = [(_LINE.match(each.field), each.description) for each in error.violations]
+        if named := [_fault(place, said, file) for place, said in faults if place]:
+            raise CommandError("; ".join(named)) from error
+        raise
     if last is None:
         return
     if session.as_json:
@@ -134,16 +149,38 @@ def import_user(
         raise typer.Exit(FAILED)
 
 
+_LINE = re.compile(r"data\.lines\[(?P<number>\d+)\]\.?(?P<field>.*)")
+
+
+def _fault(place: re.Match[str], description: str, file: str) -> str:
+    name = "stdin" if file == STDIN else Path(file).name
+    field = f"{place['field']}: " if place["field"] else "it "
+    return f"Line {place['number']} of {name} cannot be imported: {field}{description}."
+
+
 @contextmanager
 def _read(file: str) -> Iterator[Iterator[bytes]]:
+    """Yield the pieces of an export.
+
+    Raises:
+        CommandError: There is no such file, or its first line shows that it is no export of a user.
+    """
     if file == STDIN:
-        yield iter(lambda: sys.stdin.buffer.read(PIECE_BYTES), b"")
+        yield _pieces(sys.stdin.buffer, "stdin")
         return
     if not Path(file).is_file():
         message = f"There is no file {file!r}."
         raise CommandError(message)
     with Path(file).open("rb") as source:
-        yield iter(lambda: source.read(PIECE_BYTES), b"")
+        yield _pieces(source, repr(file))
+
+
+def _pieces(source: IO[bytes], name: str) -> Iterator[bytes]:
+    first = source.read(PIECE_BYTES)
+    if first and FORMAT.encode() not in first.partition(b"\n")[0]:
+        message = f"{name} is no export of a user; `memsvc import` takes JSON Lines, Markdown and other systems' data."
+        raise CommandError(message)
+    return chain([first] if first else [], iter(lambda: source.read(PIECE_BYTES), b""))
 
 
 @_of_whole_user
@@ -153,7 +190,7 @@ def erase(
     confirm: Annotated[bool, typer.Option("--confirm", help="Erase. Without it the command only counts.")] = False,
     request_id: Annotated[str, typer.Option(help="Request id of the erasure, to get its receipt again.")] = "",
 ) -> None:
-    """Forget a user for good, or say what there is to forget.
+    """Erase a user for good, or show what that would erase.
 
     Everything of --user is removed from the store, the indexes and their files, and looked for afterwards. Backups are
     left alone.
@@ -195,7 +232,7 @@ def backup(
     *,
     name: Annotated[str, typer.Argument(help="Name of the backup.  [default: the time]")] = "",
 ) -> None:
-    """Copy all that the service stores, while it runs.
+    """Back up all that the service stores, while it runs.
 
     Into a folder on its machine, in `backup.directory` of its settings. `memsvc restore` makes a data directory of it.
     """

@@ -33,7 +33,7 @@ def sync(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     all_users: AllUsers = False,
 ) -> None:
-    """Compare the files of the vault with the memories, both ways, and bring them together.
+    """Synchronise files and memories, both ways.
 
     Exits with 1 when a file cannot be taken back.
     """
@@ -45,7 +45,10 @@ def sync(
 @app.command()
 @connected
 def status(session: CliContext, *, all_users: AllUsers = False) -> None:
-    """Say what a synchronisation would do; nothing is changed. Exits with 1 when it would do anything."""
+    """Show what a synchronisation would do.
+
+    Nothing is changed. Exits with 1 when it would do anything.
+    """
     summary = _run(session, rewrite_all=False, dry_run=True, all_users=all_users, shown=False)
     if summary is not None and summary.count_by_action:
         raise typer.Exit(FAILED)

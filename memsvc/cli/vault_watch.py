@@ -32,7 +32,9 @@ def watch(
     limit: Annotated[int, typer.Option(min=0, help="Stop after this number of changes. 0: never.")] = 0,
     all_users: AllUsers = False,
 ) -> None:
-    """Synchronise the vault whenever a file in it changes, and show what that comes to, until Ctrl-C.
+    """Synchronise the vault whenever a file changes.
+
+    Shows each result, until Ctrl-C.
 
     For a service that cannot see the edits itself: in a container whose volume tells no events, or with vault.watch =
     "off". A service that watches its vault itself needs no help.

@@ -35,7 +35,7 @@ def watch(  # noqa: PLR0913 - an option each
     min_importance: options.MinImportance = 0,
     conversation: options.Conversation = "",
 ) -> None:
-    """Show every change of memories as it happens, until Ctrl-C.
+    """Show changes of memories as they happen.
 
     With --json one to a line, each with the cursor to go on from.
     """

@@ -10,7 +10,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.output import local_time, write, write_json, write_table
 
 PAGE = 1_000
-app = typer.Typer(help="List what webhooks could not deliver, deliver it again or drop it.", no_args_is_help=True)
+app = typer.Typer(help="List, retry or drop undelivered webhook events.", no_args_is_help=True)
 
 Endpoint = Annotated[str, typer.Argument(help="Name of the endpoint in the settings.")]
 Events = Annotated[list[str] | None, typer.Argument(help="Ids of events.  [default: all of the endpoint]")]
@@ -42,7 +42,10 @@ def list_dead_letters(
 @app.command()
 @connected
 def retry(session: CliContext, endpoint: Endpoint, events: Events = None) -> None:
-    """Deliver events again, and turn an endpoint on again that answered 410."""
+    """Deliver events again.
+
+    An endpoint that was turned off by status 410 is turned on again.
+    """
     with session.client() as client:
         count = client.retry_dead_letters(endpoint, events or ())
     write(f"{count} to be delivered again")

@@ -98,6 +98,11 @@ def endpoint_of(address: str) -> tuple[str, int]:
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT):
         message = f"The address {address!r} is neither HOST:PORT nor unix:PATH."
         raise ValueError(message)
+    if "://" in host:
+        message = (
+            f"The address {address!r} is neither HOST:PORT nor unix:PATH: leave out {host.partition('://')[0]}://."
+        )
+        raise ValueError(message)
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

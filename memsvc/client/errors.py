@@ -66,7 +66,7 @@ class MemsvcCallError(Exception):
     def __str__(self) -> str:
         """Return everything in one line."""
         broken = "; ".join(f"{violation.field}: {violation.description}" for violation in self.violations)
-        return f"{self.reason or self.code.name}: {self.message}{f' ({broken})' if broken else ''}"
+        return f"{self.reason or self.code.name}: {broken or self.message}"
 
     @classmethod
     def from_rpc(cls, error: grpc.aio.AioRpcError) -> MemsvcCallError:
@@ -131,7 +131,7 @@ def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
         async def call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return await method(*args, **kwargs)
-            except (TypeError, ValueError) as error:
+            except (AttributeError, TypeError, ValueError) as error:
                 _raise_named(error, method, args, kwargs)
                 raise
 
@@ -144,7 +144,7 @@ def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
                 async with aclosing(method(*args, **kwargs)) as items:
                     async for item in items:
                         yield item
-            except (TypeError, ValueError) as error:
+            except (AttributeError, TypeError, ValueError) as error:
                 _raise_named(error, method, args, kwargs)
                 raise
 
@@ -154,7 +154,7 @@ def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
     def construct(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             _raise_named(error, method, args, kwargs)
             raise
 

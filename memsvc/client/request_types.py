@@ -35,6 +35,8 @@ ConflictPolicy = Literal["MARK", "SUPERSEDE", "KEEP_BOTH"]
 ConflictState = Literal["OPEN", "CONFIRMED", "REJECTED", "KEPT_BOTH", "CLOSED"]
 Resolution = Literal["CONFIRM", "REJECT", "KEEP_BOTH"]
 Role = Literal["SYSTEM", "USER", "ASSISTANT", "TOOL"]
+LowerCaseRole = Literal["system", "user", "assistant", "tool"]
+"""Roles as in messages for language models."""
 Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
 SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
@@ -182,7 +184,7 @@ class ToolCall(TypedDict, total=False):
 class Message(TypedDict, total=False):
     """A message of a conversation, as ChatMessage in types.proto. Without a role it is the user's."""
 
-    role: Role
+    role: Role | LowerCaseRole
     content: str
     speaker: str
     event_time: datetime

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Protocol, cast
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
@@ -77,6 +78,8 @@ _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_ti
 def named(field: str, name: str | None) -> Any:
     """Return the enum value for a field that is named like its enum; None is UNSPECIFIED."""
     kind, prefix = _ENUMS[field]
+    if field == "role" and isinstance(name, str):
+        name = name.upper()  # messages of language models have lower case
     return 0 if name is None else enum_to_proto(field, kind, prefix, name)
 
 
@@ -141,8 +144,21 @@ def memory_to_proto(fields: MemoryFields, **more: Any) -> types_pb.Memory:
     """
     given: dict[str, Any] = {**fields, **more}
     scope = {name: given.pop(name) for name in SCOPE_FIELDS if name in given}
+    _require_lists(given, types_pb.Memory.DESCRIPTOR)
     values = {name: _value_of_memory(name, value) for name, value in given.items()}
     return types_pb.Memory(scope=types_pb.Scope(**scope) if scope else None, **values)
+
+
+def _require_lists(given: Mapping[str, Any], described: Descriptor) -> None:
+    """Refuse a text for a field with several values: it would become a value for each character.
+
+    Raises:
+        TypeError: There is one.
+    """
+    for name, value in given.items():
+        if isinstance(value, str) and name in described.fields_by_name and described.fields_by_name[name].is_repeated:
+            message = f"{name} must be a list, not str."
+            raise TypeError(message)
 
 
 def duration_to_proto(span: timedelta) -> Duration:
@@ -235,6 +251,7 @@ def filter_to_proto(filters: Filters) -> filters_pb.Filter:
         ValueError: A name of an enum is unknown, or a time has no zone.
     """
     given: dict[str, Any] = dict(filters)
+    _require_lists(given, filters_pb.Filter.DESCRIPTOR)
     return filters_pb.Filter(**{name: _value_of_filter(name, value) for name, value in given.items()})
 
 

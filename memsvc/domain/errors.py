@@ -336,9 +336,10 @@ class NothingToSummarizeError(MemsvcError):
     reason = "NOTHING_TO_SUMMARIZE"
 
     def __init__(self, period: str, topic: str) -> None:
+        of = "" if period == "all" else f" of {period!r}"
         about = f" about {topic!r}" if topic else ""
         super().__init__(
-            f"The project has no memories of {period!r}{about} to sum up: name another period or topic.",
+            f"The project has no memories{of}{about} to summarise: name another period or topic.",
             period=period,
             topic=topic,
         )

@@ -19,8 +19,6 @@ _ARGUMENTS = {
     "tags_all": "tags",
     "time_range": "since, until",
     "time_range.end": "until",
-    "total_tokens": "max_tokens",
-    "options.total_tokens": "max_tokens",
 }
 """The arguments whose names are not those of the API's fields."""
 _PREFIXES = ("memory.", "filter.", "options.")

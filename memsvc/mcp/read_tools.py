@@ -60,7 +60,7 @@ async def context(asked: ToolCall, given: Context) -> Reply:
     """Gather a context, telling how far it is."""
     place = asked.link.place
     options: ContextOptions = {
-        "total_tokens": given.max_tokens,
+        "total_tokens": given.total_tokens,
         "time_zone": place.time_zone,
         "locale": place.locale,
         # No handle names another memory in a later context, until there are too many.
@@ -85,7 +85,7 @@ async def context(asked: ToolCall, given: Context) -> Reply:
                 case _:
                     texts.append(event.summary.text)
                     spent = event.summary.token_count
-            await asked.progress(next(steps), f"{spent} of {given.max_tokens} tokens")
+            await asked.progress(next(steps), f"{spent} of {given.total_tokens} tokens")
         return "".join(texts)
 
     warnings: list[str] = []

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from memsvc.client.request_types import Kind, Resolution, SearchMode
 from memsvc.domain import limits
@@ -163,7 +172,9 @@ class Context(Arguments):
 
     query: Annotated[str, Field(max_length=limits.QUERY)] = ""
     """The user's message, or the task. Empty: only what always holds."""
-    max_tokens: Annotated[int, Field(ge=100, le=MAX_CONTEXT_TOKENS)] = CONTEXT_TOKENS
+    total_tokens: Annotated[
+        int, Field(ge=100, le=MAX_CONTEXT_TOKENS, validation_alias=AliasChoices("total_tokens", "max_tokens"))
+    ] = CONTEXT_TOKENS
     """Default 2000."""
 
 

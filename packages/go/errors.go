@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 	for _, violation := range e.Violations {
 		broken = append(broken, violation.Field+": "+violation.Description)
 	}
-	return fmt.Sprintf("%s: %s (%s)", name, e.Message, strings.Join(broken, "; "))
+	return fmt.Sprintf("%s: %s", name, strings.Join(broken, "; "))
 }
 
 // Unwrap returns the error of gRPC.

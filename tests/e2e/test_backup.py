@@ -189,5 +189,8 @@ def test_the_commands_carry_and_forget_a_user(server: ServerProcess, stubs: Stub
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(Path(file).read_bytes()[:-50])
     told = invoke("import-user", str(cut), *at)
-    assert (1, True) == (told.exit_code, "lines[3]" in told.stderr)
+    assert (1, True) == (told.exit_code, "Line 3 of cut.jsonl cannot be imported: it has no end" in told.stderr)
+    cut.write_bytes(b"".join([*Path(file).read_bytes().splitlines(keepends=True)[:1], b"garbage\n"]))
+    told = invoke("import-user", str(cut), *at)
+    assert told.stderr.startswith("memsvc: Line 2 of cut.jsonl cannot be imported: it must be one JSON object in UTF-8")
     assert b'"record":"header"' in invoke("export", *at).stdout_bytes

@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -30,11 +31,20 @@ def programs(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+def _of_new_user(program: str) -> str:
+    """Return a program with a user of its own: what another language has stored is not remembered again."""
+    return program.replace('"mia"', f'"mia-{uuid4()}"')
+
+
 def check(outputs: list[str]) -> None:
-    """Compare the outputs of the two programs of a README: a search and a context, and an error."""
-    ten, error = outputs
+    """Compare the outputs of the programs of a README: a search and a context, perhaps a session, and an error."""
+    ten, *session, error = outputs
     assert re.search(r"^0\.\d\d We fly to Lisbon on May 3\.$", ten, re.MULTILINE)
     assert re.search(r"^- .*我对花生过敏。$", ten, re.MULTILINE)
+    for output in session:
+        assert re.search(r"^.*I moved to Porto\..*$", output, re.MULTILINE)
+        assert "remembered: I moved to Porto." in output
+        assert re.search(r"^committed: .+ \S+$", output, re.MULTILINE)
     assert "INVALID_REQUEST" in error
     assert "memory.importance" in error
 
@@ -60,13 +70,16 @@ def test_programs_in_typescript_use_the_packed_package(
     assert {name.partition("/")[0] for name in names} == {"LICENSE", "README.md", "package.json", "dist"}
     (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
     output_of(["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", packed["filename"]], tmp_path)
-    for number, text in enumerate(programs(package / "README.md", "typescript")):
-        (tmp_path / f"program{number}.ts").write_text(text.replace(HTTP_URL, server.url), encoding="utf-8")
+    texts = programs(package / "README.md", "typescript")
+    for number, text in enumerate(texts):
+        (tmp_path / f"program{number}.ts").write_text(
+            _of_new_user(text).replace(HTTP_URL, server.url), encoding="utf-8"
+        )
     options = "--strict --target es2022 --module nodenext --lib es2023,esnext.disposable,dom --skipLibCheck --types"
     compiler = package / "node_modules" / ".bin" / "tsc"
-    output_of([str(compiler), *options.split(), "", "program0.ts", "program1.ts"], tmp_path)
+    output_of([str(compiler), *options.split(), "", *(f"program{number}.ts" for number in range(len(texts)))], tmp_path)
 
-    check([output_of(["node", f"program{number}.js"], tmp_path) for number in (0, 1)])
+    check([output_of(["node", f"program{number}.js"], tmp_path) for number in range(len(texts))])
 
 
 @pytest.mark.xdist_group("package in go")
@@ -83,11 +96,12 @@ def test_programs_in_go_use_the_module_of_a_tag(
         "GOMODCACHE": str(tmp_path / "modules"),
         "GOFLAGS": "-mod=mod -modcacherw",
     }
-    for number, text in enumerate(programs(package / "README.md", "go")):
+    texts = programs(package / "README.md", "go")
+    for number, text in enumerate(texts):
         folder = tmp_path / f"program{number}"
         folder.mkdir()
         (folder / "go.mod").write_text("module program\n\ngo 1.26.0\n")
-        (folder / "main.go").write_text(text.replace(ADDRESS, server.bound), encoding="utf-8")
+        (folder / "main.go").write_text(_of_new_user(text).replace(ADDRESS, server.bound), encoding="utf-8")
     [getting] = re.findall(r"^(go get .*)$", (package / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     output_of(getting.split(), tmp_path / "program0", **settings)
     listed = output_of(["go", "list", "-deps", "."], tmp_path / "program0", **settings).split()
@@ -95,7 +109,7 @@ def test_programs_in_go_use_the_module_of_a_tag(
 
     # The same files, from the folder in which they are compiled already.
     outputs = []
-    for folder in (tmp_path / "program0", tmp_path / "program1"):
+    for folder in (tmp_path / f"program{number}" for number in range(len(texts))):
         output_of(["go", "mod", "edit", f"-require={MODULE}@v{VERSION}", f"-replace={MODULE}={package}"], folder)
         outputs.append(output_of(["go", "run", "-mod=mod", "."], folder))
     check(outputs)

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.cli.errors import CommandError
 from memsvc.domain import limits
+from memsvc.json_faults import syntax_fault
 from memsvc.v1 import types_pb2 as types_pb
 
 Document: TypeAlias = "tuple[str, Any]"
@@ -69,13 +70,23 @@ def _parsed(name: str, data: bytes) -> Any:
     try:
         text = data.decode("utf-8-sig")
         if name.lower().endswith("l"):
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        return json.loads(text)
+            return [_loaded(line, f"Line {number} of {name}") for number, line in _numbered(text)]
+        return _loaded(text, name)
     except UnicodeDecodeError as error:
         message = f"{name} is no UTF-8 text."
         raise CommandError(message) from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        message = f"{name} is no JSON: {error}."
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, with their numbers from 1 on."""
+    return ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+
+
+def _loaded(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = f"{place} is no JSON: {syntax_fault(text)}."
         raise CommandError(message) from error
 
 

@@ -209,6 +209,9 @@ class _Sort(BaseModel):
     optional: bool = False
 
 
+_SYNTAX = "must be one JSON object in UTF-8: the file is damaged, or is no export of a user"
+
+
 def read_line(number: int, line: bytes) -> ExportLine | str:
     """Return the parsed line, or the name of an unknown kind that is marked as optional.
 
@@ -238,7 +241,10 @@ def _check_line(number: int, read: Callable[[], M]) -> M:
         return read()
     except ValidationError as error:
         broken = error.errors(include_url=False, include_context=False, include_input=False)
-        violations = [Violation(_path(number, one["loc"]), one["msg"]) for one in broken[: limits.VIOLATIONS]]
+        violations = [
+            Violation(_path(number, one["loc"]), _SYNTAX if one["type"] == "json_invalid" else one["msg"])
+            for one in broken[: limits.VIOLATIONS]
+        ]
         raise InvalidRequestError(violations) from None
 
 

@@ -39,12 +39,16 @@ export class Attempts {
   }
 
   /**
-   * Returns after the delay before another attempt, or throws if there is none.
+   * Returns after the delay before another attempt, or throws if there is none. A TypeError of the caller is thrown as
+   * it is.
    *
    * Calls are repeated while the service is UNAVAILABLE, up to five times, and while it asks for a delay (RetryInfo) that
    * ends before the deadline. Reads can be repeated; writes carry a request id, so that they are applied once.
    */
   async failed(cause: unknown): Promise<void> {
+    if (cause instanceof TypeError) {
+      throw cause; // of the caller: those of `fetch` are wrapped by Connect
+    }
     const error = toMemsvcError(cause, this.address);
     const delayMs = Math.max(error.retryAfterMs ?? 0, this.#backoffMs);
     const isRepeatable =

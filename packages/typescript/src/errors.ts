@@ -8,6 +8,8 @@ import { ErrorReason } from "./gen/memsvc/v1/errors_pb.js";
 
 const DOMAIN = "memsvc";
 const REASON_PREFIX = "ERROR_REASON_";
+/** The message that Connect begins with if a value of the caller has no form on the wire. */
+const UNENCODABLE = "serialize binary: ";
 
 /** The name of a gRPC status code. */
 export type StatusCode =
@@ -61,7 +63,7 @@ export class MemsvcError extends Error {
   /** Returns everything in one line. */
   override toString(): string {
     const broken = this.violations.map(({ field, description }) => `${field}: ${description}`).join("; ");
-    return `${this.reason || this.code}: ${this.message}${broken && ` (${broken})`}`;
+    return `${this.reason || this.code}: ${broken || this.message}`;
   }
 }
 
@@ -71,6 +73,12 @@ export function toMemsvcError(cause: unknown, address: string): MemsvcError {
     return cause;
   }
   const error = ConnectError.from(cause);
+  if (error.rawMessage.startsWith(UNENCODABLE)) {
+    const fault = error.rawMessage.slice(UNENCODABLE.length).replace("cannot encode field ", "");
+    return new MemsvcError("INVALID_ARGUMENT", `The request cannot be encoded: ${fault}`, "", [], {}, undefined, {
+      cause: error,
+    });
+  }
   const [info] = error.findDetails(ErrorInfoSchema);
   const [broken] = error.findDetails(BadRequestSchema);
   const [retry] = error.findDetails(RetryInfoSchema);
@@ -104,6 +112,9 @@ function connectionFailure(error: ConnectError): string {
   const { cause } = error;
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
   const code = systemCode(inner);
+  if (code === "ERR_HTTP2_STREAM_ERROR") {
+    return "the stream was reset; the address must be http.address of the service, not that of gRPC";
+  }
   return code === "ECONNREFUSED" ? "connection refused" : (code ?? error.rawMessage);
 }
 

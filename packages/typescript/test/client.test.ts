@@ -120,7 +120,7 @@ for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as co
         error.violations.map(({ field }) => field),
         ["memory.content", "memory.tags[0]", "memory.importance"],
       );
-      assert.match(String(error), /^INVALID_REQUEST: .*\(memory\.content: must have/);
+      assert.match(String(error), /^INVALID_REQUEST: memory\.content: must have [^(]*; memory\.tags\[0\]: /);
 
       const { memory: stored } = await memory.create("At revision 1.", { key: "revised" });
       const conflict = await failure(memory.update(stored?.id ?? "", { importance: 2 }, { expectedRevision: 7n }));
@@ -133,11 +133,23 @@ for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as co
       assert.equal(cancelled.code, "CANCELLED");
     });
 
+    test("tells mistakes of the caller from failures of the service", async () => {
+      const wrong = await failure(memory.create("x", { layer: "CORE" as unknown as MemoryLayer }));
+      assert.equal(wrong.code, "INVALID_ARGUMENT");
+      assert.match(wrong.message, /^The request cannot be encoded: .*Memory\.layer/);
+      await assert.rejects(memory.get(undefined as unknown as string), TypeError);
+    });
+
     test("says at once that no service can be reached", async () => {
       const lost = open("http://127.0.0.1:1", { userId: "ts" });
       const error = await failure(lost.search("x"));
       assert.equal(error.code, "UNAVAILABLE");
       assert.match(error.message, /No service can be reached at http:\/\/127\.0\.0\.1:1: /);
+      if (entry === "node") {
+        const grpc = open(`http://${process.env["MEMSVC_TEST_ADDRESS"] ?? ""}`, { userId: "ts" });
+        assert.match((await failure(grpc.search("x"))).message, /the address must be http\.address of the service/);
+        grpc.close();
+      }
       assert.throws(() => open("no address", { userId: "ts" }), /neither a URL nor HOST:PORT/);
     });
 

@@ -13,6 +13,7 @@ import pytest
 from memsvc.client import Memsvc, MemsvcCallError
 from tests.e2e.access.support import Keyed
 from tests.support.forked_process import run_memsvc
+from tests.support.server_process import FAST, ServerProcess
 
 
 def memsvc(*arguments: str, **variables: str) -> tuple[int, str, str]:
@@ -33,6 +34,7 @@ def test_keys_are_made_listed_and_revoked_while_no_service_runs(tmp_path: Path) 
     ended = json.loads(memsvc("key", "list", "--all", "--json", *here)[1])
 
     assert (code, key_id in said) == (0, True), said
+    assert "no key has the role admin" in said
     assert (json.loads(listed)["role"], json.loads(listed)["userIds"]) == ("API_KEY_ROLE_READ_ONLY", ["ada"])
     assert revoked[:2] == (0, f"{key_id} is revoked")
     assert (left, ended["state"]) == ("", "API_KEY_STATE_REVOKED")
@@ -53,6 +55,20 @@ def test_keys_are_made_by_the_service_that_runs(asking: Keyed) -> None:
     assert (code, added[0]) == (0, 0), added
     assert (denied[0], "needs a key of role ADMIN" in denied[2]) == (1, True), denied
     assert (none[0], "MEMSVC_API_KEY" in none[2]) == (1, True), none
+
+
+def test_a_first_key_that_is_no_administrators_comes_with_a_warning(tmp_path: Path) -> None:
+    """From then on nobody could manage keys while the service runs; its data directory is the way out."""
+    warning = "no key has the role admin"
+    with ServerProcess(tmp_path / "data", FAST | {"MEMSVC_ACCESS__KEYS": "auto"}) as server:
+        first = memsvc("keys", "create", "--address", server.bound)
+        locked = memsvc("keys", "create", "--address", server.bound, "--api-key", first[1])
+    here = ("--data-dir", str(tmp_path / "data"))
+    admin = memsvc("keys", "create", "--role", "admin", *here)
+    other = memsvc("keys", "create", *here)
+
+    assert (first[0], locked[0], admin[0], other[0]) == (0, 1, 0, 0), (first, locked, admin, other)
+    assert [warning in told[2] for told in (first, admin, other)] == [True, False, False]
 
 
 def test_a_directory_in_use_is_left_to_its_service(asking: Keyed) -> None:

@@ -88,6 +88,7 @@ def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.
     whole = json.loads(run(*words, "--json"))
     streamed = [json.loads(line) for line in run(*words, "--json", "--stream").splitlines()]
     small = json.loads(run(*words, "--tokens", "5", "--json"))
+    assert json.loads(run(*words, "--total-tokens", "5", "--json")).keys() == small.keys()
     section = json.loads(run(*words, "--section", "global-core", "--json"))
     since = json.loads(run(*words, "--since", whole["summary"]["contextCursor"], "--json"))
     told = invoke(*words, "--address", address, "--user", request.node.name)

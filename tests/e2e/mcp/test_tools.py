@@ -159,7 +159,7 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
         steps.append((progress, message))
 
     result = bridge.ask(
-        bridge.session.call_tool, "context", {"query": "when does the walrus project ship?", "max_tokens": 600},
+        bridge.session.call_tool, "context", {"query": "when does the walrus project ship?", "total_tokens": 600},
         progress_callback=step,
     )  # fmt: skip
 
@@ -171,9 +171,10 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
     assert bridge.done("get_memory", id=handle)["content"] == "The walrus project ships from Rotterdam."
     assert bridge.done("get_memory", id=handle.strip("[]"))["content"] == "The walrus project ships from Rotterdam."
     assert "[m999] names no memory" in bridge.refused("get_memory", id="[m999]")
-    later = bridge.said("context", query="when does the walrus project ship?", max_tokens=600)
+    later = bridge.said("context", query="when does the walrus project ship?", total_tokens=600)
     assert handle not in later, "a handle names one memory as long as the bridge runs"
-    assert "Left out" in bridge.said("context", query="walrus", max_tokens=100)
+    assert "Left out" in bridge.said("context", query="walrus", total_tokens=100)
+    assert "Left out" in bridge.said("context", query="walrus", max_tokens=100), "the former name works, too"
     assert [number for number, _ in steps] == sorted({number for number, _ in steps})
     assert "of 600 tokens" in steps[-1][1]
 
@@ -251,6 +252,7 @@ def test_a_repeated_call_happens_once(bridge: Bridge) -> None:
         ("recall", {"query": "茶", "limit": 101}, "limit"),
         ("recall", {"query": " "}, "query"),
         ("recall", {"query": "a", "since": "2026-02-02", "until": "2026-02-01"}, "until"),
+        ("context", {"total_tokens": 1}, "total_tokens"),
         ("context", {"max_tokens": 1}, "max_tokens"),
         ("get_memory", {}, "id"),
         ("get_memory", {"id": "nonsense"}, "id"),

@@ -9,7 +9,13 @@ import pytest
 
 from memsvc.cli.errors import call_line
 from memsvc.client import MemsvcCallError, Violation
-from memsvc.domain.errors import MemsvcError, SessionExistsError, SessionNotActiveError, SessionNotFoundError
+from memsvc.domain.errors import (
+    CheckpointNotFoundError,
+    MemsvcError,
+    SessionExistsError,
+    SessionNotActiveError,
+    SessionNotFoundError,
+)
 from memsvc.server.addresses import is_local
 from tests.support.command_line import invoke
 
@@ -47,6 +53,7 @@ def test_violations_are_listed_field_by_field() -> None:
 @pytest.mark.parametrize(
     ("error", "command"),
     [
+        (CheckpointNotFoundError("nope"), "`memsvc checkpoint list` names them."),
         (SessionNotFoundError("nope"), "open it with `memsvc session create`."),
         (SessionExistsError("nope"), "reopen it with `memsvc session reopen`, or choose another id."),
         (SessionNotActiveError("nope", "closed"), "reopen it with `memsvc session reopen` to go on."),
@@ -65,6 +72,51 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
     assert code == 1
     assert line == f"memsvc: There is no {str(tmp_path / 'nothing.jsonl')!r}."
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"garbage", "a value is missing or is not JSON, at column 1."),
+        (b'{"content": "tea",', "it ends in the middle of a value."),
+        (b"\xef\xbb\xbf5", 'it must be an object like {"role": "user", "content": "I prefer tea."}.'),
+    ],
+)
+def test_a_line_that_is_no_message_is_told_with_the_place(line: bytes, fault: str) -> None:
+    """In words of JSON instead of those of a parser."""
+    code, told = run("flush", "-", given=line + b"\n")
+
+    assert code == 1
+    assert told == f"memsvc: Line 1 of stdin is no message: {fault}"
+
+
+@pytest.mark.parametrize("command", [["delete-matching"], ["update-matching", "--add-tag", "x"]])
+def test_a_change_of_every_memory_needs_a_preview(command: list[str]) -> None:
+    """A forgotten filter must not delete all memories of a user."""
+    code, line = run(*command, "--yes")
+
+    assert code == 1
+    assert line.startswith("memsvc: Without a filter the command matches every memory.")
+
+
+@pytest.mark.parametrize("reference", ["nope", "picture:01a21a0a-9c0f-752f-be33-3f55f35c69bb", "chart:"])
+def test_a_word_that_is_no_reference_to_a_file_is_wrong_usage(reference: str) -> None:
+    """The error names the form and the categories."""
+    code, line = run("file", "resolve", reference)
+
+    assert code == 2
+    assert f"{reference!r} is not CATEGORY:ID, with one of artifact, upload, report, chart, " in line
+
+
+@pytest.mark.parametrize("content", [b'{"content": "tea"}\n', b"# Tea\n", b"\xff\x00\n"])
+def test_a_file_that_is_no_export_of_a_user_is_refused_before_it_is_sent(content: bytes, tmp_path: Path) -> None:
+    """Memories alone are for another command."""
+    (tmp_path / "notes.jsonl").write_bytes(content)
+
+    code, line = run("import-user", str(tmp_path / "notes.jsonl"))
+
+    assert code == 1
+    assert line.startswith(f"memsvc: {str(tmp_path / 'notes.jsonl')!r} is no export of a user; `memsvc import` takes ")
 
 
 def test_missing_settings_file_is_told(tmp_path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
@@ -77,6 +80,43 @@ def test_help_names_every_command() -> None:
 
     assert told.exit_code == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in told.stdout] == []
+
+
+def every_command(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a command and, if it is a group, those in it, with their names."""
+    yield name, command
+    for each, inner in getattr(command, "commands", {}).items():
+        yield from every_command(f"{name} {each}", inner)
+
+
+def test_no_summary_in_a_list_of_commands_is_cut_off() -> None:
+    """A terminal of 80 columns shows each of them whole."""
+    groups = [
+        (name, each.commands) for name, each in every_command("memsvc", get_command(app)) if hasattr(each, "commands")
+    ]
+    cut = [
+        f"{group} {name}"
+        for group, commands in groups
+        for name, command in commands.items()
+        if command.get_short_help_str(72 - max(map(len, commands))).endswith("...")
+    ]
+
+    assert len(groups) > 10
+    assert cut == []
+
+
+def test_no_option_has_two_defaults() -> None:
+    """A default in words stands in place of the value that stands for it."""
+    twice = [
+        f"{name} {parameter.name}"
+        for name, command in every_command("memsvc", get_command(app))
+        for parameter in command.params
+        if "[default" in (getattr(parameter, "help", "") or "")
+        and parameter.show_default
+        and parameter.default not in (None, "", False)
+    ]
+
+    assert twice == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -90,12 +90,34 @@ def test_lines_are_memories_with_the_names_of_the_api() -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("{", "Failed to load JSON: "),
+        ("{", "it ends in the middle of a value; write one memory to a line"),
+        ('{"content": "a', "the string has no closing quote, at column 13; write one memory to a line"),
+        ('{"content": "a\n', "it ends in the middle of a value; write one memory to a line"),
+        ('{"content": "a"} x', "there is text after the end, at column 18; write one memory to a line"),
+        ("{'content': 'a'}", "a field name in double quotes is missing, at column 2"),
+        ('{"content" "a"}', "a colon is missing, at column 12"),
+        ('{"content": "a" "title": "b"}', "a comma or a closing bracket is missing, at column 17"),
+        ('{"content": a}', "a value is missing or is not JSON, at column 13"),
+        ('{"content": "C:\\games"}', "the backslash begins no escape of JSON, at column 16"),
+        (
+            '{"content": "a\tb"}',
+            "a tab or another control character must be escaped, or a quote is missing, at column 15",
+        ),
+        ('{"content": "a", "content": "b"}', "the field 'content' occurs twice in one object"),
+        (f'{{"importance": {"9" * 5_000}}}', "it has a number with too many digits"),
+        (f'{{"metadata": {{"a": {"[" * 99_999}{"]" * 99_999}}}}}', "it is nested too deep"),
+        ('{"metadata": ' + '{"a":' * 990 + "1" + "}" * 991, "it is nested too deep"),
         ("[]", "it is no JSON object"),
         ('{"contents": "x"}', "contents: there is no such field"),
         ('{"scope": {"usr": "x"}}', "scope.usr: there is no such field"),
-        ('{"importance": "high"}', "importance: invalid literal for int()"),
-        ('{"kind": "FOO"}', "kind: Invalid enum value FOO"),
+        ('{"scope": 5}', "scope: must be a JSON object"),
+        ('{"content": 5}', "content: must be a JSON string"),
+        ('{"content": NaN}', "content: must be a JSON string"),
+        ('{"tags": "x"}', "tags: must be a JSON list"),
+        ('{"tags": ["x", 1]}', "tags[1]: must be a JSON string"),
+        ('{"importance": "high"}', "importance: must be a whole number"),
+        ('{"kind": "FOO"}', "kind: must be one of MEMORY_KIND_FACT, "),
+        ('{"event_time": "yesterday"}', 'event_time: must be a time with its zone, such as "2026-03-01T09:30:00Z"'),
         ('{"content": "\udcff"}', "it is no UTF-8 text"),
     ],
 )
@@ -107,8 +129,10 @@ def test_a_bad_line_is_named_with_its_field_and_the_others_are_read(line: str, f
     assert first.memory == last.memory == types_pb.Memory(content="fine")
     assert (bad.place, bad.memory) == ("Line 2 of f.jsonl", None)
     assert bad.fault.startswith(fault)
-    assert len(bad.fault) < 120
+    assert len(bad.fault) < 320
     assert "\n" not in bad.fault
+    for words in ("Expecting", "(char", "Failed to", "int()", "Invalid enum", "RecursionError"):
+        assert words not in bad.fault
 
 
 def test_an_export_is_told_from_memories() -> None:
@@ -128,13 +152,15 @@ def test_an_export_is_told_from_memories() -> None:
             "with --format md, or store it as one document with `memsvc ingest`",
         ),
         ("notes.json", ImportFormat.AUTO, '[{"content": "a"}]', "holds a JSON array; write one memory to a line"),
+        ("notes.jsonl", ImportFormat.AUTO, '{"content": "a"}'.encode("utf-16"), "is UTF-16 text; convert it to UTF-8"),
+        ("photo.png", ImportFormat.AUTO, b"\x89PNG\r\n\x1a\n\0\0\0", "is no UTF-8 text"),
     ],
 )
 def test_a_file_of_another_format_is_refused_with_what_to_do(
-    name: str, form: ImportFormat, text: str, words: str, tmp_path: Path
+    name: str, form: ImportFormat, text: str | bytes, words: str, tmp_path: Path
 ) -> None:
     """Before anything is sent."""
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
     with pytest.raises(CommandError, match=re.escape(words)):
         read_source(str(tmp_path / name), form)
@@ -150,6 +176,20 @@ def test_text_files_of_json_lines_and_markdown_are_read(tmp_path: Path) -> None:
 
     assert [entry.memory for entry in lines.entries] == [types_pb.Memory(content="a")]
     assert [entry.place for entry in sections.entries] == ["Section 'Tea' of notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "content"), [("a.jsonl", '{"content": "tea"}\n', "tea"), ("a.md", "# Tea\n\ngreen\n", "green")]
+)
+def test_a_byte_order_mark_is_no_part_of_the_text(name: str, text: str, content: str, tmp_path: Path) -> None:
+    """Programs on Windows write one before UTF-8."""
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+
+    [entry] = read_source(str(tmp_path / name), ImportFormat.AUTO).entries
+
+    assert entry.memory is not None
+    assert entry.memory.content == content
+    assert not entry.memory.title.startswith("\ufeff")
 
 
 def test_directory_is_read_with_relative_names(tmp_path: Path) -> None:

@@ -327,7 +327,8 @@ def test_okf_gives_concepts_with_their_lifecycle(tmp_path: Path) -> None:
     [
         (OtherSystem.CHATGPT, "conversations.json", b'[{"chat_messages": []}]', 'no "mapping"'),
         (OtherSystem.CLAUDE, "conversations.json", b'[{"mapping": {}}]', 'no "chat_messages"'),
-        (OtherSystem.CHATGPT, "x.json", b"{", "is no JSON"),
+        (OtherSystem.CHATGPT, "x.json", b"{", "x.json is no JSON: it ends in the middle of a value"),
+        (OtherSystem.MEM0, "x.jsonl", b'{"memory": "a\xe2\x80\xa8b"}\n\n{', "Line 3 of x.jsonl is no JSON: it ends"),
         (OtherSystem.MEM0, "x.json", b"\xff", "is no UTF-8"),
         (OtherSystem.MEM0, "x.json", b"{}", "nothing to import"),
         (OtherSystem.ZEP, "x.json", b"[1]", "nothing to import|is no export of Zep"),

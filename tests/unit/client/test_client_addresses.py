@@ -28,7 +28,9 @@ def test_an_address_has_an_endpoint(address: str, endpoint: tuple[str, int]) -> 
     assert endpoint_of(address) == endpoint
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "host:", ":1", "host:0", "host:65536", "host:one", "host:²"])
+@pytest.mark.parametrize(
+    "address", ["", "nonsense", "host:", ":1", "host:0", "host:65536", "host:one", "host:²", "http://localhost:1"]
+)
 def test_a_malformed_address_is_refused_when_the_client_is_opened(address: str) -> None:
     """The error quotes the address and names the two forms."""
     client = Memsvc(address, user_id="u")

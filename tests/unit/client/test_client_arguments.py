@@ -15,6 +15,9 @@ ADDRESS = "127.0.0.1:1"
 WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda memsvc: memsvc.create(123), TypeError, "content must be str, not int."),
     (lambda memsvc: memsvc.create("喝茶", tags=["茶", 1]), TypeError, "tags[1] must be str, not int."),
+    (lambda memsvc: memsvc.create("喝茶", tags="茶"), TypeError, "tags must be "),
+    (lambda memsvc: memsvc.search("x", filters={"tags_any": "茶"}), TypeError, "tags_any must be a list, not str."),
+    (lambda memsvc: memsvc.create("x", event_time="yesterday"), TypeError, "event_time must be datetime"),
     (lambda memsvc: memsvc.create("x", importance="high"), TypeError, "importance must be int, not str."),
     (lambda memsvc: memsvc.create("x", layer=3), TypeError, "layer must be one of 'CORE', 'SESSION', "),
     (lambda memsvc: memsvc.create("\ud800"), ValueError, "content must be valid Unicode"),

@@ -38,7 +38,7 @@ def test_details_are_decoded() -> None:
     assert error.metadata == {"a": "b"}
     assert error.violations == (Violation("limit", "too big"),)
     assert error.retry_seconds == 1.5
-    assert str(error) == "INVALID_REQUEST: bad (limit: too big)"
+    assert str(error) == "INVALID_REQUEST: limit: too big"
 
 
 def test_details_of_somebody_else_are_no_reason() -> None:

@@ -150,6 +150,14 @@ def test_unknown_name_is_refused_with_the_known_ones() -> None:
         to_proto.named("mode", "FUZZY")
 
 
+@pytest.mark.parametrize("role", ["ASSISTANT", "assistant"])
+def test_the_role_of_a_message_may_be_in_lower_case(role: Any) -> None:
+    """Messages for language models have it so."""
+    message = to_proto.message_to_proto({"role": role, "content": "a"})
+
+    assert message.role == types_pb.MESSAGE_ROLE_ASSISTANT
+
+
 def test_messages_pass_through_batches() -> None:
     """A batch takes messages as well as plain values."""
     drafts: Iterable[Any] = [{"content": "a", "vector": [1.0]}, types_pb.Memory(content="b")]

@@ -15,8 +15,9 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.errors import InvalidRequestError
+from memsvc.json_faults import json_fault
 from memsvc.server.http import messages
-from memsvc.server.http.messages import JsonForm, json_fault
+from memsvc.server.http.messages import JsonForm
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.descriptors import METHODS
 
@@ -192,6 +193,27 @@ def test_a_value_of_the_wrong_form_is_named_with_the_right_form(
     assert violation.description.startswith(description)
     assert "float" not in violation.description
     assert "int()" not in violation.description
+
+
+@pytest.mark.parametrize(
+    ("body", "description"),
+    [
+        (b'{"limit": 1,}', "must be JSON: "),
+        (b'{"limit": 1', "must be JSON: it ends in the middle of a value"),
+        (b'{\n"query": "a"\n"limit": 1}', "must be JSON: a comma or a closing bracket is missing, at line 3, column 1"),
+        (b'{"limit": 1, "limit": 2}', "must be JSON: the field 'limit' occurs twice in one object"),
+    ],
+)
+def test_a_body_that_is_no_json_is_refused_with_the_place(body: bytes, description: str) -> None:
+    """In words of JSON instead of those of a parser."""
+    with pytest.raises(InvalidRequestError) as refused:
+        JsonForm(search_pb.SearchRequest, 1_000).decode(body)
+
+    [violation] = refused.value.violations
+    assert violation.field == "request"
+    assert violation.description.startswith(description)
+    assert "Expecting" not in violation.description
+    assert "(char" not in violation.description
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

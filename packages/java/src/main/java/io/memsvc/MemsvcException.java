@@ -125,7 +125,7 @@ public final class MemsvcException extends RuntimeException {
         violations.stream()
             .map(each -> each.field() + ": " + each.description())
             .collect(Collectors.joining("; "));
-    return "%s: %s%s"
-        .formatted(reason.isEmpty() ? code.name() : reason, getMessage(), broken.isEmpty() ? "" : " (" + broken + ")");
+    return "%s: %s"
+        .formatted(reason.isEmpty() ? code.name() : reason, broken.isEmpty() ? getMessage() : broken);
   }
 }
