@@ -426,12 +426,33 @@ async def iterate_in_thread(
                 return
             yield latest[0]
     finally:
-        # Queued behind the step under way; without waiting, backends might be closed while it uses them.
-        await asyncio.wait({loop.run_in_executor(thread, context.run, steps.close)})
-        for abandoned in unfinished:
-            # Retrieved, or asyncio would log that it never was.
-            abandoned.exception()
-        thread.shutdown(wait=False)
+        try:
+            # Queued behind the step under way; without waiting, backends might be closed while it uses them.
+            await finished(loop.run_in_executor(thread, context.run, steps.close))
+        finally:
+            for abandoned in unfinished:
+                # Retrieved, or asyncio would log that it never was.
+                abandoned.exception()
+            thread.shutdown(wait=False)
+
+
+async def finished(work: asyncio.Future[Any]) -> None:
+    """Return when *work* has ended, with whatever result; a cancellation of the wait is raised after it.
+
+    For work that uses something which is closed next. A second cancellation, as by the client of a call that ends with
+    an error, would otherwise close it too early.
+    """
+    cancellation: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if not work.cancelled():
+        # Retrieved, or asyncio would log that it never was.
+        work.exception()
+    if cancellation is not None:
+        raise cancellation
 
 
 def _step(steps: Generator[T, None, None]) -> list[T]:
