@@ -182,6 +182,7 @@ class _WorkerPool:
             for worker in self._workers:
                 if worker.is_counted and 0.0 < worker.since < limit:
                     self._uncount(worker)
+            self._wake_next()
             return bool(self._jobs)
 
     def close(self) -> None:
@@ -253,9 +254,13 @@ class _WorkerPool:
             worker.wake.release()
         elif len(self._workers) < self._threads:
             worker = _Worker(self, f"{self._name}_{len(self._workers)}")
+            try:
+                worker.thread.start()
+            except RuntimeError:
+                # As many threads as there may be; `relieve` tries again.
+                return False
             self._workers.append(worker)
             self._active += 1
-            worker.thread.start()
         else:
             return False
         return True
