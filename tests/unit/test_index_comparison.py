@@ -114,7 +114,8 @@ def test_the_monitor_outlasts_a_comparison_that_cannot_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a disk that takes no writes for a while."""
-    failures, unlink = [], Path.unlink
+    failures: list[int] = []
+    unlink = Path.unlink
 
     def refuse_once(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
         if path.name == OWED and not failures:

@@ -73,7 +73,8 @@ def test_calls_beyond_the_queue_are_refused(executor: NamedExecutor) -> None:
 
 def test_a_call_waits_while_no_thread_can_be_started(executor: NamedExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs as soon as one can, and later calls as before."""
-    failures, start = [], threading.Thread.start
+    failures: list[int] = []
+    start = threading.Thread.start
 
     def refuse_twice(thread: threading.Thread) -> None:
         if thread.name.startswith("search") and len(failures) < 2:

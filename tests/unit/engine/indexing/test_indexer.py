@@ -193,7 +193,8 @@ def test_a_wait_for_one_owner_outlasts_a_failure_of_the_store(
 ) -> None:
     """The store is away just as the indexer looks for the changes of that owner; it looks again."""
     feed = application.indexer._feed
-    head, failures = type(feed).head_position, []
+    failures: list[int] = []
+    head = type(feed).head_position
 
     def fail_once(store: Any) -> int:
         if threading.current_thread().name == "indexer" and not failures:
