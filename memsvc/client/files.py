@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from io import BufferedWriter
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -232,7 +233,7 @@ class _Sending:
             raise
 
 
-async def _discard(part: Path, opening: asyncio.Future[IO[bytes]]) -> None:
+async def _discard(part: Path, opening: asyncio.Future[BufferedWriter]) -> None:
     """Close and remove a file, once the thread that makes it has ended: a cancellation does not end that."""
     await asyncio.wait({opening})
     if opening.exception() is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memsvc_backends.qdrant_edge.ipc import PipeConnection
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 PING = "ping"
 """The operation that the child answers at once."""
 _SLICES = 4
@@ -90,7 +90,7 @@ class Watchdog:
             try:
                 self._check()
             except Exception:
-                _log.exception("the watchdog of the edge process failed and goes on")
+                log.exception("the watchdog of the edge process failed and goes on")
 
     def _check(self) -> None:
         pulse = self._find_pulse()

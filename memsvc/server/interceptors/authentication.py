@@ -149,8 +149,7 @@ class Authentication:
             except MemsvcError:
                 # The store is unavailable or busy: that is no reason to end the streams.
                 continue
-            except Exception:
-                # Without this task, a revoked key would keep its streams.
+            except Exception:  # noqa: BLE001 - without this task, a revoked key would keep its streams
                 self._log.exception("the key of open streams was not checked, and is checked again")
         self._forget(text, streams)
         now = asyncio.get_running_loop().time()

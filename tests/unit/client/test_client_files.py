@@ -26,8 +26,7 @@ def test_a_file_whose_saving_is_cancelled_as_it_is_made_is_removed(
 
     async def run() -> None:
         saving = asyncio.create_task(FileMethods(types_pb.Scope(user_id="ada")).save_file("f", tmp_path / "saved"))
-        while not begun.is_set():
-            await asyncio.sleep(0)
+        await asyncio.to_thread(begun.wait)
         saving.cancel()
         for _ in range(50):
             await asyncio.sleep(0)

@@ -156,7 +156,11 @@ def test_a_late_call_is_given_up_and_opens_the_breaker() -> None:
 
 def test_a_thread_with_a_call_at_the_close_ends_with_it() -> None:
     """As the idle threads do."""
-    calls, begun, release = BoundedCalls("closed", FaultLog(), threads=1, seconds=60), threading.Event(), threading.Event()
+    calls, begun, release = (
+        BoundedCalls("closed", FaultLog(), threads=1, seconds=60),
+        threading.Event(),
+        threading.Event(),
+    )
 
     def work() -> None:
         begun.set()

@@ -117,7 +117,7 @@ def test_streams_of_a_key_share_its_look_ups(tmp_path: Path, *, is_failing: bool
         for _ in range(STREAMS):
             await opened.get()
         reads.is_failing = is_failing
-        while reads.is_failing:
+        while reads.is_failing:  # noqa: ASYNC110 - the look-up is in a thread
             await asyncio.sleep(0)
         await asyncio.to_thread(keys.revoke, key_id)
         return list(await asyncio.gather(*streams, return_exceptions=True))

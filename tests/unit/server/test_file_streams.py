@@ -59,7 +59,7 @@ def test_an_upload_that_is_broken_off_writes_to_no_other_file(serving: ServerThr
                 await _receive(executor, begun, messages())
 
         call = asyncio.create_task(upload())
-        while executor.admitted < 2 or not occupying:
+        while executor.admitted < 2 or not occupying:  # noqa: ASYNC110 - in a thread
             await asyncio.sleep(0)
         await settle()
         call.cancel()
