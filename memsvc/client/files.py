@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from io import BufferedWriter
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -99,8 +100,9 @@ class FileMethods(ScopedMethods):
         Until then it is next to it under a short name of its own: that of the file may be as long as a name can be.
         """
         part = path.with_name(f".memsvc-{uuid4().hex[:12]}{PART}")
+        opening = asyncio.ensure_future(asyncio.to_thread(part.open, "wb"))
         try:
-            with await asyncio.to_thread(part.open, "wb") as out:
+            with await asyncio.shield(opening) as out:
                 known = file_pb.File()
                 async with aclosing(self._download(file_id, 0, 0, timeout)) as parts:
                     async for piece in parts:
@@ -110,7 +112,7 @@ class FileMethods(ScopedMethods):
                             known = piece
             await asyncio.to_thread(part.replace, path)
         finally:
-            await asyncio.to_thread(part.unlink, missing_ok=True)
+            await _discard(part, opening)
         return known
 
     async def get_file(self, file_id: str, *, timeout: float | None = None) -> file_pb.File:
@@ -229,6 +231,14 @@ class _Sending:
         except Exception as error:
             self.failure = error
             raise
+
+
+async def _discard(part: Path, opening: asyncio.Future[BufferedWriter]) -> None:
+    """Close and remove a file, once the thread that makes it has ended: a cancellation does not end that."""
+    await asyncio.wait({opening})
+    if opening.exception() is None:
+        opening.result().close()
+    await asyncio.to_thread(part.unlink, missing_ok=True)
 
 
 async def _pieces(content: Content) -> AsyncIterator[bytes]:

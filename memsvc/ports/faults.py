@@ -218,6 +218,7 @@ class BoundedCalls:
         self._slots = threading.BoundedSemaphore(threads)
         self._lock = threading.Lock()
         self._idle = 0
+        self._is_closed = False
         self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
 
     def run(self, call: Callable[[], T], *, seconds: float | None = None) -> T:
@@ -252,8 +253,10 @@ class BoundedCalls:
     def close(self) -> None:
         """Let idle threads end, and the others when their calls do."""
         with self._lock:
+            self._is_closed = True
             for _ in range(self._idle):
                 self._queue.put(None)
+            self._idle = 0
 
     def _late(self, seconds: float) -> BackendUnavailableError:
         problem = f"has not answered for {seconds:g} s"
@@ -277,5 +280,7 @@ class BoundedCalls:
                 future.set_exception(error)
             del call, future, task
             with self._lock:
-                self._idle += 1
+                self._idle += not self._is_closed
             self._slots.release()
+            if self._is_closed:
+                return

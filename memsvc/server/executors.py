@@ -182,6 +182,7 @@ class _WorkerPool:
             for worker in self._workers:
                 if worker.is_counted and 0.0 < worker.since < limit:
                     self._uncount(worker)
+            self._wake_next()
             return bool(self._jobs)
 
     def close(self) -> None:
@@ -253,9 +254,13 @@ class _WorkerPool:
             worker.wake.release()
         elif len(self._workers) < self._threads:
             worker = _Worker(self, f"{self._name}_{len(self._workers)}")
+            try:
+                worker.thread.start()
+            except RuntimeError:
+                # As many threads as there may be; `relieve` tries again.
+                return False
             self._workers.append(worker)
             self._active += 1
-            worker.thread.start()
         else:
             return False
         return True
@@ -426,12 +431,33 @@ async def iterate_in_thread(
                 return
             yield latest[0]
     finally:
-        # Queued behind the step under way; without waiting, backends might be closed while it uses them.
-        await asyncio.wait({loop.run_in_executor(thread, context.run, steps.close)})
-        for abandoned in unfinished:
-            # Retrieved, or asyncio would log that it never was.
-            abandoned.exception()
-        thread.shutdown(wait=False)
+        try:
+            # Queued behind the step under way; without waiting, backends might be closed while it uses them.
+            await finished(loop.run_in_executor(thread, context.run, steps.close))
+        finally:
+            for abandoned in unfinished:
+                # Retrieved, or asyncio would log that it never was.
+                abandoned.exception()
+            thread.shutdown(wait=False)
+
+
+async def finished(work: asyncio.Future[Any]) -> None:
+    """Return when *work* has ended, with whatever result; a cancellation of the wait is raised after it.
+
+    For work that uses something which is closed next. A second cancellation, as by the client of a call that ends with
+    an error, would otherwise close it too early.
+    """
+    cancellation: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if not work.cancelled():
+        # Retrieved, or asyncio would log that it never was.
+        work.exception()
+    if cancellation is not None:
+        raise cancellation
 
 
 def _step(steps: Generator[T, None, None]) -> list[T]:

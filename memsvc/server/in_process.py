@@ -189,11 +189,20 @@ class _Responses:
     ) -> None:
         self._context = _Context(channel.caller, timeout)
         self._call = asyncio.create_task(_run(method, request, self._context), name=method.name, context=Variables())
+        self._messages = self._read()
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        return self._read()
+        return self._messages
 
-    async def _read(self) -> AsyncIterator[Message]:
+    async def read(self) -> Any:
+        """Return the next response, or `grpc.aio.EOF` after the last one; raise the error that the call ended with."""
+        return await anext(self._messages, grpc.aio.EOF)
+
+    async def code(self) -> grpc.StatusCode:
+        """Return OK: `read` raises any other status."""
+        return grpc.StatusCode.OK
+
+    async def _read(self) -> AsyncGenerator[Message, None]:
         async for message in self._context.responses.read(self._call):
             yield message
         await self._call

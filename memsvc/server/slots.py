@@ -423,7 +423,7 @@ class Turns:
         if other is None or other.waiting is None:
             raise refusal
         line.remove(other)
-        other.waiting.set_exception(refusal)
+        _settle(other, refusal)
 
     def _give_up(self, turn: Turn) -> None:
         """Refuse a call that has waited for as long as it may."""
@@ -461,8 +461,17 @@ class Turns:
                 if line.length:
                     lines[key_id] = line
                 self._take(turn)
-                if turn.waiting is not None:
-                    turn.waiting.set_result(None)
+                _settle(turn)
+
+
+def _settle(turn: Turn, refusal: LimitExceededError | None = None) -> None:
+    """End the wait of a call, unless it was cancelled at this moment: its task then gives back what it was given."""
+    if turn.waiting is None or turn.waiting.done():
+        return
+    if refusal is None:
+        turn.waiting.set_result(None)
+    else:
+        turn.waiting.set_exception(refusal)
 
 
 _SCOPE_FIELD = 0x0A

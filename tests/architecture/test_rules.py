@@ -49,6 +49,8 @@ BROAD_CATCHES = {
     "memsvc/ports/faults.py",
     "memsvc/server/webhooks.py",
     "backends/memsvc_backends/postgres_common/watchdog.py",
+    "backends/memsvc_backends/qdrant_edge/watchdog.py",
+    "memsvc/server/interceptors/authentication.py",
     "backends/memsvc_backends/qdrant_edge/worker.py",
 }
 """Where every exception may be swallowed: the chain around all calls, the loops of background tasks, worker threads and

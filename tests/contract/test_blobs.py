@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -17,6 +21,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.blobs import BlobStoreContract, put
 from memsvc_backends.fsspec_blobs import BLOBS, FsspecSettings
 from memsvc_backends.in_memory import BLOBS as DICTS
+from tests.support.until import until
 
 
 @pytest.fixture
@@ -40,6 +45,10 @@ def endpoint() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 class TestInMemoryBlobs(BlobStoreContract):
@@ -88,6 +97,28 @@ class TestFolderBlobs(BlobStoreContract):
         put(store, b"y")
 
         assert list((context.directory / "staging").iterdir()) == []
+
+    @pytest.mark.parametrize("hanging", ["mkstemp", "writev"])
+    def test_a_file_that_a_hang_kept_is_closed_after_it(
+        self, context: BackendContext, stack: ExitStack, monkeypatch: pytest.MonkeyPatch, hanging: str
+    ) -> None:
+        """When its making or a write of it was given up, nothing of it stays open or in the folder."""
+        module = tempfile if hanging == "mkstemp" else os
+        call, release = getattr(module, hanging), threading.Event()
+        store = stack.enter_context(BLOBS.open(FsspecSettings(timeout_seconds=0.05), context))
+        put(store, b"y")
+        before = _open_files()
+
+        def hang(*given: Any, **named: Any) -> Any:
+            release.wait()
+            return call(*given, **named)
+
+        monkeypatch.setattr(module, hanging, hang)
+        with pytest.raises(BackendUnavailableError), store.stage() as staged:
+            staged.write([b"x"])
+        release.set()
+
+        until(lambda: _open_files() == before and not list((context.directory / "staging").iterdir()))
 
     def test_what_a_dead_process_staged_is_removed(self, context: BackendContext, stack: ExitStack) -> None:
         """When the store is opened again; and files that are no blobs are left alone."""

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,8 +81,10 @@ def test_it_is_owed_until_it_is_done(tmp_path: Path, stores: tuple[MetadataStore
     assert not pending_comparison(settings, clean, store, "m").is_pending
 
 
-def _settings(directory: Path) -> Settings:
-    return load_settings(data_dir=directory, metadata=SQLITE, vectors=IN_MEMORY, lexical=IN_MEMORY, embedder=IN_MEMORY)
+def _settings(directory: Path, **others: Any) -> Settings:
+    return load_settings(
+        data_dir=directory, metadata=SQLITE, vectors=IN_MEMORY, lexical=IN_MEMORY, embedder=IN_MEMORY, **others
+    )
 
 
 @contextmanager
@@ -105,6 +108,27 @@ def test_a_service_settles_what_is_owed(tmp_path: Path) -> None:
         Comparison(tmp_path).request()
     with _served(tmp_path):
         _until_settled(tmp_path)
+
+
+def test_the_monitor_outlasts_a_comparison_that_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that takes no writes for a while."""
+    failures: list[int] = []
+    unlink = Path.unlink
+
+    def refuse_once(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
+        if path.name == OWED and not failures:
+            failures.append(1)
+            raise OSError
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse_once)
+    tmp_path.joinpath(OWED).touch()
+    with running(_settings(tmp_path, indexing={"upkeep_seconds": 0.05})):
+        _until_settled(tmp_path)
+
+    assert failures
 
 
 def _lose_folder(directory: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -86,15 +87,12 @@ class FsspecBlobStore:
     def stage(self) -> Iterator[StagedBlob]:
         """Write into a file of its own."""
         self._refuse_when_closed()
-        descriptor, path = self._run(lambda: staging_file(self._staging))
-        staged = _StagedFile(self._place, descriptor, path, self._run)
+        staged = _StagedFile(self._place, self._staging, self._run)
         try:
+            staged.open()
             yield staged
         finally:
-            # A thread that hangs may still use it; the next start removes the file.
-            if not staged.is_in_use:
-                os.close(descriptor)
-                path.unlink(missing_ok=True)
+            staged.close()
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[BlobReader]:
@@ -173,15 +171,32 @@ class FsspecBlobStore:
 class _StagedFile:
     """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
 
-    def __init__(self, place: Location, descriptor: int, path: Path, run: _Run) -> None:
+    def __init__(self, place: Location, folder: Path, run: _Run) -> None:
         self._place = place
+        self._folder = folder
         self._run = run
-        self.is_in_use = False
-        self._descriptor = descriptor
-        self._path = path
+        self._lock = threading.Lock()
+        self._is_in_use = self._is_closed = False
+        self._descriptor = -1
+        self._path = folder
         self._hash = hashlib.sha256()
         self._size = 0
         self._flushed = 0
+
+    def open(self) -> None:
+        """Create the file."""
+
+        def create() -> None:
+            self._descriptor, self._path = staging_file(self._folder)
+
+        self._bounded(create)
+
+    def close(self) -> None:
+        """Close and remove the file; while an operation that hangs uses it, at the end of that."""
+        with self._lock:
+            self._is_closed = True
+            if not self._is_in_use:
+                self._remove()
 
     @property
     def size_bytes(self) -> int:
@@ -227,13 +242,24 @@ class _StagedFile:
         """Run an operation that uses the file; one that hangs goes on to use it."""
 
         def marked() -> None:
-            self.is_in_use = True
+            with self._lock:
+                if self._is_closed:
+                    raise BackendClosedError(BACKEND)
+                self._is_in_use = True
             try:
                 call()
             finally:
-                self.is_in_use = False
+                with self._lock:
+                    self._is_in_use = False
+                    if self._is_closed:
+                        self._remove()
 
         self._run(marked, more_seconds)
+
+    def _remove(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._path.unlink(missing_ok=True)
 
     def _begin_to_flush(self) -> None:
         """Have the system begin to write to the disk what it has, without waiting: so that `put` need not wait long."""

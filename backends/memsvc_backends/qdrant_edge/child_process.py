@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -109,9 +110,17 @@ class Child:
     """
 
     def __init__(self, *, connections: int, niceness: int = 0) -> None:
-        # One more than for requests: pings have a connection of their own.
-        pairs = [PipeConnection.pair() for _ in range(connections + 1)]
-        reading_end, self._lifeline = os.pipe()
+        pairs: list[tuple[PipeConnection, socket.socket]] = []
+        try:
+            # One more than for requests: pings have a connection of their own.
+            pairs.extend(PipeConnection.pair() for _ in range(connections + 1))
+            reading_end, self._lifeline = os.pipe()
+        except OSError as error:
+            # Too many files are open.
+            for near, far in pairs:
+                near.close()
+                far.close()
+            raise ChildDiedError from error
         try:
             self._process = _start(niceness, [reading_end, *(far.fileno() for _, far in pairs)])
         except OSError as error:

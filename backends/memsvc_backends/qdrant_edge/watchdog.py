@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from memsvc_backends.qdrant_edge.ipc import PipeConnection
 
+log = logging.getLogger(__name__)
 PING = "ping"
 """The operation that the child answers at once."""
 _SLICES = 4
@@ -67,7 +69,7 @@ class Watchdog:
 
     def __init__(self, seconds: float, find_pulse: Callable[[], Pulse | None], replace: Callable[[], None]) -> None:
         """Check the child of *find_pulse* (None: no check), and call *replace* if it is late by *seconds*."""
-        self._seconds = seconds
+        self._seconds = self._patience = seconds
         self._find_pulse = find_pulse
         self._replace = replace
         self._ended = threading.Event()
@@ -84,13 +86,20 @@ class Watchdog:
             self._thread.join()
 
     def _run(self) -> None:
-        patience = self._seconds
         while not self._ended.wait(self._seconds / _SLICES):
-            pulse = self._find_pulse()
-            if pulse is None:
-                continue
-            if not pulse.is_late(self._seconds):
-                patience = self._seconds
-            elif not self._ended.is_set() and (patience <= self._seconds or pulse.is_late(patience - self._seconds)):
-                self._replace()
-                patience = min(patience * 2, self._seconds * _LONGEST_FACTOR)
+            try:
+                self._check()
+            except Exception:
+                log.exception("the watchdog of the edge process failed and goes on")
+
+    def _check(self) -> None:
+        pulse = self._find_pulse()
+        if pulse is None:
+            return
+        if not pulse.is_late(self._seconds):
+            self._patience = self._seconds
+        elif not self._ended.is_set() and (
+            self._patience <= self._seconds or pulse.is_late(self._patience - self._seconds)
+        ):
+            self._replace()
+            self._patience = min(self._patience * 2, self._seconds * _LONGEST_FACTOR)

@@ -231,7 +231,7 @@ class ContextRun:
         self._batches: Iterator[list[Event]] | None = builder.batches()
         self._events: list[Event] = []
         self._lock = threading.Lock()
-        self._is_abandoned = False
+        self._readers = 1
 
     def held_at(self, index: int) -> dict[str, ContextHolding]:
         """Return the content of a client that received the events up to number *index*, by id.
@@ -267,19 +267,20 @@ class ContextRun:
             BackendUnavailableError: The store cannot be reached.
         """
         with self._lock:
-            while index + 1 >= len(self._events) and self._batches is not None and not self._is_abandoned:
+            while index + 1 >= len(self._events) and self._batches is not None and self._readers:
                 self._builder.deadline = deadline
                 self._advance(self._batches)
             return [*enumerate(self._events)][index + 1 :]
 
     def abandon(self) -> None:
-        """Stop background work, because no client reads; the context can still be resumed."""
-        self._is_abandoned = True
-        self._builder.abandon()
+        """Count a client that reads no more; without any, background work stops, and the context can be resumed."""
+        self._readers -= 1
+        if not self._readers:
+            self._builder.abandon()
 
     def resume(self) -> None:
-        """Continue an abandoned context."""
-        self._is_abandoned = False
+        """Count another client: a stream whose connection broke may end after the one that resumes it has begun."""
+        self._readers += 1
 
     @property
     def event_count(self) -> int:

@@ -194,14 +194,20 @@ class Indexer:
         log.log(level, "indexing was postponed, the lexical index is updated alone: %s", error.message)
         until = time.monotonic() + _backoff(failures)
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
-            self._catch_up_lexical()
+            try:
+                self._catch_up_lexical()
+            except Exception:
+                # An error here would end the thread.
+                log.exception("updating the lexical index alone failed and is retried")
+                self._stopping.wait(left)
+                return
             self._wake.wait(left)
             self._wake.clear()
 
     def _catch_up_lexical(self) -> None:
         try:
             reached = self._lexical_catch_up.catch_up(self._applied, should_stop=self._stopping.is_set)
-        except BackendUnavailableError as error:
+        except MemsvcError as error:
             log.debug("the lexical index was not updated: %s", error.message)
             return
         if reached >= self._replay_to:
@@ -223,11 +229,11 @@ class Indexer:
 
     def _narrow_waits(self) -> None:
         """Find the changes of callers who wait for those of one owner: others may wait for a long import."""
-        for position, owner, future in self._waiters.take_owned():
+        for position, owner, future in self._waiters.owned():
             # Changes that the store does not have yet may be those of the owner.
             is_known = position <= self._feed.head_position()
             pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1) if is_known else []
-            self._waiters.put(position, pending if is_known and len(pending) <= URGENT else None, future)
+            self._waiters.narrow(position, pending if is_known and len(pending) <= URGENT else None, future)
             self._waiters.resolve((), self._applied)
 
     def _step(self) -> bool:
@@ -502,15 +508,19 @@ class ApplyWaiters:
                 self._until.append((position, future))
         return future
 
-    def take_owned(self) -> list[tuple[int, str, Future[None]]]:
-        """Return the futures of those who wait for changes of an owner; `put` takes each of them back."""
+    def owned(self) -> list[tuple[int, str, Future[None]]]:
+        """Return the futures of those who wait for changes of an owner; `narrow` moves each of them on."""
         with self._lock:
-            owned, self._owned = self._owned, []
-        return owned
+            self._owned = [one for one in self._owned if not one[2].cancelled()]
+            return list(self._owned)
 
-    def put(self, position: int, changes: Sequence[int] | None, future: Future[None]) -> None:
+    def narrow(self, position: int, changes: Sequence[int] | None, future: Future[None]) -> None:
         """Resolve *future* once *changes* are applied, or, if they are None, every change up to *position*."""
         with self._lock:
+            others = [one for one in self._owned if one[2] is not future]
+            if len(others) == len(self._owned):
+                return  # It was resolved since.
+            self._owned = others
             if changes is None:
                 self._until.append((position, future))
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Protocol
 
@@ -226,13 +226,27 @@ class IndexMonitor:
             self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
+        self._attempt(self._begin)
+        while not self._stopping.wait(self._interval_seconds):
+            self._attempt(self._check)
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Call *work*; an error of any kind is left to the next check."""
+        try:
+            work()
+        except Exception:
+            if not self._stopping.is_set():
+                log.exception("the index check failed and is retried")
+
+    def _begin(self) -> None:
         if stale := self._reindex.find_stale():
             self._perform(stale, ReindexMode.REBUILD)
         self._compare()
-        while not self._stopping.wait(self._interval_seconds):
-            self._compare()
-            if due := self._still_broken() or self._find_due_kinds():
-                self._perform(due, ReindexMode.REBUILD)
+
+    def _check(self) -> None:
+        self._compare()
+        if due := self._still_broken() or self._find_due_kinds():
+            self._perform(due, ReindexMode.REBUILD)
 
     def _compare(self) -> None:
         """Run a pending repair; after a failure wait longer each time."""
@@ -240,10 +254,12 @@ class IndexMonitor:
             return
         if self._looks_left:
             self._looks_left -= 1
-        elif self._perform([], ReindexMode.REPAIR):
+            return
+        # Until it is done and recorded: recording may fail, too.
+        self._pause = self._looks_left = min(2 * self._pause + 1, LONGEST_PAUSE)
+        if self._perform([], ReindexMode.REPAIR):
             self._comparison.mark_done()
-        else:
-            self._pause = self._looks_left = min(2 * self._pause + 1, LONGEST_PAUSE)
+            self._pause = self._looks_left = 0
 
     def _still_broken(self) -> list[IndexKind]:
         """Return the indexes that were found broken often enough, so that transient failures pass.

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import structlog
 from google.protobuf.message import Message
 
 from memsvc.domain import limits
@@ -49,6 +50,7 @@ class Authentication:
         self._lookups = asyncio.Semaphore(KEY_LOOKUPS)
         self._brake = RefusalBrake(time.monotonic)
         self._streams: dict[str, _KeyStreams] = {}
+        self._log = structlog.get_logger("memsvc.errors")
 
     async def admit(self, call: Call) -> Callable[[], None] | None:
         """Authenticate and authorise the call before anything is done for it.
@@ -147,6 +149,8 @@ class Authentication:
             except MemsvcError:
                 # The store is unavailable or busy: that is no reason to end the streams.
                 continue
+            except Exception:  # noqa: BLE001 - without this task, a revoked key would keep its streams
+                self._log.exception("the key of open streams was not checked, and is checked again")
         self._forget(text, streams)
         now = asyncio.get_running_loop().time()
         for limit in streams.limits:

@@ -16,7 +16,7 @@ from memsvc.domain.search import PageCursor
 from memsvc.engine.files.service import OpenFile
 from memsvc.engine.files.upload import FileUpload
 from memsvc.server import tokens
-from memsvc.server.executors import NamedExecutor, runs_in
+from memsvc.server.executors import NamedExecutor, finished, runs_in
 from memsvc.server.requests import file as requests
 from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.responses.file import file_to_proto, fill_resolved
@@ -120,10 +120,16 @@ async def _entered_in_thread(executor: NamedExecutor, manager: AbstractContextMa
     try:
         yield await asyncio.shield(entering)
     finally:
-        await asyncio.wait({entering})
-        if entering.exception() is None:
-            # Not by the executor, which runs nothing after the deadline of the call.
-            await asyncio.to_thread(manager.__exit__, None, None, None)
+        exiting = asyncio.ensure_future(_exit_in_thread(entering, manager))
+        await finished(exiting)
+        exiting.result()
+
+
+async def _exit_in_thread(entering: asyncio.Future[T], manager: AbstractContextManager[T]) -> None:
+    await asyncio.wait({entering})
+    if not entering.cancelled() and entering.exception() is None:
+        # Not by the executor, which runs nothing after the deadline of the call.
+        await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
 async def _receive_header(messages: AsyncIterator[file_pb.UploadFileRequest]) -> file_pb.UploadFileHeader:
@@ -189,7 +195,4 @@ async def _pieces(executor: NamedExecutor, opened: OpenFile) -> AsyncGenerator[b
 async def _ended(work: asyncio.Future[T] | None) -> None:
     """Wait until a thread no longer uses the file that is about to be closed."""
     if work is not None:
-        await asyncio.wait({work})
-        if not work.cancelled():
-            # Retrieved, or asyncio would log that it never was.
-            work.exception()
+        await finished(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import socket
@@ -15,7 +16,7 @@ import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from mcp import MCPError
+from mcp import ClientSession, MCPError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 
 from memsvc.domain.api_keys import ApiKeyRole
@@ -315,3 +316,27 @@ def test_what_a_tool_says_is_text(server: ServerProcess, user: str) -> None:
         result = bridge.call("get_memory", id="m9")
         assert result.is_error
         assert "m9" in text_of(result)
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+def test_a_subscribed_resource_tells_of_its_changes(keyed: Keyed) -> None:
+    """By the watch within the process; the link of the caller outlasts its first session, which watched, too."""
+    for number in range(2):
+        with keyed.session("ada") as bridge:
+            memory_id = bridge.done("remember", content=f"Version one of the note {number}.")["id"]
+            bridge.portal.call(_await_change, bridge.session, memory_id)
+
+
+async def _await_change(session: ClientSession, memory_id: str) -> None:
+    """Subscribe to a memory, change it, and return when the change is told."""
+    uri, told = f"memsvc://memory/{memory_id}", asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/resources/updated" and str(message.params.uri) == uri:
+            told.set()
+
+    session._message_handler = hear
+    await session.subscribe_resource(uri)
+    await session.call_tool("update_memory", {"id": memory_id, "content": f"Another note than {memory_id}."})
+    async with asyncio.timeout(SECONDS):
+        await told.wait()

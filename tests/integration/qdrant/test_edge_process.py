@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -28,7 +29,7 @@ from memsvc.testing.vectors import unit, vector_entry
 from memsvc_backends.qdrant_edge.generation import EdgeGeneration
 from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
-from tests.support.until import PATIENCE_SECONDS
+from tests.support.until import PATIENCE_SECONDS, until
 
 PROJECT_ROOT = Path(__file__).parents[3]
 PARENT = """
@@ -374,6 +375,33 @@ def test_a_builder_that_hangs_is_killed(directory: Path, stack: ExitStack) -> No
     again.seal()
     index.switch(again)
     assert [1] == found(index)
+
+
+def test_the_watchdog_outlasts_a_child_that_cannot_be_replaced(
+    directory: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while too many files are open; the call is refused as unavailable, and the next child that hangs is replaced."""
+    index, failures = quick(directory, stack), []
+    made = index.begin(VectorManifest(generation=1, model="m", dimension=3, position=1))
+    made.replace({1: [entry(1)]})
+    made.seal()
+    index.switch(made)
+
+    def refuse() -> tuple[int, int]:
+        failures.append(1)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pipe", refuse)
+        os.kill(child_of(index), signal.SIGSTOP)
+        until(lambda: failures)
+        with pytest.raises(BackendUnavailableError):
+            found(index)
+    assert [1] == found(index)
+    hanging = child_of(index)
+    os.kill(hanging, signal.SIGSTOP)
+
+    wait_until_gone(hanging)
 
 
 def test_a_builder_that_works_for_long_is_left_alone(directory: Path, stack: ExitStack) -> None:

@@ -154,6 +154,28 @@ def test_a_late_call_is_given_up_and_opens_the_breaker() -> None:
     calls.close()
 
 
+def test_a_thread_with_a_call_at_the_close_ends_with_it() -> None:
+    """As the idle threads do."""
+    calls, begun, release = (
+        BoundedCalls("closed", FaultLog(), threads=1, seconds=60),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def work() -> None:
+        begun.set()
+        release.wait()
+
+    caller = threading.Thread(target=calls.run, args=(work,))
+    caller.start()
+    begun.wait()
+    calls.close()
+    release.set()
+    caller.join()
+
+    until(lambda: "bounded-closed" not in {thread.name for thread in threading.enumerate()}, seconds=10)
+
+
 def test_an_error_of_a_call_is_an_answer() -> None:
     """It reaches the caller and leaves the breaker closed, however often it comes."""
     faults = FaultLog()

@@ -77,9 +77,13 @@ class CountingReads:
     def __init__(self, reads: KeyReads) -> None:
         self._reads = reads
         self.count = 0
+        self.is_failing = False
 
     def get(self, key_id: str) -> ApiKey | None:
         self.count += 1
+        if self.is_failing:
+            self.is_failing = False
+            raise RuntimeError
         return self._reads.get(key_id)
 
     def page(self, *, after: str, limit: int, alive_at: datetime | None) -> Sequence[ApiKey]:
@@ -89,8 +93,12 @@ class CountingReads:
         return self._reads.has_any()
 
 
-def test_streams_of_a_key_share_its_look_ups(tmp_path: Path) -> None:
-    """One look-up at a time for all of them, however many there are; when the key is revoked, all of them end."""
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_streams_of_a_key_share_its_look_ups(tmp_path: Path, *, is_failing: bool) -> None:
+    """One look-up at a time for all of them, however many there are; when the key is revoked, all of them end.
+
+    An unexpected error of a look-up before that changes nothing.
+    """
     executor = NamedExecutor("meta", threads=1, queue_factor=4)
 
     async def run(authentication: Authentication, text: str, keys: ApiKeyService, key_id: str) -> list[object]:
@@ -108,6 +116,9 @@ def test_streams_of_a_key_share_its_look_ups(tmp_path: Path) -> None:
         streams = [asyncio.create_task(stream()) for _ in range(STREAMS)]
         for _ in range(STREAMS):
             await opened.get()
+        reads.is_failing = is_failing
+        while reads.is_failing:  # noqa: ASYNC110 - the look-up is in a thread
+            await asyncio.sleep(0)
         await asyncio.to_thread(keys.revoke, key_id)
         return list(await asyncio.gather(*streams, return_exceptions=True))
 

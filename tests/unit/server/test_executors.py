@@ -71,6 +71,27 @@ def test_calls_beyond_the_queue_are_refused(executor: NamedExecutor) -> None:
     assert (admitted, executor.admitted) == (4, 0)
 
 
+def test_a_call_waits_while_no_thread_can_be_started(executor: NamedExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs as soon as one can, and later calls as before."""
+    failures: list[int] = []
+    start = threading.Thread.start
+
+    def refuse_twice(thread: threading.Thread) -> None:
+        if thread.name.startswith("search") and len(failures) < 2:
+            failures.append(1)
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_twice)
+
+    found = asyncio.run(executor.run(int, "11", base=2)), asyncio.run(executor.run(int, "12", base=3))
+
+    assert found == (3, 5)
+    assert executor.admitted == 0
+    assert len(failures) == 2
+
+
 def test_a_cancelled_call_that_has_not_begun_never_runs(executor: NamedExecutor) -> None:
     """Its place in the queue is free again."""
     ran: list[str] = []

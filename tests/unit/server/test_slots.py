@@ -214,6 +214,44 @@ def test_too_many_that_wait_are_refused_and_those_who_leave_make_room() -> None:
     assert {"a2", "a4", "b0", "last"} <= set(order)
 
 
+def test_a_call_that_is_cancelled_as_it_gets_a_slot_passes_it_on() -> None:
+    """The call that has ended just then does not fail, and the next one in the line begins."""
+
+    async def run() -> tuple[BaseException | None, list[str], int]:
+        calls = Calls(1, 16)
+        for number in range(4):
+            await calls.begin(f"a{number}")
+        calls._ends["a0"].set()
+        calls.tasks["a2"].cancel()
+        await calls.settle()
+        running = list(calls.running)
+        await calls.end("a1", "a3")
+        return calls.tasks["a0"].exception(), running, calls.turns._slots.held
+
+    assert asyncio.run(run()) == (None, ["a1", "a3"], 0)
+
+
+def test_a_call_that_is_cancelled_as_it_makes_room_harms_no_other() -> None:
+    """The call that it makes room for takes its place in the line."""
+
+    async def run() -> tuple[bool, list[str]]:
+        calls = Calls(1, 4)
+        for number in range(6):
+            await calls.begin(f"eve{number}", user="eve")
+        coming = asyncio.create_task(calls.begin("ada", user="ada"))
+        await asyncio.sleep(0)
+        calls.tasks["eve5"].cancel()
+        task = await coming
+        is_waiting = not task.done()
+        await calls.end(*calls.tasks)
+        return is_waiting, calls.order
+
+    is_waiting, order = asyncio.run(run())
+    assert is_waiting
+    assert "ada" in order
+    assert "eve5" not in order
+
+
 def test_without_keys_users_take_turns() -> None:
     """A user who waits with one call is next, whatever another has asked for before."""
 

@@ -64,6 +64,19 @@ def test_an_abandoned_context_ends_its_search(application: Services) -> None:
     assert isinstance(rest[-1], ContextSummary)
 
 
+def test_a_broken_stream_that_ends_late_leaves_the_one_that_resumed_it_alone(application: Services) -> None:
+    """The service may learn of a broken connection when the client has long gone on over another one."""
+    stock(application)
+    with searches_held_up(application):
+        run = application.contexts.begin(WHOLE)
+        told = len(run.next_events(-1, Deadline()))
+        again = application.contexts.resume(run.id, told - 1, HERE)
+
+        run.abandon()
+
+    assert isinstance(rest_of(again, told, Deadline())[-1], ContextSummary)
+
+
 def test_abandoning_frees_who_waits_for_the_search(application: Services) -> None:
     """The thread that builds returns at once, with nothing."""
     stock(application)

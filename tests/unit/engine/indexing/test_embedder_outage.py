@@ -201,3 +201,29 @@ def test_another_model_has_its_index_made_anew(tmp_path: Path, endpoint: Endpoin
     assert (first.model, first.dimension) == ("openai/m@8", 8)
     assert second.model.startswith("openai/n#")
     assert found == ["Anna works as a nurse."]
+
+
+def test_an_error_of_the_index_of_words_does_not_end_the_indexer(
+    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any sort, while the model is away; what was stored is found when both are back."""
+    with served(tmp_path, endpoint) as application:
+        application.indexer.when_reached(remember(application, "The kettle is in the shed.")).result(PATIENCE)
+        failures = []
+
+        def refuse(*_: object) -> None:
+            failures.append(1)
+            raise ValueError
+
+        lexical = application.indexer._change_applier._lexical
+        with monkeypatch.context() as patched:
+            patched.setattr(type(lexical), "write", refuse)
+            fail(endpoint)
+            # Several at once are embedded before the index of words is written.
+            run = application.bulk_importer.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
+            progress = run.add(0, [Draft(content=f"Zebra{number}x walked.") for number in range(3)])
+            until(lambda: len(failures) > 1)
+        endpoint.otherwise = answered
+        application.indexer.when_reached(progress.position).result(PATIENCE)
+
+        assert contents(search(application, "zebra1x", Mode.KEYWORD))[:1] == ["Zebra1x walked."]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
-from memsvc.domain.errors import BackendClosedError, ReindexRunningError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, WaitFor, WriteOptions
 from memsvc.engine.services import Services
+from tests.support.until import until
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
@@ -183,3 +186,25 @@ def test_repair_of_sound_indexes_has_nothing_to_do(application: Services) -> Non
     steps = list(application.reindex.run([], ReindexMode.REPAIR))
 
     assert [step.total for step in steps if step.phase is ReindexPhase.REPAIRED] == [0, 0]
+
+
+def test_a_wait_for_one_owner_outlasts_a_failure_of_the_store(
+    application: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is away just as the indexer looks for the changes of that owner; it looks again."""
+    feed = application.indexer._feed
+    failures: list[int] = []
+    head = type(feed).head_position
+
+    def fail_once(store: Any) -> int:
+        if threading.current_thread().name == "indexer" and not failures:
+            failures.append(1)
+            raise BackendUnavailableError("metadata")
+        return head(store)
+
+    monkeypatch.setattr(type(feed), "head_position", fail_once)
+    reached = application.indexer.when_reached(feed.head_position() + 1, ADA.owner)
+    until(lambda: failures)
+    remember(application, "Anna works as a nurse.")
+
+    reached.result(timeout=30)
