@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import anyio
 from mcp import MCPError
 from mcp import types as mcp
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
@@ -98,6 +99,8 @@ log = logging.getLogger(__name__)
 _LOADED_TIERS = frozenset({types_pb.MEMORY_TIER_CORE, types_pb.MEMORY_TIER_ACTIVE})
 _GOES_ON = frozenset({"UNAVAILABLE", "OUT_OF_RANGE", "RESOURCE_EXHAUSTED"})
 """After these a watch can be started again; the others are permanent, such as a revoked key."""
+_MOST_SESSIONS = 64
+"""Sessions of a caller that one resource is watched for, the latest ones."""
 
 
 class Updates:
@@ -108,7 +111,7 @@ class Updates:
         self.bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self.bus)
         self._link = link
-        self._subscribed: dict[str, ServerSession] = {}
+        self._subscribed: dict[str, dict[str, ServerSession]] = {}
         self._watching: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
 
@@ -122,14 +125,21 @@ class Updates:
         except TimeoutError:
             log.warning("the service cannot be reached, resources are watched from when it can")
 
-    async def subscribe(self, uri: str, session: ServerSession) -> None:
-        """Tell a client of an older protocol of every change of a resource."""
-        self._subscribed[uri] = session
+    async def subscribe(self, uri: str, session_id: str, session: ServerSession) -> None:
+        """Tell a client of an older protocol of every change of a resource; a caller may have several sessions."""
+        sessions = self._subscribed.setdefault(uri, {})
+        sessions.pop(session_id, None)
+        sessions[session_id] = session
+        if len(sessions) > _MOST_SESSIONS:
+            del sessions[next(iter(sessions))]
         await self.begin()
 
-    def unsubscribe(self, uri: str) -> None:
+    def unsubscribe(self, uri: str, session_id: str) -> None:
         """Tell it no more."""
-        self._subscribed.pop(uri, None)
+        sessions = self._subscribed.get(uri, {})
+        sessions.pop(session_id, None)
+        if not sessions:
+            self._subscribed.pop(uri, None)
 
     async def close(self) -> None:
         """End the watch."""
@@ -157,9 +167,11 @@ class Updates:
 
     async def _tell(self, uri: str) -> None:
         await self.bus.publish(ResourceUpdated(uri=uri))
-        session = self._subscribed.get(uri)
-        if session is not None:
-            await session.send_resource_updated(uri)
+        for session_id, session in list(self._subscribed.get(uri, {}).items()):
+            try:
+                await session.send_resource_updated(uri)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self.unsubscribe(uri, session_id)
 
 
 def concerned(change: memory_pb.MemoryChange) -> Iterator[str]:

@@ -95,12 +95,12 @@ class Handlers:
 
     async def subscribe(self, context: Context, params: mcp.SubscribeRequestParams) -> mcp.EmptyResult:
         """Watch a resource, for a client of a protocol before 2026-07-28."""
-        await (await _opened(context)).updates.subscribe(str(params.uri), context.session)
+        await (await _opened(context)).updates.subscribe(str(params.uri), _session_id(context), context.session)
         return mcp.EmptyResult()
 
     async def unsubscribe(self, context: Context, params: mcp.UnsubscribeRequestParams) -> mcp.EmptyResult:
         """Watch it no more."""
-        (await _opened(context)).updates.unsubscribe(str(params.uri))
+        (await _opened(context)).updates.unsubscribe(str(params.uri), _session_id(context))
         return mcp.EmptyResult()
 
     async def listen(
@@ -110,6 +110,11 @@ class Handlers:
         watched = (await _opened(context)).updates
         await watched.begin()
         return await watched.listen(context, params)
+
+
+def _session_id(context: Context) -> str:
+    """Return the id of the session over HTTP; empty for the one session on stdin."""
+    return "" if context.request is None else str(context.request.headers.get("mcp-session-id", ""))
 
 
 async def _opened(context: Context) -> Open:

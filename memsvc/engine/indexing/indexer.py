@@ -500,7 +500,7 @@ class ApplyWaiters:
 
     def add_position(self, position: int, owner: str = "") -> Future[None]:
         """Return a future that resolves once every change up to *position* is applied, or each of *owner* is."""
-        future: Future[None] = Future()
+        future = self._new_future()
         with self._lock:
             if owner:
                 self._owned.append((position, owner, future))
@@ -511,7 +511,6 @@ class ApplyWaiters:
     def owned(self) -> list[tuple[int, str, Future[None]]]:
         """Return the futures of those who wait for changes of an owner; `narrow` moves each of them on."""
         with self._lock:
-            self._owned = [one for one in self._owned if not one[2].cancelled()]
             return list(self._owned)
 
     def narrow(self, position: int, changes: Sequence[int] | None, future: Future[None]) -> None:
@@ -528,10 +527,23 @@ class ApplyWaiters:
 
     def add_changes(self, positions: Sequence[int]) -> Future[None]:
         """Return a future that resolves once these changes are applied, whatever else is pending."""
-        future: Future[None] = Future()
+        future = self._new_future()
         with self._lock:
             self._exact.append((set(positions), future))
         return future
+
+    def _new_future(self) -> Future[None]:
+        future: Future[None] = Future()
+        future.add_done_callback(self._drop)
+        return future
+
+    def _drop(self, future: Future[None]) -> None:
+        """Forget a future whose caller waits no more: while the indexes are away there is one for each call."""
+        if future.cancelled():
+            with self._lock:
+                self._until = [one for one in self._until if one[1] is not future]
+                self._owned = [one for one in self._owned if one[2] is not future]
+                self._exact = [one for one in self._exact if one[1] is not future]
 
     def awaited_positions(self, *, limit: int, without: AbstractSet[int] = frozenset()) -> list[int]:
         """Return at most *limit* positions that callers wait for, oldest caller first, but for those *without*."""

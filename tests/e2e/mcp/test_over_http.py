@@ -327,8 +327,22 @@ def test_a_subscribed_resource_tells_of_its_changes(keyed: Keyed) -> None:
             bridge.portal.call(_await_change, bridge.session, memory_id)
 
 
-async def _await_change(session: ClientSession, memory_id: str) -> None:
-    """Subscribe to a memory, change it, and return when the change is told."""
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+def test_each_session_of_a_caller_is_told(keyed: Keyed) -> None:
+    """Of two sessions that watch the same resource one may unsubscribe, and the other one is still told."""
+    with keyed.session("ada") as one, keyed.session("ada") as other:
+        memory_id = one.done("remember", content="The boat is moored in Weesp.")["id"]
+        both = [(bridge, bridge.portal.call(_subscribe, bridge.session, memory_id)) for bridge in (one, other)]
+        one.done("update_memory", id=memory_id, content="The boat is moored in Muiden.")
+        for bridge, told in both:
+            bridge.portal.call(_hear, told)
+        other.portal.call(other.session.unsubscribe_resource, f"memsvc://memory/{memory_id}")
+        one.done("update_memory", id=memory_id, content="The boat is moored in Hoorn.")
+        one.portal.call(_hear, both[0][1])
+
+
+async def _subscribe(session: ClientSession, memory_id: str) -> asyncio.Event:
+    """Subscribe to a memory; return the event that is set at each change."""
     uri, told = f"memsvc://memory/{memory_id}", asyncio.Event()
 
     async def hear(message: Any) -> None:
@@ -337,6 +351,17 @@ async def _await_change(session: ClientSession, memory_id: str) -> None:
 
     session._message_handler = hear
     await session.subscribe_resource(uri)
-    await session.call_tool("update_memory", {"id": memory_id, "content": f"Another note than {memory_id}."})
+    return told
+
+
+async def _hear(told: asyncio.Event) -> None:
     async with asyncio.timeout(SECONDS):
         await told.wait()
+    told.clear()
+
+
+async def _await_change(session: ClientSession, memory_id: str) -> None:
+    """Subscribe to a memory, change it, and return when the change is told."""
+    told = await _subscribe(session, memory_id)
+    await session.call_tool("update_memory", {"id": memory_id, "content": f"Another note than {memory_id}."})
+    await _hear(told)

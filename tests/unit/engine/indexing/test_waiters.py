@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from memsvc.domain.errors import BackendClosedError
@@ -54,3 +57,18 @@ def test_fail_ends_every_wait_with_an_error() -> None:
     for future in futures:
         with pytest.raises(BackendClosedError):
             future.result(timeout=1)
+
+
+def test_a_future_that_is_cancelled_is_not_kept() -> None:
+    """While the indexes are away the time of many calls runs out."""
+    waiters = ApplyWaiters()
+    futures = [waiters.add_position(5), waiters.add_position(5, "owner"), waiters.add_changes([7])]
+    left = [weakref.ref(future) for future in futures]
+
+    for future in futures:
+        future.cancel()
+    del future, futures
+    gc.collect()
+
+    assert [one() for one in left] == [None] * 3
+    assert not waiters.has_waiters
