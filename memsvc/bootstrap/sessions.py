@@ -26,7 +26,7 @@ def build_capture_services(assembly: Assembly, parts: WriteParts) -> CaptureServ
     extractor = StatementExtractor(
         Redactor(is_on=settings.redaction.capture),
         KnownTextFilter(backends.metadata.memories, backends.lexical),
-        CaptureDecider(backends.language_model),
+        CaptureDecider(backends.language_model, backends.now),
         EventScopes(backends.metadata.reminders, backends.now),
     )
     writer = CaptureWriter(parts.memory_builder, parts.upserter, parts.requests, parts.accesses)

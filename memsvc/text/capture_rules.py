@@ -11,20 +11,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 
 from memsvc.domain.capture import CaptureReason, CaptureVerdict
-from memsvc.domain.memory import Kind, Layer
+from memsvc.domain.memory import Kind, Layer, Recurrence
 from memsvc.domain.sessions import Role
 from memsvc.text import capture_cues as cues
 from memsvc.text.analysis import is_han
 from memsvc.text.facts.english_lexicon import phrases
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
-from memsvc.text.reminder_extraction import schedule_change
+from memsvc.text.reminder_dates import named_days
+from memsvc.text.reminder_extraction import names_event, reminder_in, schedule_change
 
 LEAST_CHARS = 2
+_LEAST_AHEAD, _MOST_AHEAD = timedelta(days=2), timedelta(days=366)
 CUE_CHARS = 2_000
 """As much of a statement is looked at; what it is about is said at its beginning."""
 TITLE_CHARS = 60
@@ -107,6 +110,30 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
     if is_quoted:
         return _QUOTED
     return _of_material(shown) or _of_user(shown)
+
+
+def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
+    """Return what to do with a statement of a user, said at *moment*, in which `judge` finds nothing but a day to come.
+
+    None: it names no day to be reminded of from the day after tomorrow on, within a year. A day of the week alone counts with a time
+    or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
+    """
+    shown = text.strip()[:CUE_CHARS].translate(_WIDE)
+    reminder = reminder_in(shown, moment)
+    if reminder is None:
+        return None
+    if reminder.recurrence is Recurrence.NONE:
+        due = date(reminder.year, reminder.month, reminder.day)
+        if not _LEAST_AHEAD <= due - moment.date() <= _MOST_AHEAD:
+            return None
+    days = named_days(shown, moment.date())
+    if not days or len(days) > 2:  # noqa: PLR2004 - a list of days is material; a period has two
+        return None
+    if all(day.is_weekday for day in days) and reminder.minute is None and not names_event(shown):
+        return None
+    is_personal = reminder.recurrence is Recurrence.YEARLY or cues.PERSONAL_LIFE.search(shown)
+    verdict = _verdict(CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT, shown, None)
+    return replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
 
 
 def _of_user(text: str) -> CaptureVerdict:

@@ -440,6 +440,11 @@ def schedule_change(text: str) -> ScheduleChange | None:
     return None
 
 
+def names_event(text: str) -> bool:
+    """Return whether *text* has a word for an appointment or a deadline."""
+    return bool(words.STRONG.search(text) or words.DUE_BY.search(text) or _EVENT.search(text))
+
+
 def denies_cancellation(text: str) -> bool:
     """Return whether *text* says that something is not called off, and of nothing that it is."""
     if len(text) > PHRASE_CHARS or not words.CANCELLED.search(text):

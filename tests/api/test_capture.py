@@ -231,6 +231,38 @@ def test_what_is_said_outside_of_a_role_play_is_kept(stubs: Stubs, user: str, te
 
 
 @pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("IELTS booked for 12 December", date(2026, 12, 12)),
+        ("Mammogram a week on Thursday at ten past nine", date(2026, 12, 10)),
+        ("I'm on call from a week today, so keep that week free of experiments", date(2026, 12, 4)),
+        ("The sofa comes on the 18th, somebody has to be at home", date(2026, 12, 18)),
+        ("下礼拜三有个安全培训 不去扣钱", date(2026, 12, 2)),
+        ("沙发18号送到,家里得有人", date(2026, 12, 18)),
+        ("两个星期后去拆线", date(2026, 12, 11)),
+    ],
+)
+def test_a_day_to_come_is_captured_with_its_reminder(stubs: Stubs, user: str, text: str, day: date) -> None:
+    """Though nothing else in the statement says that it lasts."""
+    [memory] = capture(stubs, user, text)
+    due = memory.reminder.date
+    assert date(due.year, due.month, due.day) == day
+    assert reminded(stubs, user) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ugh, Mondays", "Talk tomorrow!", "Sort by date: 3 May, 1 June, 12 April",
+        "周一真难熬", "明天聊！", "面试官问我五年后的规划，老套", "按日期排序：5月3日、6月1日、4月12日",
+    ],
+)  # fmt: skip
+def test_a_day_without_an_event_is_not_captured(stubs: Stubs, user: str, text: str) -> None:
+    """Days of the week alone, tomorrow, far years and lists."""
+    assert capture(stubs, user, text) == []
+
+
+@pytest.mark.parametrize(
     "present",
     ["I live in Seattle now.", "我现在 live 在 Seattle。", "我现在住在 Seattle。", "我 now live in Seattle。"],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from memsvc.domain import limits
@@ -15,7 +16,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json, Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.ports.models import LanguageModel, Prompt, Schema, UnusableAnswerError
-from memsvc.text.capture_rules import judge, title_of
+from memsvc.text.capture_rules import judge, judge_day_ahead, title_of
 
 BATCH_STATEMENTS = 40
 BATCH_CHARS = 12_000
@@ -96,9 +97,10 @@ SCHEMA = Schema(
 class CaptureDecider:
     """Decides which statements to remember."""
 
-    def __init__(self, model: LanguageModel | None) -> None:
-        """Ask *model* first; without one the rules decide."""
+    def __init__(self, model: LanguageModel | None, now: Callable[[], datetime]) -> None:
+        """Ask *model* first; without one the rules decide. What has no time was said *now*."""
         self._model = model
+        self._now = now
 
     @property
     def asks_a_model(self) -> bool:
@@ -107,7 +109,7 @@ class CaptureDecider:
 
     def decide(self, statements: Sequence[SourceStatement], deadline: Deadline) -> Judgement:
         """Return a decision for every statement. A failing model is replaced by the rules."""
-        decisions = [_decide_by_rules(one) for one in statements]
+        decisions = [self._decide_by_rules(one) for one in statements]
         asked = [place for place, one in enumerate(decisions) if one.verdict.reason not in _SETTLED]
         if self._model is None or not asked:
             return Judgement(tuple(decisions), Decider.RULES)
@@ -121,9 +123,15 @@ class CaptureDecider:
                 self._ask(self._model, batch, decisions, deadline)
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not decide what to remember; the rules decided: %s", error)
-            rules = tuple(_decide_by_rules(one) for one in statements)
+            rules = tuple(self._decide_by_rules(one) for one in statements)
             return Judgement(rules, Decider.RULES, f"The language model did not decide, the rules did: {_cause(error)}")
         return Judgement(tuple(decisions), Decider.LANGUAGE_MODEL)
+
+    def _decide_by_rules(self, statement: SourceStatement) -> StatementDecision:
+        verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
+        if verdict.reason is CaptureReason.NOTHING and statement.role is Role.USER:
+            verdict = judge_day_ahead(statement.text, statement.event_time or self._now()) or verdict
+        return StatementDecision(statement, verdict, statement.text)
 
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:
@@ -156,12 +164,6 @@ class Judgement:
     judged: tuple[StatementDecision, ...]
     decider: Decider
     notice: str = ""
-
-
-def _decide_by_rules(statement: SourceStatement) -> StatementDecision:
-    """Return the decision of the rules."""
-    verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
-    return StatementDecision(statement, verdict, statement.text)
 
 
 def _within_limits(verdict: CaptureVerdict, statement: SourceStatement, content: str) -> CaptureVerdict:
