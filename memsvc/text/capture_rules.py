@@ -115,8 +115,8 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
 def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
     """Return what to do with a statement of a user, said at *moment*, in which `judge` finds nothing but a day to come.
 
-    None: it names no day to be reminded of from the day after tomorrow on, within a year. A day of the week alone counts with a time
-    or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
+    None: it names no day to be reminded of from the day after tomorrow on, within a year. A day of the week alone
+    counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
     """
     shown = text.strip()[:CUE_CHARS].translate(_WIDE)
     reminder = reminder_in(shown, moment)
