@@ -229,8 +229,8 @@ class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):
     """BM25 over terms (k1 = 1.2, b = 0.75; Robertson and Zaragoza, 2009).
 
     It holds a filter of every field of `memsvc.domain.index_entries.Attributes`, before the top *limit* is chosen.
-    Document frequencies are those among the entries of the reach's owner, so that no ranking depends on what others
-    write, nor tells of it. A Qdrant server counts the entries of all owners.
+    Document frequencies are those among the entries of the reach's owner, so that no ranking tells which terms others
+    use. A Qdrant server counts the entries of all owners. The mean length of entries may be that of all owners.
     """
 
     @property

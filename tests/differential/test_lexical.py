@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
-from memsvc_backends.in_memory.indexes import LEXICAL
+from memsvc_backends.in_memory.indexes import LEXICAL, InMemoryLexicalIndex
 from memsvc_backends.postgres_index import FULLTEXT
 from memsvc_backends.postgres_index.settings import FulltextSettings
 from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex
@@ -96,6 +96,15 @@ searches = st.lists(st.tuples(queries, reaches, st.none() | filters), min_size=1
 numbers = count(1)
 
 
+class MeanOfAll(InMemoryLexicalIndex):
+    """The oracle of Tantivy, which knows no mean length of one owner's entries."""
+
+    def mean_length(self, owner: str) -> float:
+        """Return the mean number of terms of all entries."""
+        lengths = [len(entry.terms) for entry in self._entries()]
+        return sum(lengths) / max(len(lengths), 1)
+
+
 class Pair:
     """An index and the oracle, given the same entries."""
 
@@ -138,13 +147,15 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         return BackendContext(directory=folder, now=lambda: datetime.now(UTC))
 
     with ExitStack() as stack:
+        oracle: LexicalIndex
         if request.param == "tantivy":
             opened = TANTIVY.open(TantivySettings(), context(tmp_path_factory.mktemp("tantivy")))
+            oracle = stack.enter_context(closing(MeanOfAll()))
         else:
             url = SecretStr(without_tables("words_congruence"))
             opened = FULLTEXT.open(FulltextSettings(url=url), context(tmp_path_factory.mktemp("postgres")))
+            oracle = stack.enter_context(closing(InMemoryLexicalIndex()))
         index = stack.enter_context(opened)
-        oracle = stack.enter_context(LEXICAL.open(BackendSettings(), context(tmp_path_factory.mktemp("in-memory"))))
         yield Pair(index, oracle, counts_exactly=request.param != "tantivy")
 
 

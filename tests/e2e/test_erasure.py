@@ -14,9 +14,11 @@ import grpc
 import pytest
 import tantivy
 
+from memsvc.domain.scope import Scope
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
+from memsvc_backends.tantivy.schema import owner_mark, term_key
 from tests.support.disk_scan import contents
 from tests.support.rpc import TIMEOUT, WAYS, create, create_all, found, list_all, refused, write
 from tests.support.server_process import ServerProcess, Stubs
@@ -45,14 +47,17 @@ def files_with(directory: Path, word: str) -> set[str]:
     return {path.relative_to(directory).parts[0] for path, held in contents(directory) if word.encode() in held}
 
 
-def lexical_terms(directory: Path, word: str) -> int:
-    """Return how many documents of all generations of the index of words have a word: their files are compressed."""
+def lexical_terms(directory: Path, user: str, word: str) -> int:
+    """Return how many documents of a user have a word, in all generations of the index of words.
+
+    Their files are compressed.
+    """
     schema = None
     count = 0
     for folder in (directory / "lexical").glob("gen-*"):
         index = tantivy.Index.open(str(folder))
         schema = index.schema
-        query = tantivy.Query.term_query(schema, "body", word)
+        query = tantivy.Query.term_query(schema, "body", term_key(owner_mark(Scope(user).owner), word))
         count += index.searcher().search(query, 10).count
     return count
 
@@ -70,7 +75,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     assert next(watching)
     watching.cancel()
     assert {"metadata", "vectors"} <= files_with(server.data_dir, SECRET)
-    assert lexical_terms(server.data_dir, SECRET)
+    assert lexical_terms(server.data_dir, user, SECRET)
     before = export(stubs, other, include_vectors=True)
     dry = erase(stubs, user)
     assert (True, False, 0) == (dry.dry_run, dry.clean, dry.searched_file_count)
@@ -102,8 +107,8 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     } <= set(counts["metadata"])
     assert receipt == erase(stubs, user, confirm=True, request_id="once")
     assert set() == files_with(server.data_dir, SECRET)
-    assert 0 == lexical_terms(server.data_dir, SECRET)
-    assert lexical_terms(server.data_dir, OTHER)
+    assert 0 == lexical_terms(server.data_dir, user, SECRET)
+    assert lexical_terms(server.data_dir, other, OTHER)
     assert before.splitlines()[1:-1] == export(stubs, other, include_vectors=True).splitlines()[1:-1]
     scope = types_pb.Scope(user_id=user, project_id="p", session_id="s")
     assert [] == list_all(stubs, scope, filter=filters_pb.Filter(include_expired=True, statuses=[1, 2, 6]))

@@ -176,17 +176,21 @@ class InMemoryLexicalIndex(InMemoryIndex[LexicalEntry, LexicalManifest]):
             raise DeadlineExceededError(self.name)
         hits = [
             Hit(entry.entry_id, score)
-            for entry, score in _scores(entries, terms)
+            for entry, score in _scores(entries, terms, self.mean_length(reach.owner))
             if within(reach, entry.attributes) and matches(where, entry.attributes)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
+
+    def mean_length(self, owner: str) -> float:
+        """Return the mean number of terms of the owner's entries."""
+        lengths = [len(entry.terms) for entry in self._entries() if entry.attributes.owner == owner]
+        return sum(lengths) / max(len(lengths), 1)
 
     def _generation(self, manifest: LexicalManifest) -> InMemoryGeneration[LexicalEntry, LexicalManifest]:
         return _LexicalGeneration(manifest)
 
 
-def _scores(entries: Sequence[_CountedEntry], terms: Sequence[str]) -> list[tuple[LexicalEntry, float]]:
-    average = sum(len(entry.terms) for entry in entries) / max(len(entries), 1)
+def _scores(entries: Sequence[_CountedEntry], terms: Sequence[str], average: float) -> list[tuple[LexicalEntry, float]]:
     shares: list[dict[int, float]] = [_shares(entries, term, average) for term in terms]
     return [
         (entry, math.fsum(share.get(place, 0.0) for share in shares))
