@@ -6,6 +6,10 @@ hold a word, how often, and how long they are. Measured for comparison, with 100
 18: tsvectors of words marked with their owner, found by GIN and taken apart for BM25, take 3.5 ms for a query of rare
 words and 13.9 ms for one with common words, where postings take 1.7 and 4.8 ms; they are a third of the size (82 MB
 against 204 MB) and are written three times as fast (0.08 ms an entry against 0.25 ms).
+
+Words are counted for each owner, which has its price: 100 000 entries of 30 words and 50 owners take 474 MB instead of
+340 MB with counts of all owners together, and a bulk write 0.7 ms an entry instead of 0.3 ms. In return no count is
+shared by writers of different owners, and no search depends on the words of others.
 """
 
 from __future__ import annotations
