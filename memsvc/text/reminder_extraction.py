@@ -624,7 +624,7 @@ _EVENT = re.compile(
     ),
     re.IGNORECASE,
 )
-_DATE_WORDS = re.compile(r"\d+(?:st|nd|rd|th)?|[一二三四五六七八九十]+[月号日点]")
+_DATE_WORDS = re.compile(r"\d+(?:st|nd|rd|th)?|[一二三四五六七八九十]{1,3}[月号日点]")
 _WEAK_TERMS = frozenset(chain.from_iterable(map(word_terms, (word for word in words.WEAK_WORDS if word.isascii()))))
 _PERSON = {
     "mum": "mother", "mom": "mother", "妈": "mother", "妈妈": "mother",

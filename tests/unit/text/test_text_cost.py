@@ -20,6 +20,7 @@ import memsvc.text
 from memsvc.domain.vault import NoteError
 from memsvc.text import (
     analysis,
+    capture_rules,
     chunking,
     file_refs,
     paraphrase,
@@ -58,6 +59,8 @@ OTHERS: dict[str, Callable[[str], Any]] = {
     "snippet": lambda text: snippets.snippet(text, {"anna", "安娜"}),
     "named_days": lambda text: reminder_dates.named_days(text, date(2026, 3, 1)),
     "reminder_in": lambda text: reminder_extraction.reminder_in(text, datetime(2026, 3, 1, tzinfo=UTC)),
+    "judge_day_ahead": lambda text: capture_rules.judge_day_ahead(text, datetime(2026, 3, 1, tzinfo=UTC)),
+    "is_beside_due": lambda text: reminder_extraction.is_beside_due(f"The rent is due on 3 May. {text}", text),
     "previous_line": lambda text: passages.previous_line("anna", text),
     "passage": lambda text: passages.passage(text=text, speaker="", title="", heading_path=(), moment=None),
     "is_rewording_of": lambda text: paraphrase.is_rewording_of(text, PROSE[0]),
