@@ -226,7 +226,7 @@ class BoundedCalls:
 
         Raises:
             BackendUnavailableError: It took longer than *seconds* (by default those of the bulkhead), no thread was
-                free for the time of the bulkhead, or the breaker is open.
+                free for the time of the bulkhead or could be started, or the breaker is open.
         """
         self._breaker.check()
         limit = self._seconds if seconds is None else seconds
@@ -267,9 +267,15 @@ class BoundedCalls:
         with self._lock:
             is_new = not self._idle
             self._idle -= not is_new
-        self._queue.put((call, future))
         if is_new:
-            threading.Thread(target=self._work, name=f"bounded-{self._backend}", daemon=True).start()
+            thread = threading.Thread(target=self._work, name=f"bounded-{self._backend}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # The process has as many threads as it may.
+                self._slots.release()
+                raise BackendUnavailableError(self._backend, problem=str(error)) from error
+        self._queue.put((call, future))
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:

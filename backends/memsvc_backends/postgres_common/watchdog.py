@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import CircuitBreaker, FaultLog
 
 CHECK_SECONDS = 0.5
@@ -112,10 +113,15 @@ class ConnectionWatchdog:
         """Watch a connection of psycopg, or with None the making of one, until the context ends."""
         use = _WatchedConnection(driver, is_limited)
         with self._lock:
-            self._uses.add(use)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"{self._backend}-watchdog", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=f"{self._backend}-watchdog", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    # Without it, a connection that hangs would never be given up.
+                    raise BackendUnavailableError(self._backend, problem=str(error)) from error
+                self._thread = thread
+            self._uses.add(use)
         try:
             yield
         finally:

@@ -137,8 +137,15 @@ class Child:
         self._in_flight: dict[Exchange, None] = {}
         self._lock = threading.Lock()
         self._is_dead = False
-        self._messages = threading.Thread(target=self._log_messages, args=(self._process.stderr,), daemon=True)
-        self._messages.start()
+        self._messages = threading.Thread(
+            target=self._log_messages, args=(self._process.stderr,), name="edge-messages", daemon=True
+        )
+        try:
+            self._messages.start()
+        except RuntimeError as error:
+            # The process has as many threads as it may.
+            self.kill()
+            raise ChildDiedError from error
 
     @property
     def pid(self) -> int:
@@ -206,7 +213,10 @@ class Child:
         while exchange := self._oldest():
             exchange.settle(NO_HURRY)
         os.close(self._lifeline)
-        self._messages.join()
+        if self._messages.ident is not None:
+            self._messages.join()
+        elif self._process.stderr is not None:
+            self._process.stderr.close()
 
     def _oldest(self) -> Exchange | None:
         with self._lock:

@@ -118,8 +118,14 @@ class CollectionGenerations(Generic[Manifest]):
                 self.refresh()
         elif time.monotonic() >= self._known_until and self._refreshing.acquire(blocking=False):
             asking = threading.Thread(target=self._refresh_in_background, name="qdrant-refresh", daemon=True)
-            asking.start()
-            asking.join(_GRACE_SECONDS)
+            try:
+                asking.start()
+            except RuntimeError as error:
+                # The process has as many threads as it may; the next search tries again.
+                self._refreshing.release()
+                _log.warning("the live generation was not asked for: %s", error)
+            else:
+                asking.join(_GRACE_SECONDS)
         self._pinned.live = self._live
         return self._live
 

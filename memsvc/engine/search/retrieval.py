@@ -508,6 +508,10 @@ class QueryQueue:
     def __init__(self, threads: int) -> None:
         """Embed on *threads* threads, at most all but one of them, and at least one, with long queries."""
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
+        # Started here, where a process with as many threads as it may have fails; a query would keep its place.
+        all_started = threading.Barrier(threads)
+        for _ in range(threads):
+            self._executor.submit(all_started.wait)
         self._free = threads
         self._free_for_long = max(1, threads - 1)
         self._lock = threading.Lock()

@@ -141,7 +141,12 @@ class _IssuerKeys(jwt.PyJWKClient):
             return
         if self._reading is None and now >= self._next_read:
             self._reading = Future()
-            threading.Thread(target=self._read, args=(self._reading,), name="issuer", daemon=True).start()
+            thread = threading.Thread(target=self._read, args=(self._reading,), name="issuer", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._reading = None
+                self._log.warning("keys of the issuer were not read", reason=str(error))
         reading = self._reading
         if reading is not None and not is_cached:
             await asyncio.wait({asyncio.wrap_future(reading)}, timeout=READ_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -16,13 +17,16 @@ from pydantic import SecretStr
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.index_entries import LexicalManifest
+from memsvc.ports.faults import FaultLog
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
+from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
 from memsvc_backends.postgres_index import FULLTEXT, PGVECTOR
 from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
 from tests.support.postgres_server import without_tables
+from tests.support.thread_limit import no_new_threads
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
 FIRST = LexicalManifest(1, 1, "a")
@@ -96,3 +100,18 @@ def test_time_limits_of_the_database_do_not_break_off_what_takes_long(stack: Exi
                 connection.execute(sql.SQL("ALTER DATABASE {} RESET {}").format(database, sql.SQL(limit)))
 
     assert found == [("0",), ("0",)]
+
+
+def test_a_connection_is_used_only_if_it_is_watched() -> None:
+    """The process has as many threads as it may; with fewer, the watchdog is started."""
+    watchdog = ConnectionWatchdog("b", FaultLog(), lambda _: None)
+    with (
+        no_new_threads("b-watchdog"),
+        pytest.raises(BackendUnavailableError, match="can't start new thread"),
+        watchdog.watch(None),
+    ):
+        pytest.fail("the connection is not watched")
+
+    with watchdog.watch(None):
+        assert "b-watchdog" in {thread.name for thread in threading.enumerate()}
+    watchdog.close()

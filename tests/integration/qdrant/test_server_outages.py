@@ -30,6 +30,7 @@ from tests.support.qdrant_targets import (
     vector_settings,
 )
 from tests.support.tcp_proxy import Proxy, proxy
+from tests.support.thread_limit import no_new_threads
 from tests.support.until import until
 
 ROW = 1
@@ -175,3 +176,18 @@ def test_a_server_that_was_started_anew_is_found(place: Place) -> None:
         place.proxy.target = port
         place.proxy.drop()
         assert len(eventually(place.near)) == len(eventually(place.named)) == 1
+
+
+def test_which_generation_is_live_is_asked_again_when_a_thread_can_be_started(place: Place) -> None:
+    """Until then searches use the last known one."""
+    settings = place.vectors._settings
+    other = QdrantServerIndex(open_connection(settings, NAME), settings, context())
+    made = other.begin(VectorManifest(generation=2, model="m", dimension=4, position=1))
+    made.seal()
+    with no_new_threads("qdrant-refresh"):
+        other.switch(made)
+        place.vectors._generations._known_until = 0.0
+        assert len(place.near()) == 1
+
+    until(lambda: not place.near())
+    other.close()

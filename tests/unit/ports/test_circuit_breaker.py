@@ -18,6 +18,7 @@ from memsvc.ports.faults import (
     CircuitBreaker,
     FaultLog,
 )
+from tests.support.thread_limit import no_new_threads
 from tests.support.until import until
 
 
@@ -204,3 +205,16 @@ def test_a_backend_with_an_open_breaker_is_unhealthy() -> None:
     [health] = pings.health()
     assert not health.healthy
     assert "The circuit breaker of 'openai-chat' is open" in health.message
+
+
+def test_a_call_without_a_thread_fails_and_keeps_no_place() -> None:
+    """The process has as many threads as it may; with fewer, calls are answered again."""
+    calls = BoundedCalls("b", FaultLog(), threads=1, seconds=60)
+
+    with no_new_threads("bounded-b"):
+        for _ in range(2):
+            with pytest.raises(BackendUnavailableError, match="can't start new thread"):
+                calls.run(lambda: 7)
+
+    assert calls.run(lambda: 7) == 7
+    calls.close()

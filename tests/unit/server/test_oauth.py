@@ -18,6 +18,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from memsvc.server.http import oauth
 from memsvc.server.http.oauth import TOKEN_CHECKS, TokenVerifier
 from memsvc.server.options import OAuthOptions
+from tests.support.thread_limit import no_new_threads
 from tests.support.until import until
 
 RESOURCE = "https://memory.example/mcp"
@@ -263,3 +264,16 @@ def test_what_is_no_token_of_the_issuer_is_refused(verifier: TokenVerifier, toke
 def test_claims_that_are_wrong(issuer: Issuer, verifier: TokenVerifier, claims: dict[str, Any]) -> None:
     """Even if the issuer has signed them."""
     asyncio.run(refused(verifier, issuer.token("old", **claims)))
+
+
+def test_keys_are_read_when_a_thread_can_be_started_again(issuer: Issuer, verifier: TokenVerifier) -> None:
+    """Until then tokens are refused at once."""
+
+    async def run() -> None:
+        with no_new_threads("issuer"):
+            for _ in range(2):
+                assert "could not be read" in await refused(verifier, issuer.token("old"))
+        await verifier.verify(issuer.token("old"))
+
+    asyncio.run(run())
+    assert 1 == len(issuer.reads)

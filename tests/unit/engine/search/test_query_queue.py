@@ -11,6 +11,7 @@ import pytest
 
 from memsvc.domain.errors import LimitExceededError
 from memsvc.engine.search.retrieval import QUEUED_QUERIES, QueryQueue
+from tests.support.thread_limit import no_new_threads
 from tests.support.until import PATIENCE_SECONDS
 
 ADA, BEN, EVE = "ada", "ben", "eve"
@@ -109,3 +110,13 @@ def test_an_error_reaches_its_caller(bench: Bench) -> None:
         with pytest.raises(LimitExceededError):
             bench.queue.submit(EVE, fail, is_long=True).result(PATIENCE_SECONDS)  # type: ignore[arg-type]
     assert bench.submit(ADA, "after", is_long=True).result(PATIENCE_SECONDS)
+
+
+def test_no_thread_is_started_for_a_query(bench: Bench) -> None:
+    """One that cannot be started is missed when the service starts, and keeps no place of the queue later."""
+    bench.gate.set()
+    with no_new_threads("embed"):
+        for number in range(8):
+            bench.submit(ADA, str(number)).result(PATIENCE_SECONDS)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            QueryQueue(1)
