@@ -23,7 +23,8 @@ def length_fault(text: str, *, most: int, least: int = 0) -> str:
     """Return the fault of a text whose length in characters is out of bounds."""
     if least <= len(text) <= most:
         return ""
-    return f"must have {least} to {most} characters" if least else f"must have at most {most} characters"
+    bounds = f"{least} to {most}" if least else f"at most {most}"
+    return f"must have {bounds} characters, not {len(text)}"
 
 
 def nul_fault(text: str) -> str:
@@ -64,7 +65,8 @@ def count_fault(values: Collection[object], *, most: int, least: int = 0) -> str
     """Return the fault of a list with too few or too many values."""
     if least <= len(values) <= most:
         return ""
-    return f"must hold {least} to {most} values" if least else f"must hold at most {most} values"
+    bounds = f"{least} to {most}" if least else f"at most {most}"
+    return f"must hold {bounds} values, not {len(values)}"
 
 
 JSON_TOO_LONG = f"must take at most {limits.METADATA_BYTES} bytes as JSON text"

@@ -70,7 +70,7 @@ def test_an_agent_does_what_the_readme_says(
     writes = [f"CREATED {HOTEL}", *(f"CREATED {content}" for content in (ALLERGY, SEAT, FADO)), f"UPDATED {MOVED}"]
     assert [line.strip() for line in output.splitlines()[: len(writes)]] == writes
     assert lines_after("A wrong request is rejected: ", output) == [
-        "memory.content: must have 1 to 1000000 characters",
+        "memory.content: must have 1 to 1000000 characters, not 0",
         "memory.importance: must be 1 to 5, or 0 for the default",
     ]
     for query, first, second in (("Where is our hotel?", MOVED, ALLERGY), ("餐厅要注意什么？", ALLERGY, MOVED)):

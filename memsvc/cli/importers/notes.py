@@ -31,7 +31,7 @@ def basic_memory(path: Path) -> Iterator[Entry]:
     for name, front, body in _notes(path):
         place = f"The note {name}"
         if front is None:
-            yield Entry(place, None, "it is no UTF-8 text, or its front matter is no YAML")
+            yield Entry(place, None, body)
             continue
         if not body.strip():
             yield Entry(place, None, is_left_out=True)
@@ -67,8 +67,7 @@ def okf(path: Path) -> Iterator[Entry]:
         if Path(name).name in _RESERVED:
             continue
         if front is None or not text_in(front, "type"):
-            fault = "it is no UTF-8 text, or its front matter is no YAML" if front is None else 'it has no "type"'
-            yield Entry(place, None, fault)
+            yield Entry(place, None, body if front is None else 'it has no "type"')
             continue
         text = body.strip() or text_in(front, "description")
         if not text:
@@ -116,7 +115,7 @@ def _tags(value: Any) -> list[str]:
 
 
 def _notes(path: Path) -> Iterator[tuple[str, Mapping[str, Any] | None, str]]:
-    """Yield name, front matter and text of each note; None: the front matter cannot be read.
+    """Yield name, front matter and text of each note; without front matter, why it cannot be read instead of the text.
 
     Raises:
         CommandError: There are none.
@@ -130,10 +129,17 @@ def _notes(path: Path) -> Iterator[tuple[str, Mapping[str, Any] | None, str]]:
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            yield name, None, ""
+            yield name, None, "it is no UTF-8 text"
+            continue
+        except OSError as error:
+            yield name, None, f"it cannot be read: {error.strerror}"
             continue
         found = _FRONT.match(text)
-        yield name, _front_values(found[1]) if found else {}, text[found.end() :] if found else text
+        front = _front_values(found[1]) if found else {}
+        if front is None:
+            yield name, None, "its front matter is no YAML"
+        else:
+            yield name, front, text[found.end() :] if found else text
 
 
 def _is_note(file: Path, folder: Path) -> bool:

@@ -273,6 +273,9 @@ def test_basic_memory_gives_notes_with_relations(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "x.md").write_text("no note")
     (tmp_path / "broken.md").write_text("---\n: [\n---\nx\n")
+    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
+    # A file that even an administrator cannot read.
+    (tmp_path / "locked.md").symlink_to("/proc/self/mem")
     (tmp_path / "empty.md").write_text("---\ntitle: x\n---\n")
     found = read(OtherSystem.BASIC_MEMORY, tmp_path)
     [memory] = [one.memory for one in found if one.memory is not None]
@@ -287,7 +290,11 @@ def test_basic_memory_gives_notes_with_relations(tmp_path: Path) -> None:
         ("relates_to", "Beans"),
     ]
     assert memory.metadata["created"] == "2026-01-02"
-    assert [one.place for one in found if one.fault] == ["The note broken.md"]
+    assert [(one.place, one.fault) for one in found if one.fault] == [
+        ("The note broken.md", "its front matter is no YAML"),
+        ("The note latin.md", "it is no UTF-8 text"),
+        ("The note locked.md", "it cannot be read: Input/output error"),
+    ]
     assert [one.place for one in found if one.is_left_out] == ["The note empty.md"]
 
 
