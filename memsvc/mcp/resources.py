@@ -101,6 +101,8 @@ _GOES_ON = frozenset({"UNAVAILABLE", "OUT_OF_RANGE", "RESOURCE_EXHAUSTED"})
 """After these a watch can be started again; the others are permanent, such as a revoked key."""
 _MOST_SESSIONS = 64
 """Sessions of a caller that one resource is watched for, the latest ones."""
+SEND_SECONDS = 5.0
+"""A session that has not taken a notification after so long is subscribed no more: the others wait for it."""
 
 
 class Updates:
@@ -169,8 +171,9 @@ class Updates:
         await self.bus.publish(ResourceUpdated(uri=uri))
         for session_id, session in list(self._subscribed.get(uri, {}).items()):
             try:
-                await session.send_resource_updated(uri)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                with anyio.fail_after(SEND_SECONDS):
+                    await session.send_resource_updated(uri)
+            except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 self.unsubscribe(uri, session_id)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from memsvc.mcp import resources
+from memsvc.mcp.connection import BridgeScope, linked
 from tests.e2e.mcp.support import SECONDS, Bridge, parameters
 from tests.support.server_process import ServerProcess
 
@@ -75,3 +77,35 @@ def test_a_client_of_the_newer_protocol_listens(server: ServerProcess) -> None:
         return []
 
     assert asyncio.run(main()) == [CORE]
+
+
+class _Reader:
+    """The session of a client that takes notifications, or has stopped taking them."""
+
+    def __init__(self, *, takes: bool) -> None:
+        self.taken = asyncio.Event()
+        self._takes = takes
+
+    async def send_resource_updated(self, uri: str) -> None:
+        if not self._takes:
+            await asyncio.Event().wait()
+        assert uri == CORE
+        self.taken.set()
+
+
+def test_a_client_that_stops_reading_holds_up_no_other(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sessions of a caller are told one after the other; one that takes nothing is told no more."""
+    monkeypatch.setattr(resources, "SEND_SECONDS", 0.1)
+    stuck, reading = _Reader(takes=False), _Reader(takes=True)
+
+    async def main() -> None:
+        async with linked(BridgeScope(server.bound, f"ada-{uuid.uuid4()}")) as link, resources.updates(link) as watched:
+            for name, one in (("stuck", stuck), ("reading", reading)):
+                await watched.subscribe(CORE, name, one)  # type: ignore[arg-type]
+            for content in ("Always be brief.", "Never use tables."):
+                await link.here.create(content, layer="CORE")
+                async with asyncio.timeout(SECONDS):
+                    await reading.taken.wait()
+                reading.taken.clear()
+
+    asyncio.run(main())
