@@ -249,7 +249,7 @@ class ChildLimits:
 
     Attributes:
         hang_seconds: A child that answers no ping for so long is killed.
-        open_seconds: A child that does not open its shard in so long is killed.
+        open_seconds: A child that does not open its shard in so long is killed; the next one gets twice the time.
         faults: Counts the children that were replaced.
     """
 
@@ -279,6 +279,7 @@ class Supervisor:
         self._refusal: Callable[[], Exception] | None = None
         self._not_before = 0.0
         self._failures = 0
+        self._open_seconds = limits.open_seconds
 
     @property
     def pid(self) -> int | None:
@@ -376,15 +377,18 @@ class Supervisor:
             raise ChildDiedError
         child = Child(connections=self._connections)
         try:
-            child.call(("open", str(self._path), self._dimension), deadline=Deadline.after(self._limits.open_seconds))
+            child.call(("open", str(self._path), self._dimension), deadline=Deadline.after(self._open_seconds))
         except (ChildDiedError, EdgeFaultError, DeadlineExceededError) as error:
             _log.warning("edge process %s did not open %s: %s", child.pid, self._path.name, error)
             child.kill()
             self._note_failure()
             if isinstance(error, DeadlineExceededError):
+                # On a machine too slow for that, no child would ever open it.
+                self._open_seconds *= 2
                 raise ChildDiedError from error
             raise
         self._failures = 0
+        self._open_seconds = self._limits.open_seconds
         _log.info("edge process started, pid %s", child.pid)
         return child
 

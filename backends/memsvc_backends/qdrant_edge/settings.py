@@ -29,7 +29,7 @@ class QdrantEdgeSettings(BackendSettings):
     hang_seconds: float = Field(default=2.0, gt=0)
     """After so long without an answer the child process is taken to hang: it is killed and replaced."""
     open_seconds: float = Field(default=60.0, gt=0)
-    """How long a child process may take to open its generation before it is killed."""
+    """How long a child process may take to open its generation before it is killed; the next gets twice the time."""
 
     def limits(self, faults: FaultLog) -> ChildLimits:
         """Return the limits of a child whose replacements *faults* counts."""

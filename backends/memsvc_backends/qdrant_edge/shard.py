@@ -27,6 +27,8 @@ _SCAN = edge.SearchParams(exact=True)
 _LOCK_PATIENCE_SECONDS = 10.0
 _KEPT_BYTES = 1 << 10
 """A larger condition, a long list of values, is not cached."""
+FLUSHED_POINTS = 2_048
+"""Points written or deleted after which a shard is flushed. More would take longer at a time, and to replay."""
 
 
 class Shard:
@@ -36,6 +38,7 @@ class Shard:
         self._shard = shard
         self._dimension = dimension
         self._highest_row = self._find_highest_row()
+        self._unflushed = 0
 
     @classmethod
     def create(cls, path: str, dimension: int, graph: tuple[int, int] | None) -> Shard:
@@ -74,14 +77,18 @@ class Shard:
         until = time.monotonic() + _LOCK_PATIENCE_SECONDS
         while True:
             try:
-                return cls(edge.EdgeShard.load(path, None), dimension)
+                loaded = cls(edge.EdgeShard.load(path, None), dimension)
             except Exception as error:
                 if "WouldBlock" not in str(error) or time.monotonic() > until:
                     raise
                 time.sleep(0.02)
+            else:
+                # What was replayed is not replayed again.
+                loaded.flush()
+                return loaded
 
     def write(self, ids: Sequence[int], payloads: Sequence[Json], memories: Sequence[Any], vectors: bytes) -> None:
-        """Write points, then delete the other points of the memories."""
+        """Write points, then delete the other points of the memories; flush after `FLUSHED_POINTS`."""
         before = self._highest_row
         if ids:
             floats: Any = memoryview(vectors).cast("f")
@@ -95,6 +102,14 @@ class Shard:
         stale = [point for row, kept in memories if row <= before for point in self._stale(row, kept)]
         if stale:
             self._shard.update(edge.UpdateOperation.delete_points(list(stale)))
+        self._unflushed += len(ids) + len(stale)
+        if self._unflushed >= FLUSHED_POINTS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write to the segments what the write-ahead log alone has, and drop it from the log."""
+        self._shard.flush()
+        self._unflushed = 0
 
     def search(self, vector: bytes, where: bytes, limit: int, width: int | None) -> tuple[bytes, bytes]:
         """Return the ids (int64) and scores (double) of the nearest, best first, equal scores by id.
@@ -148,8 +163,10 @@ class Shard:
 
     def finish(self) -> None:
         """Turn what was written in bulk into its final form: flushed, immutable, and with its graph if it has one."""
-        self._shard.flush()
+        self.flush()
         self._shard.optimize()
+        # The first flush after that takes up to a second, which no search has to wait for yet.
+        self.flush()
 
     def largest_owner(self) -> tuple[str, int]:
         """Return the owner of the most points, and how many these are; about so, and 0 without any."""

@@ -6,9 +6,8 @@ The engine's binding holds the interpreter lock in every call, so it runs here, 
 thread, one loop: all searches that wait are answered before one slice of a change is made, so neither starves.
 What takes longer than a slice is done before the process is searched: each generation has a process of its own.
 
-It never flushes a live shard: that took 50 to 800 ms in which no search was answered. The write-ahead log makes every
-change durable, and opening a shard replays it at 50 µs a point; a new generation, which its builder flushes, comes
-before the log grows long.
+The write-ahead log makes every change durable. A shard is flushed after `FLUSHED_POINTS`: opening it replays what was
+not, at 50 to 80 µs a point. A flush takes 35 ms and 18 µs a point, in which no search is answered.
 """
 
 from __future__ import annotations

@@ -441,3 +441,18 @@ def _found_again(index: QdrantEdgeIndex) -> list[int]:
     with suppress(BackendUnavailableError):
         return found(index)
     return []
+
+
+def test_a_shard_that_opens_slowly_gets_more_time(index: QdrantEdgeIndex) -> None:
+    """Each child that is killed before it has opened the shard is followed by one with twice the time."""
+    index.replace({1: [entry(1)]})
+    live = index.live()
+    assert live is not None
+    shard = live.shard
+    shard._open_seconds = 0.05
+    os.kill(child_of(index), signal.SIGKILL)
+    with pytest.raises(BackendUnavailableError):
+        found(index)
+
+    assert until(lambda: _found_again(index)) == [1]
+    assert shard._open_seconds == QdrantEdgeSettings().open_seconds

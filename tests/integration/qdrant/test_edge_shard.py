@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import shutil
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -145,3 +146,34 @@ def test_a_locked_shard_is_awaited_and_then_refused(tmp_path: Path, monkeypatch:
     holder.close()
     with pytest.raises(Exception, match=r"."):
         Shard.load(str(tmp_path / "nothing"), DIMENSION)
+
+
+def test_the_log_holds_what_was_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard that is not closed has the rest in its segments, so that opening it replays little."""
+    monkeypatch.setattr(shard_module, "FLUSHED_POINTS", 20)
+    live = Shard.create(str(tmp_path / "live"), DIMENSION, None)
+    for row in range(25):
+        write(live, [row])
+    for name, has_log in (("whole", True), ("without-log", False)):
+        shutil.copytree(tmp_path / "live", tmp_path / name)
+        if not has_log:
+            shutil.rmtree(tmp_path / name / "wal")
+        copy = Shard.load(str(tmp_path / name), DIMENSION)
+        assert copy.count(None) == (25 if has_log else 20)
+        copy.close()
+    live.close()
+
+
+def test_what_was_replayed_is_not_replayed_again(tmp_path: Path) -> None:
+    """A shard is flushed when it is opened."""
+    live = Shard.create(str(tmp_path / "live"), DIMENSION, None)
+    write(live, range(5))
+    shutil.copytree(tmp_path / "live", tmp_path / "copy")
+    live.close()
+    copy = Shard.load(str(tmp_path / "copy"), DIMENSION)
+    shutil.copytree(tmp_path / "copy", tmp_path / "without-log")
+    copy.close()
+    shutil.rmtree(tmp_path / "without-log" / "wal")
+    last = Shard.load(str(tmp_path / "without-log"), DIMENSION)
+    assert last.count(None) == 5
+    last.close()
