@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
@@ -83,8 +83,10 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
         """
         header = await self._header()
         with self._server.slots.imports.acquired(header.header.scope.user_id):
-            async for response in self._stored(header):
-                yield response
+            # The place is kept until what is under way has ended.
+            async with aclosing(self._stored(header)) as responses:
+                async for response in responses:
+                    yield response
 
     async def _stored(self, header: Message) -> AsyncGenerator[Response, None]:
         run, wait_for = await self._begin(header)
