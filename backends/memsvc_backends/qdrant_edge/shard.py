@@ -27,7 +27,7 @@ _SCAN = edge.SearchParams(exact=True)
 _LOCK_PATIENCE_SECONDS = 10.0
 _KEPT_BYTES = 1 << 10
 """A larger condition, a long list of values, is not cached."""
-FLUSHED_POINTS = 2_048
+FLUSHED_POINTS = 1_024
 """Points written or deleted after which a shard is flushed. More would take longer at a time, and to replay."""
 
 
