@@ -83,8 +83,8 @@ class Shard:
                     raise
                 time.sleep(0.02)
             else:
-                # What was replayed is not replayed again.
-                loaded.flush()
+                # The first write flushes what was replayed; a full disk keeps no shard from being opened.
+                loaded._unflushed = FLUSHED_POINTS
                 return loaded
 
     def write(self, ids: Sequence[int], payloads: Sequence[Json], memories: Sequence[Any], vectors: bytes) -> None:

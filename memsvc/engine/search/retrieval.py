@@ -510,8 +510,14 @@ class QueryQueue:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
         # Started here, where a process with as many threads as it may have fails; a query would keep its place.
         all_started = threading.Barrier(threads)
-        for _ in range(threads):
-            self._executor.submit(all_started.wait)
+        try:
+            for _ in range(threads):
+                self._executor.submit(all_started.wait)
+        except RuntimeError:
+            # Those that were started wait for the others, and would keep the process from ending.
+            all_started.abort()
+            self._executor.shutdown(wait=False)
+            raise
         self._free = threads
         self._free_for_long = max(1, threads - 1)
         self._lock = threading.Lock()

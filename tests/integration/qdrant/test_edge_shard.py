@@ -165,12 +165,13 @@ def test_the_log_holds_what_was_written_last(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_was_replayed_is_not_replayed_again(tmp_path: Path) -> None:
-    """A shard is flushed when it is opened."""
+    """A shard is flushed with the first write after it was opened."""
     live = Shard.create(str(tmp_path / "live"), DIMENSION, None)
     write(live, range(5))
     shutil.copytree(tmp_path / "live", tmp_path / "copy")
     live.close()
     copy = Shard.load(str(tmp_path / "copy"), DIMENSION)
+    write(copy, [1])
     shutil.copytree(tmp_path / "copy", tmp_path / "without-log")
     copy.close()
     shutil.rmtree(tmp_path / "without-log" / "wal")

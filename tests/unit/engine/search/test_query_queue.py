@@ -12,7 +12,7 @@ import pytest
 from memsvc.domain.errors import LimitExceededError
 from memsvc.engine.search.retrieval import QUEUED_QUERIES, QueryQueue
 from tests.support.thread_limit import no_new_threads
-from tests.support.until import PATIENCE_SECONDS
+from tests.support.until import PATIENCE_SECONDS, until
 
 ADA, BEN, EVE = "ada", "ben", "eve"
 
@@ -120,3 +120,12 @@ def test_no_thread_is_started_for_a_query(bench: Bench) -> None:
             bench.submit(ADA, str(number)).result(PATIENCE_SECONDS)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             QueryQueue(1)
+
+
+def test_a_queue_that_cannot_be_made_leaves_no_thread() -> None:
+    """One would wait for the others without an end, and the process with it."""
+    before = threading.active_count()
+    with no_new_threads("embed_1"), pytest.raises(RuntimeError, match="can't start new thread"):
+        QueryQueue(2)
+
+    until(lambda: threading.active_count() <= before)
