@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ import anyio.lowlevel
 
 from memsvc.client import AsyncMemsvc, MemsvcCallError
 from memsvc.text.context_phrases import local
+from memsvc.text.recalled_text import handle_number
 
 if TYPE_CHECKING:
     from memsvc.client import Tls
@@ -41,8 +43,7 @@ class Link:
     place: BridgeScope
     here: AsyncMemsvc
     everywhere: AsyncMemsvc
-    handles: dict[str, str] = field(default_factory=dict)
-    """The memory ids by the handles of the contexts that the bridge has returned, such as "m3"."""
+    handles: ContextHandles = field(default_factory=lambda: ContextHandles())  # noqa: PLW0108 - is defined below
     notices: CallNotices = field(default_factory=lambda: CallNotices())  # noqa: PLW0108 - is defined below
 
     async def call(self, ask: Callable[[], Awaitable[R]]) -> R:
@@ -76,6 +77,33 @@ async def _cancellable(ask: Callable[[], Awaitable[R]]) -> R:
     except asyncio.CancelledError:
         await anyio.lowlevel.checkpoint_if_cancelled()
         raise
+
+
+LAST_FIRST_HANDLE = 9_000
+"""The greatest number at which a context begins; the numbers after it have room for one context."""
+
+
+class ContextHandles:
+    """The memory ids by the handles of the contexts that were returned, such as "m3".
+
+    No handle names another memory in a later context, until `LAST_FIRST_HANDLE` is passed. The first number is drawn at
+    random: a conversation that is resumed by another process has handles of the earlier one, which name no memory now,
+    or rarely the wrong one.
+    """
+
+    def __init__(self) -> None:
+        """Know none."""
+        self.memory_ids: dict[str, str] = {}
+        self.first = random.randint(1, LAST_FIRST_HANDLE)  # noqa: S311 - keeps no secret
+        self.is_in_use = asyncio.Lock()
+        """Held while a context is gathered: only its end shows how many numbers it takes."""
+
+    def add(self, memory_ids: Mapping[str, str]) -> None:
+        """Add those of a context that began at the number `first`."""
+        self.memory_ids.update(memory_ids)
+        self.first = max([self.first, *(handle_number(name) + 1 for name in memory_ids)])
+        if self.first > LAST_FIRST_HANDLE:
+            self.first = 1
 
 
 class CallNotices:

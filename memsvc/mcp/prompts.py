@@ -50,8 +50,9 @@ def text_of(name: str, arguments: dict[str, str] | None, *, read_only: bool) -> 
         )
     topic = given.get("topic")
     about = f"about: {topic}" if topic else "about what we are doing"
+    tools = "context and conflicts" if read_only else "context, reminders and conflicts"
     return (
-        f"Brief me {about}. Call the tools context, reminders and conflicts first. Tell me in my language what is "
+        f"Brief me {about}. Call the tools {tools} first. Tell me in my language what is "
         "known, what is due, and what contradicts itself, with the question that settles it. 请根据记忆向我简要汇报。"
     )
 

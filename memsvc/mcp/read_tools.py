@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
@@ -20,16 +21,19 @@ from memsvc.mcp.formatting import (
     whole,
 )
 from memsvc.mcp.tool_inputs import PART_CHARS, Conflicts, Context, GetMemory, Recall, Recent, Reply, ToolCall
-from memsvc.text.recalled_text import citation
+from memsvc.text.recalled_text import HANDLE, citation, handle_number
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterator
 
     from memsvc.client import ContextOptions, Filters, SearchOptions
+    from memsvc.v1 import search_service_pb2 as search_pb
     from memsvc.v1 import types_pb2 as types_pb
 
 SNIPPET_CHARS = 500
-MOST_HANDLES = 9_000
+MOST_IN_CONTEXT = 1_000
+"""Memories that one context names, at most."""
+_HANDLE_IN_TEXT = re.compile(r"\b[m-z][1-9]\d{0,2}\b")
 T = TypeVar("T")
 
 
@@ -58,18 +62,18 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
 
 async def context(asked: ToolCall, given: Context) -> Reply:
     """Gather a context, telling how far it is."""
-    place = asked.link.place
+    place, handles = asked.link.place, asked.link.handles
     options: ContextOptions = {
         "total_tokens": given.total_tokens,
         "time_zone": place.time_zone,
         "locale": place.locale,
-        # No handle names another memory in a later context, until there are too many.
-        "first_handle": len(asked.link.handles) + 1,
     }
 
     async def gather() -> str:
+        options["first_handle"] = handles.first
         texts: list[str] = []
         steps, spent = count(1), 0
+        cited.clear()
         async for event in asked.link.here.build_context(given.query, **options):
             match event.WhichOneof("event"):
                 case "plan":
@@ -77,7 +81,8 @@ async def context(asked: ToolCall, given: Context) -> Reply:
                     spent += event.plan.token_count
                 case "items":
                     texts += [item.text for item in event.items.items]
-                    cited.update({item.citation.strip("[]"): item.memory_id for item in event.items.items})
+                    for item in event.items.items:
+                        cited.update(handles_of(item, first=options["first_handle"]))
                     spent += sum(item.token_count for item in event.items.items)
                 case "warning":
                     warnings.append(event.warning.message)
@@ -90,23 +95,42 @@ async def context(asked: ToolCall, given: Context) -> Reply:
 
     warnings: list[str] = []
     cited: dict[str, str] = {}
-    if len(asked.link.handles) >= MOST_HANDLES:
-        asked.link.handles.clear()
-    markdown = await asked.link.call(gather)
-    asked.link.handles.update(cited)
+    async with handles.is_in_use:
+        markdown = await asked.link.call(gather)
+        handles.add(cited)
     return Reply("\n".join([markdown.rstrip("\n") or "Nothing is remembered.", *dict.fromkeys(warnings)]))
+
+
+def handles_of(item: search_pb.ContextItem, *, first: int) -> Iterator[tuple[str, str]]:
+    """Yield the handles of an item and the memories that they name: its own, and that of the newer memory."""
+    own = item.citation.strip("[]")
+    if HANDLE.fullmatch(own):
+        yield own, item.memory_id
+    if item.newer_memory_id:
+        others = (name for name in _HANDLE_IN_TEXT.findall(item.text) if name != own)
+        # The content may have such words, too, hardly of so great a number.
+        yield from (
+            (name, item.newer_memory_id) for name in others if 0 <= handle_number(name) - first < MOST_IN_CONTEXT
+        )
 
 
 async def get_memory(asked: ToolCall, given: GetMemory) -> Reply:
     """Read one memory whole."""
     memory = await asked.link.call(lambda: asked.link.here.get(given.id, key=given.key))
+    if given.offset and given.offset >= len(memory.content):
+        message = f"offset: the text has {len(memory.content)} characters, and {given.offset} is behind its end"
+        raise ValueError(message)
     found = whole(memory, asked.link.place, offset=given.offset, most=PART_CHARS)
     return Reply(described(found), found)
 
 
 async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
     """List open conflicts, the newest first, each with the question that settles it."""
-    found = await asked.link.call(lambda: _first(given.limit, asked.link.here.conflicts(page_size=given.limit)))
+    # One more than wanted shows whether these are all.
+    listed = await asked.link.call(
+        lambda: _first(given.limit + 1, asked.link.here.conflicts(page_size=given.limit + 1))
+    )
+    found, has_more = listed[: given.limit], len(listed) > given.limit
     opened = [
         OpenConflict(id=each.id, question=each.question, newer_id=each.newer_memory.id, older_id=each.older_memory.id)
         for each in found
@@ -118,7 +142,8 @@ async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
         f"{each.question}"
         for each in found
     )
-    return Reply(f"{len(opened)} open conflicts ({DATA}):\n{cited}", OpenConflicts(conflicts=opened))
+    head = f"{len(opened)} open conflicts{', and there are more' if has_more else ''} ({DATA})"
+    return Reply(f"{head}:\n{cited}", OpenConflicts(conflicts=opened))
 
 
 def _cited(memory: types_pb.Memory) -> str:

@@ -88,6 +88,8 @@ async def _core(link: Link) -> str:
         if memories:
             judged = (marked(shown(memory, link.place), marks.get(memory.id)) for memory in memories)
             parts.append(f"## {heading} ({DATA})\n\n{lines(judged)}")
+    if found.incomplete:
+        parts.append("There are more memories that always hold than are shown here.")
     return "\n\n".join(parts) or "Nothing is remembered."
 
 

@@ -157,7 +157,7 @@ async def called(tool: OfferedTool, link: Link, given: Mapping[str, Any], progre
     """Do what a tool does. Errors are returned to the model, so that it can correct itself."""
     request_id = ""
     try:
-        wanted = tool.arguments.model_validate(dict(given), context=link.handles)
+        wanted = tool.arguments.model_validate(dict(given), context=link.handles.memory_ids)
         if not tool.is_read_only:
             request_id = getattr(wanted, "request_id", "") or str(uuid4())
         reply = await tool.work(ToolCall(link, request_id, progress), wanted)

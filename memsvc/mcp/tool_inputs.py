@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,6 +71,7 @@ def _short(node: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}(?!\d)")
 MAX_CONTEXT_TOKENS = 100_000
 CONTEXT_TOKENS = 2_000
 PART_CHARS = 20_000
@@ -98,6 +100,14 @@ def _bare_id(told: Any, info: ValidationInfo) -> Any:
     return found["id"] or _bare_id(found[0], info) if found else told
 
 
+def _iso(told: Any) -> Any:
+    """Return the text of a date or time; a bare number would be read as seconds since 1970."""
+    if isinstance(told, str) and not _DATE.match(told.strip()):
+        message = "give a date or time as in 2026-03-01 or 2026-03-01T18:30"
+        raise ValueError(message)
+    return told.strip() if isinstance(told, str) else told
+
+
 def _listed(told: Any) -> Any:
     """Return a list that came as JSON text, or as a single text."""
     if not isinstance(told, str):
@@ -110,7 +120,7 @@ def _listed(told: Any) -> Any:
 
 
 MemoryId = Annotated[str, BeforeValidator(_bare_id)]
-Moment = Annotated[datetime, WithJsonSchema({"type": "string"})]
+Moment = Annotated[datetime, BeforeValidator(_iso), WithJsonSchema({"type": "string"})]
 Content = Annotated[str, Field(min_length=1, max_length=limits.CONTENT)]
 Key = Annotated[str, Field(max_length=limits.KEY)]
 Tags = Annotated[list[str], BeforeValidator(_listed), Field(max_length=limits.TAGS)]

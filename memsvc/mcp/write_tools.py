@@ -20,6 +20,7 @@ from memsvc.mcp.formatting import (
     currency_name,
     cut,
     framed,
+    kind_of,
 )
 from memsvc.mcp.tool_inputs import (
     Capture,
@@ -37,7 +38,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memsvc.client import Changes, NewMemory
 
@@ -58,31 +59,70 @@ async def remember(asked: ToolCall, given: Remember) -> Reply:
         return await _supersede(asked, given, fields)
     reply = await asked.link.call(lambda: client.create(given.content, request_id=asked.request_id, **fields))
     outcome = types_pb.WriteOutcome.Name(reply.outcome).removeprefix("WRITE_OUTCOME_")
-    return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions))
+    unchanged = list(_unchanged(reply.memory, given)) if outcome == "DUPLICATE" else []
+    return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions), unchanged)
 
 
 async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Reply:
+    here = asked.link.here
+    if given.everywhere:
+        older = await asked.link.call(lambda: here.get(given.replaces))
+        if project := older.scope.project_id:
+            message = (
+                f"everywhere: {citation(older.id)} belongs to the project {project!r}, and so would what replaces it. "
+                "Remember the new one everywhere without replaces, then forget the old one"
+            )
+            raise ValueError(message)
     kept: dict[str, Any] = {name: value for name, value in fields.items() if value}
     reply = await asked.link.call(
-        lambda: asked.link.here.supersede(given.replaces, given.content, request_id=asked.request_id, **kept)
+        lambda: here.supersede(given.replaces, given.content, request_id=asked.request_id, **kept)
     )
-    return _remembered(reply.memory, "CREATED", reply.conflicts, 0)
+    return _remembered(reply.memory, "CREATED", reply.conflicts, len(reply.redactions))
 
 
-def _remembered(memory: types_pb.Memory, outcome: Any, found: Iterable[types_pb.Conflict], redacted: int) -> Reply:
-    conflicts = list(found)
-    against, told = [], [f"{_DONE[outcome]}: {citation(memory.id)}"]
+def _unchanged(memory: types_pb.Memory, given: Remember) -> Iterator[str]:
+    """Yield the arguments that were given and that the memory, which was there already, does not have."""
+    layer = types_pb.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_")
+    if given.kind is not None and given.kind != kind_of(memory):
+        yield "kind"
+    if given.layer is not None and given.layer != layer:
+        yield "layer"
+    if given.importance is not None and given.importance != memory.importance:
+        yield "importance"
+    if not set(given.tags) <= set(memory.tags):
+        yield "tags"
+    if given.key and given.key != memory.key:
+        yield "key"
+    if given.happened is not None and not memory.HasField("event_time"):
+        yield "happened"
+
+
+def _contradictions(memory_id: str, conflicts: Iterable[types_pb.Conflict]) -> tuple[list[Contradiction], list[str]]:
+    """Return what a written memory contradicts, and the lines that tell so."""
+    against, told, asked = [], [], []
     for each in conflicts:
-        is_late = each.older_memory_id == memory.id
+        is_late = each.older_memory_id == memory_id
         other = each.newer_memory if is_late else each.older_memory
         against.append(Contradiction(memory_id=other.id, text=cut(other.content)))
         order = "was said before, and gives way to" if is_late else "takes precedence over"
         told.append(f"It contradicts, and {order}: {citation(other.id)} {against[-1].text}")
-    told += [
-        f"To settle it, ask the user: {each.question}"
-        for each in conflicts
-        if each.state == types_pb.CONFLICT_STATE_OPEN
-    ]
+        if each.state == types_pb.CONFLICT_STATE_OPEN:
+            asked.append(f"To settle it, ask the user: {each.question}")
+    return against, told + asked
+
+
+def _remembered(
+    memory: types_pb.Memory,
+    outcome: Any,
+    conflicts: Iterable[types_pb.Conflict],
+    redacted: int,
+    unchanged: Sequence[str] = (),
+) -> Reply:
+    against, contradicted = _contradictions(memory.id, conflicts)
+    told = [f"{_DONE[outcome]}: {citation(memory.id)}"]
+    if unchanged:
+        told.append(f"Not changed: its {', '.join(unchanged)}. To change that, call update_memory.")
+    told += contradicted
     if redacted:
         told.append(f"{redacted} secrets were replaced.")
     answer = Remembered(id=memory.id, outcome=outcome, revision=memory.revision, contradicts=against, redacted=redacted)
@@ -124,7 +164,10 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
     kept = [each for each in statements if each.remembered]
     would = "would be remembered" if given.dry_run else "remembered"
     told = [f"{len(kept)} of {len(statements)} statements {would}."]
-    told += [f"- {citation(each.id) if each.id else each.reason} {each.text}" for each in kept]
+    for each, decision in zip(statements, reply.decisions, strict=True):
+        if each.remembered:
+            told.append(f"- {citation(each.id) if each.id else each.reason} {each.text}")
+            told += _contradictions(each.id, decision.conflicts)[1]
     if reply.redactions:
         told.append(f"{len(reply.redactions)} secrets were replaced.")
     told += [reply.notice] if reply.notice else []
@@ -134,7 +177,12 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
 
 def _statement(decision: memory_pb.CaptureDecision) -> Statement:
     reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
-    return Statement(text=cut(decision.statement), remembered=decision.remember, reason=reason, id=decision.memory.id)
+    return Statement(
+        text=cut(decision.statement),
+        remembered=decision.remember,
+        reason=reason,
+        id=decision.memory.id,
+    )
 
 
 async def resolve_conflict(asked: ToolCall, given: ResolveConflict) -> Reply:
@@ -158,7 +206,7 @@ async def reminders(asked: ToolCall, given: Reminders) -> Reply:
     for memory_id in given_now:
         day = _day(due.pop(memory_id))
         await asked.link.call(partial(here.acknowledge_reminder, memory_id, day))
-    return _due(due.values(), given_now)
+    return _due(due.values(), given_now, [each for each in dict.fromkeys(given.given) if each not in given_now])
 
 
 def _day(reminder: lifecycle_pb.DueReminder) -> date:
@@ -166,7 +214,7 @@ def _day(reminder: lifecycle_pb.DueReminder) -> date:
     return date(day.year, day.month, day.day)
 
 
-def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str]) -> Reply:
+def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str], not_due: list[str]) -> Reply:
     due = [
         Due(
             id=each.memory.id,
@@ -177,9 +225,11 @@ def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str]) -> Reply:
         )
         for each in found
     ]
+    answer = Dues(due=due, acknowledged=given)
+    ignored = f"\nNot due, so nothing was recorded of it: {', '.join(not_due)}" if not_due else ""
     if not due:
-        return Reply("Nothing is due.", Dues(due=due, acknowledged=given))
+        return Reply(f"Nothing is due.{ignored}", answer)
     cited = framed(
         f"- {citation(each.id)} ({', '.join((each.date, *currency_facts(each)))}) {each.text}" for each in due
     )
-    return Reply(f"{len(due)} due ({DATA}):\n{cited}", Dues(due=due, acknowledged=given))
+    return Reply(f"{len(due)} due ({DATA}):\n{cited}{ignored}", answer)

@@ -110,6 +110,11 @@ def handle(number: int) -> str:
     return f"{chr(ord('m') + block)}{place + 1}"
 
 
+def handle_number(name: str) -> int:
+    """Return the number of which `handle` made *name*."""
+    return (ord(name[0]) - ord("m")) * 999 + int(name[1:])
+
+
 def ids_cited_in(text: str) -> list[str]:
     """Return the ids of the memories that *text* cites, in lower case, each once, in order."""
     return list(dict.fromkeys(match["id"].lower() for match in CITATION.finditer(text) if match["id"]))

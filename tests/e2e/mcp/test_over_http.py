@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shutil
 import socket
 import subprocess
@@ -68,8 +69,8 @@ def test_without_keys_the_url_says_for_whom(server: ServerProcess, user: str, co
     with session(f"{server.url}/mcp?user={user}&project=web") as bridge:
         stored = bridge.done("remember", content=content)
         assert content in bridge.said("recall", query=query)
-        assert "[m1]" in bridge.said("context", query=query)
-        assert content in bridge.said("get_memory", id="[m1]")
+        [handle] = re.findall(r"^- (\[[m-z]\d+\])", bridge.said("context", query=query), re.MULTILINE)
+        assert content in bridge.said("get_memory", id=handle)
         assert stored["id"] in str(bridge.ask(bridge.session.read_resource, f"memsvc://memory/{stored['id']}"))
     for query_string in (f"?user={user}-other&project=web", f"?user={user}&project=app"):
         with session(f"{server.url}/mcp{query_string}") as bridge:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from memsvc.mcp.read_tools import handles_of
+from memsvc.v1 import search_service_pb2 as search_pb
 from tests.e2e.mcp.support import Bridge, bridged, parameters, text_of
 from tests.support.server_process import FAST, ServerProcess
 from tests.support.until import until
@@ -179,6 +183,87 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
     assert "of 600 tokens" in steps[-1][1]
 
 
+def test_contexts_at_the_same_time_share_no_handle(bridge: Bridge) -> None:
+    """A handle that named two memories would let an agent forget the wrong one."""
+    for name in ("otter", "badger"):
+        for n in range(4):
+            bridge.done("remember", content=f"The {name} lives in enclosure {n}.")
+
+    async def both() -> list[str]:
+        given = [{"query": f"where does the {name} live?", "total_tokens": 200} for name in ("otter", "badger")]
+        return [
+            text_of(one) for one in await asyncio.gather(*(bridge.session.call_tool("context", one) for one in given))
+        ]
+
+    handles = [set(re.findall(r"^- \[([m-z]\d+)\]", told, re.MULTILINE)) for told in bridge.portal.call(both)]
+    assert all(handles)
+    assert not handles[0] & handles[1]
+
+
+def test_the_handle_of_a_newer_memory_names_it() -> None:
+    """A line that is marked as outdated refers to it, though the newer one may have no line of its own."""
+    item = search_pb.ContextItem(
+        memory_id="older", newer_memory_id="newer", citation="[n7]", text="- [n7] 2026-01-10 (outdated? see n9) Row m2."
+    )
+    assert dict(handles_of(item, first=1_000)) == {"n7": "older", "n9": "newer"}
+
+
+def test_another_process_does_not_know_the_handles_of_an_earlier_one(server: ServerProcess) -> None:
+    """A conversation that is resumed has them in its transcript; numbers that begin anew would name other memories."""
+    user = f"user-{uuid.uuid4()}"
+    first = []
+    for n in range(3):
+        with bridged(parameters(server.bound, user)) as bridge:
+            bridge.done("remember", content=f"Enclosure {n} has a lynx.")
+            told = bridge.said("context", query="which enclosure has a lynx?")
+            first += re.findall(r"^- \[([m-z]\d+)\]", told, re.MULTILINE)[:1]
+    assert len(set(first)) > 1
+
+
+def test_what_was_remembered_already_says_what_it_does_not_change(bridge: Bridge) -> None:
+    """The kind, layer, importance, tags and key of the first time hold."""
+    bridge.done("remember", content="Answer with metric units.")
+    again = bridge.said(
+        "remember", content="Answer with metric units.", layer="CORE", importance=5, tags=["style"], key="units"
+    )
+    same = bridge.said("remember", content="Answer with metric units.", layer="LONG_TERM")
+
+    assert "Not changed: its layer, importance, tags, key. To change that, call update_memory." in again
+    assert "Not changed" not in same
+
+
+def test_a_replacement_does_not_leave_its_project(bridge: Bridge) -> None:
+    """The two arguments contradict each other unless the older memory holds everywhere."""
+    local = bridge.done("remember", content="The release day is Tuesday.")
+    wide = bridge.done("remember", content="The user's cat is called Mika.", everywhere=True)
+
+    told = bridge.refused("remember", content="The release day is Friday.", replaces=local["id"], everywhere=True)
+    new = bridge.done("remember", content="The user's cat is called Miko.", replaces=wide["id"], everywhere=True)
+    assert told.startswith("Nothing was done. everywhere: ")
+    assert bridge.done("get_memory", id=local["id"])["status"] == "ACTIVE"
+    assert "project" not in bridge.done("get_memory", id=new["id"])
+
+
+def test_capture_tells_what_it_contradicts(bridge: Bridge) -> None:
+    """As remember does."""
+    old = bridge.done("remember", content="My brother lives in Hamburg.", everywhere=True)
+    told = bridge.said("capture", text="My brother has moved to Munich.")
+
+    assert f"[mem:{old['id']}] My brother lives in Hamburg." in told
+
+
+def test_a_list_that_is_cut_says_so(server: ServerProcess) -> None:
+    """Conflicts beyond the limit, and a text that is read behind its end."""
+    with bridged(parameters(server.bound, f"user-{uuid.uuid4()}")) as bridge:
+        for name in ("sister", "brother"):
+            for city in ("Lisbon", "Porto"):
+                memory = bridge.done("remember", content=f"My {name} lives in {city}.")
+
+        assert bridge.said("conflicts", limit=1).startswith("1 open conflicts, and there are more (")
+        assert bridge.said("conflicts", limit=2).startswith("2 open conflicts (")
+        assert "behind its end" in bridge.refused("get_memory", id=memory["id"], offset=5_000)
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
@@ -218,10 +303,12 @@ def test_reminders_come_until_they_were_given(bridge: Bridge) -> None:
         happened=f"{yesterday - timedelta(days=3)}",
     )["id"]
     due = bridge.done("reminders")
-    after = bridge.done("reminders", given=[memory_id, str(uuid.uuid4())])
+    unknown = str(uuid.uuid4())
+    after = bridge.done("reminders", given=[memory_id, unknown])
 
     assert [each["id"] for each in due["due"]] == [memory_id]
     assert after == {"due": [], "acknowledged": [memory_id]}
+    assert "Not due, so nothing was recorded of it: nope" in bridge.said("reminders", given=["nope"])
     assert bridge.said("reminders") == "Nothing is due."
 
 
@@ -247,6 +334,9 @@ def test_a_repeated_call_happens_once(bridge: Bridge) -> None:
         ("remember", {"content": "a", "kind": "RUMOUR"}, "kind"),
         ("remember", {"content": "a", "tags": ["x" * 65]}, "tags[0]"),
         ("remember", {"content": "a", "happened": "last week"}, "happened"),
+        ("remember", {"content": "a", "happened": "2019"}, "happened"),
+        ("remember", {"content": "a", "happened": "20240503"}, "happened"),
+        ("recall", {"query": "a", "until": "2030"}, "until"),
         ("remember", {"content": "a", "key": "daily/never"}, "key"),
         ("remember", {"content": "a", "replaces": "nonsense"}, "id"),
         ("recall", {"query": "茶", "limit": 101}, "limit"),
