@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 
 class Proxy:
-    """Forwards connections to a port, which may change, while it is told to."""
+    """Forwards connections to a port or the path of a socket, which may change, while it is told to."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int | str) -> None:
         self.target = target
         # Bound to the port all the time, so that nobody else is given it while nothing listens there.
         self._holder = _bound(0)
@@ -19,6 +19,7 @@ class Proxy:
         self._listener = _listening(self.port)
         self._passing = threading.Event()
         self._passing.set()
+        self._stranded: list[threading.Event] = []
         self._ends: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
@@ -51,13 +52,21 @@ class Proxy:
         """Take what is sent and pass nothing on, until `release`: as a network that swallows packets."""
         self._passing.clear()
 
+    def strand(self) -> None:
+        """Pass nothing on of the connections there are, not even an end, until `close`; later ones are passed on."""
+        self._passing.clear()
+        self._stranded.append(self._passing)
+        self._passing = threading.Event()
+        self._passing.set()
+
     def release(self) -> None:
         """Pass on what was held, and all that comes."""
         self._passing.set()
 
     def close(self) -> None:
         """End it."""
-        self._passing.set()
+        for passing in (self._passing, *self._stranded):
+            passing.set()
         self.refuse()
         self._holder.close()
 
@@ -65,8 +74,8 @@ class Proxy:
         while True:
             try:
                 near, _ = listener.accept()
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except ConnectionRefusedError:
+                far = self._connect()
+            except (ConnectionRefusedError, FileNotFoundError):
                 near.close()
                 continue
             except OSError:
@@ -74,13 +83,22 @@ class Proxy:
             with self._lock:
                 self._ends |= {near, far}
             for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+                threading.Thread(target=self._pump, args=(one, other, self._passing), daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _connect(self) -> socket.socket:
+        if isinstance(self.target, int):
+            return socket.create_connection(("127.0.0.1", self.target))
+        made = socket.socket(socket.AF_UNIX)
+        made.connect(self.target)
+        return made
+
+    def _pump(self, source: socket.socket, sink: socket.socket, passing: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
-                self._passing.wait()
+                passing.wait()
                 sink.sendall(data)
+        if passing in self._stranded:
+            passing.wait()
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -103,8 +121,8 @@ def _listening(port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def proxy(target: int) -> Iterator[Proxy]:
-    """Run a proxy to a port of this machine."""
+def proxy(target: int | str) -> Iterator[Proxy]:
+    """Run a proxy to a port or socket of this machine."""
     running = Proxy(target)
     try:
         yield running

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import CircuitBreaker, FaultLog
@@ -28,6 +29,7 @@ PROBE_SECONDS = 2.5
 CONNECT_SECONDS = 2
 REST_SECONDS = 2.0
 """Pause between two questions while the server answers."""
+READ_ONLY = "is read-only: its url leads to a standby; let it lead to the primary, and the service goes on by itself"
 HANGS = "has not answered for some seconds"
 _SLICES = 5
 _ACTIVE = 1
@@ -97,6 +99,7 @@ class ConnectionWatchdog:
         self._uses: set[_WatchedConnection] = set()
         self._probe: Any = None
         self._rest_until = 0.0
+        self._confirmed = WeakSet[Any]()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -107,6 +110,14 @@ class ConnectionWatchdog:
             BackendUnavailableError: It hangs.
         """
         self._breaker.check()
+
+    def confirm(self, driver: Any, pid: int) -> None:
+        """Note the process of the server that a connection leads to.
+
+        If it is the one that the driver knows, no pool is in between: then a server that does not know it has lost it.
+        """
+        if driver is not None and driver.info.backend_pid == pid:
+            self._confirmed.add(driver)
 
     @contextmanager
     def watch(self, driver: Any, *, is_limited: bool = True) -> Iterator[None]:
@@ -171,8 +182,16 @@ class ConnectionWatchdog:
         states = self._ask(_STATES, (list(pids),)) if pids else None
         # Taken after the state: the comparison below errs towards patience.
         now = time.monotonic()
+        if states is None:
+            return
         stuck = []
-        for pid, state, seconds in states or ():
+        for pid in pids.keys() - {pid for pid, *_ in states}:
+            # After a failover behind a load balancer, which keeps the connection: nothing will answer it.
+            use = pids[pid]
+            use.note(now)
+            if use.active_since is not None and use.driver in self._confirmed:
+                stuck.append(use)
+        for pid, state, seconds in states:
             use = pids[pid]
             use.note(now)
             waited = now - (use.active_since or now)

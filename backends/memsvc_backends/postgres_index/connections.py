@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError, MemsvcError
 from memsvc.ports.faults import FaultLog
-from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
+from memsvc_backends.postgres_common.watchdog import READ_ONLY, ConnectionWatchdog
 from memsvc_backends.postgres_index.settings import PostgresSettings
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -115,11 +115,19 @@ class ConnectionPool:
             with self._watchdog.watch(made):
                 made.execute(_UNLIMITED)
                 made.execute(_PREPARE, (str(math.ceil(self._settings.wait_seconds * 1000)),))
+                self._confirm(made)
                 self._prepare(made)
         except BaseException:
             made.close()
             raise
         return made
+
+    def _confirm(self, made: Connection) -> None:
+        """Raise BackendUnavailableError if a connection leads to a standby; note its process for the watchdog."""
+        [(is_standby, pid)] = made.execute("SELECT pg_is_in_recovery(), pg_backend_pid()").fetchall()
+        if is_standby:
+            raise BackendUnavailableError(self.name, problem=READ_ONLY)
+        self._watchdog.confirm(made, pid)
 
     def _connect(self, seconds: int) -> Connection:
         return psycopg.connect(

@@ -17,6 +17,7 @@ from sqlalchemy import exc
 
 from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.ports.metadata import UniquenessRaceError
+from memsvc_backends.postgres_common.watchdog import READ_ONLY
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import SqlSettings
 
@@ -49,8 +50,25 @@ _PROBLEMS = {
 }
 """What PostgreSQL's client says of a connection that failed, and what to do."""
 DAMAGED = "is damaged: stop the service and restore a backup; docs/operations/backup.md says how"
+_ALL_IN_USE = "has all connections for reads in use: raise metadata.options.readers if that happens often"
 _FULL = "has no space left: free some on its disk, and it goes on by itself"
-_STATES = {"53100": _FULL, "XX001": DAMAGED, "XX002": DAMAGED}
+_STATES = {
+    "53100": _FULL,
+    "XX001": DAMAGED,
+    "XX002": DAMAGED,
+    "25006": READ_ONLY,
+    "42501": (
+        "refuses a statement: the user of its url lacks a right; GRANT USAGE, CREATE ON SCHEMA … TO that user, or make "
+        "it the owner of the database"
+    ),
+    "3F000": (
+        "has no schema for the tables: the first one of the search path must exist (CREATE SCHEMA …; ALTER ROLE … SET "
+        "search_path = …)"
+    ),
+    "42P07": ("has a table of another application in the schema: give memsvc a schema or a database of its own"),
+    "55P03": "has a lock that another server holds for long: try again",
+    "57014": "ended a statement that took too long: raise or remove the statement_timeout of the user of its url",
+}
 """Faults of PostgreSQL that have a code."""
 _FILE_PROBLEMS = {
     "file is not a database": DAMAGED,
@@ -133,13 +151,19 @@ class Database:
                 self.driver.undo(connection)
 
     @contextmanager
-    def write_transaction(self, *, owners: AbstractSet[str] | None = None) -> Iterator[sa.Connection]:
+    def write_transaction(
+        self, *, owners: AbstractSet[str] | None = None, is_limited: bool = True
+    ) -> Iterator[sa.Connection]:
         """Provide the writing connection in a transaction: committed at its end, rolled back on an error.
 
-        It waits for those of other processes that write to one of *owners*; without owners, for all.
+        It waits for those of other processes that write to one of *owners*; without owners, for all. Without
+        *is_limited* it waits for them, and its statements take, as long as need be.
         """
-        begin = partial(self.driver.begin_write, owners=owners)
-        with self._writing_connection() as connection, self._commit_on_exit(connection, begin):
+        begin = partial(self.driver.begin_write, owners=owners, is_limited=is_limited)
+        with (
+            self._writing_connection(is_limited=is_limited) as connection,
+            self._commit_on_exit(connection, begin),
+        ):
             yield connection
 
     def take_numbers(self, connection: sa.Connection, rows: int, positions: int) -> tuple[int, int]:
@@ -209,7 +233,7 @@ class Database:
     def _borrow(self) -> Iterator[sa.Connection]:
         self._refuse_when_closed()
         if not self._slots.acquire(timeout=self._wait_seconds):
-            raise BackendUnavailableError(BACKEND)
+            raise BackendUnavailableError(BACKEND, problem=_ALL_IN_USE)
         connection: sa.Connection | None = None
         try:
             self.driver.check()
@@ -345,8 +369,12 @@ class Driver(Protocol):
         """Begin a transaction that sees one state of the database throughout."""
         ...
 
-    def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
+    def begin_write(
+        self, connection: sa.Connection, owners: AbstractSet[str] | None = None, *, is_limited: bool = True
+    ) -> None:
         """Begin a transaction that changes memories of *owners*, or with None of any.
+
+        Without *is_limited* the driver sets no limit to the time that it waits and takes.
 
         It waits until no other one of these is under way, in this process or another, so that it cannot fail half way
         for it.

@@ -402,6 +402,17 @@ def execute(
     return rows
 
 
+def has_table(connection: sa.Connection, name: str) -> bool:
+    """Return whether the schema in which tables are made has a table.
+
+    Other schemas of the search path may have one of the same name, of another installation.
+    """
+    schema: str | None = None
+    if connection.dialect.name == "postgresql":
+        schema = execute(connection, "SELECT current_schema()").scalar()
+    return sa.inspect(connection).has_table(name, schema=schema)
+
+
 def stream(
     connection: sa.Connection, statement: sa.Executable, parameters: Mapping[str, Any] | None = None
 ) -> Iterator[Any]:

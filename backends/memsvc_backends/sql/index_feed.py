@@ -82,6 +82,9 @@ MOST = 512
 CAPACITY = 8_192
 """An indexer that lags behind by more than this many memories reads those beyond from the database."""
 
+TRIMMED_AT_A_TIME = 10_000
+"""Changes that one transaction removes."""
+
 
 class SqlIndexFeed:
     """`memsvc.ports.metadata.IndexFeed`."""
@@ -235,13 +238,22 @@ class SqlIndexFeed:
     def trim(self, *, before: datetime) -> int:
         """Remove the oldest changes."""
         self._marks.write()
+        trimmed = 0
+        # In parts: writers of all processes wait for each transaction.
+        while removed := self._trim_part(before):
+            trimmed += removed
+        return trimmed
+
+    def _trim_part(self, before: datetime) -> int:
         with self._database.write_transaction() as connection:
             kept = execute(connection, _select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
             old = sa.true() if kept is None else outbox.c.position < kept
-            last = execute(connection, sa.select(sa.func.max(outbox.c.position)).where(old)).scalar_one_or_none()
-            if last is not None:
-                execute(connection, sa.update(counters).values(trimmed_position=last))
-            return execute(connection, sa.delete(outbox).where(old)).rowcount
+            part = sa.select(outbox.c.position).where(old).order_by(outbox.c.position).limit(TRIMMED_AT_A_TIME)
+            last = execute(connection, sa.select(sa.func.max(part.subquery().c.position))).scalar_one_or_none()
+            if last is None:
+                return 0
+            execute(connection, sa.update(counters).values(trimmed_position=last))
+            return execute(connection, sa.delete(outbox).where(outbox.c.position <= last)).rowcount
 
     def _number(self, statement: sa.Select[Any], **parameters: str) -> int:
         with self._database.read_connection() as connection:

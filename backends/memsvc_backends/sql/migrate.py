@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from memsvc.domain.errors import StoreMissingError
 from memsvc.ports.plugin import KnownStore
 from memsvc_backends.sql.database import Database, SchemaVersionError
-from memsvc_backends.sql.dialect import execute
+from memsvc_backends.sql.dialect import execute, has_table
 from memsvc_backends.sql.tables import api_keys, counters, files, metadata, sessions
 
 HEAD = "0009"
@@ -44,7 +44,8 @@ def bring_up_to_date(database: Database, known: KnownStore | None = None) -> Non
     with database.read_connection() as connection:
         found = _version(connection)
     if found != HEAD:
-        with database.write_transaction() as connection:
+        # The migration of a large store takes minutes, and other servers wait for it.
+        with database.write_transaction(is_limited=False) as connection:
             # Read again under the writers' lock: another process may have created or migrated them since.
             found = _version(connection)
             if found is None:
@@ -69,8 +70,14 @@ def _require_content(connection: sa.Connection, known: KnownStore) -> None:
 
 
 def _version(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
+    if not has_table(connection, "alembic_version"):
         return None
+    if not has_table(connection, counters.name):
+        message = (
+            "The table alembic_version of the database belongs to another application; nothing was changed. Give "
+            "memsvc a schema or a database of its own."
+        )
+        raise SchemaVersionError(message)
     version: str | None = execute(connection, "SELECT version_num FROM alembic_version").scalar()
     return version
 

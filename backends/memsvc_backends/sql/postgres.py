@@ -34,7 +34,7 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
-from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
+from memsvc_backends.postgres_common.watchdog import READ_ONLY, ConnectionWatchdog
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
@@ -44,7 +44,7 @@ _LOCK = 1_835_363_699
 """The class of our advisory locks ("mems"); the second key is the name of the schema."""
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_NOTE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-_ALONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
+ALONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
 _BESIDE = f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(current_schema()))"
 _OWNER, _UNDER_WAY = 1_835_363_704, 1_835_363_705
 """Combined with the name of the schema: the classes of the locks of owners, and of positions."""
@@ -78,6 +78,11 @@ _UNLIMITED = (
 """The idle timeouts of a role or database would end the transaction of a claim while a model embeds its changes.
 Another
 process would apply the changes, and then this one an older state."""
+_NO_LIMITS = (
+    "SET LOCAL lock_timeout = 0",
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+)
 _PRESENT = "current_setting('synchronous_commit')"
 _ALWAYS_DURABLE = f"CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END"
 """What the server waits for with a commit, but never nothing."""
@@ -128,7 +133,8 @@ class PostgresDriver:
         durable = _ALWAYS_DURABLE if settings.durability is Durability.FULL else "'off'"
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
-            f"set_config('synchronous_commit', {durable}, false), set_config('jit', 'off', false)"
+            f"set_config('synchronous_commit', {durable}, false), set_config('jit', 'off', false), "
+            "pg_is_in_recovery(), pg_backend_pid()"
         )
 
     def connect(self) -> sa.Connection:
@@ -137,7 +143,13 @@ class PostgresDriver:
             connection = self._engine.connect()
         with self.watch(connection):
             execute(connection, _UNLIMITED)
-            execute(connection, self._prepare)
+            *_, is_standby, pid = execute(connection, self._prepare).one()
+        if is_standby:
+            # It would be kept, and refuse every write, after the address leads to the primary again.
+            connection.invalidate()
+            connection.close()
+            raise BackendUnavailableError(_NAME, problem=READ_ONLY)
+        self._watchdog.confirm(_driver(connection), pid)
         return connection
 
     def check(self) -> None:
@@ -166,9 +178,11 @@ class PostgresDriver:
         """Begin to read one state."""
         _say(connection, _BEGIN_SNAPSHOT)
 
-    def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
+    def begin_write(
+        self, connection: sa.Connection, owners: AbstractSet[str] | None = None, *, is_limited: bool = True
+    ) -> None:
         """Wait for the locks of the owners, or for that of the whole store."""
-        steps = [self._begin_write, _ALONE if owners is None else _BESIDE]
+        steps = [self._begin_write, *([] if is_limited else _NO_LIMITS), ALONE if owners is None else _BESIDE]
         if owners:
             locks = ",".join(map(str, sorted(set(map(_lock_of, owners)))))
             steps.append(_OF_OWNERS.format(locks))

@@ -24,6 +24,10 @@ class Durability(StrEnum):
     """The death of the process: the last commits before a loss of power may be gone, the file stays whole."""
 
 
+LEAST_SHARED_READERS = 4
+"""A claim of changes, a rebuild that pauses claims, and what they read take three at once."""
+
+
 class SqlSettings(BackendSettings):
     """The options of the backend `sql`."""
 
@@ -50,7 +54,7 @@ class SqlSettings(BackendSettings):
     """How long a statement on PostgreSQL may take before its connection is given up; 0: no limit."""
 
     readers: int = Field(default=8, ge=1, le=64)
-    """How many reads may run side by side, each on a connection; one more writes."""
+    """How many reads may run side by side, each on a connection; one more writes. With *url* at least 4."""
 
     cache_bytes: int = Field(default=2_000_000, ge=100_000)
     """SQLite's page cache of one connection; there is one for writing and up to *readers* for reading."""
@@ -67,6 +71,9 @@ class SqlSettings(BackendSettings):
     def _check_place(self) -> Self:
         if self.url is not None and self.path is not None:
             message = "set either url (PostgreSQL) or path (SQLite), not both"
+            raise ValueError(message)
+        if self.url is not None and self.readers < LEAST_SHARED_READERS:
+            message = f"readers must be at least {LEAST_SHARED_READERS} with url: the indexer holds up to three"
             raise ValueError(message)
         return self
 

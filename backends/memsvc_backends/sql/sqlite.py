@@ -66,9 +66,11 @@ class SqliteDriver:
         """Begin; the state is that of the first look."""
         execute(connection, "BEGIN")
 
-    def begin_write(self, connection: sa.Connection, owners: AbstractSet[str] | None = None) -> None:
+    def begin_write(
+        self, connection: sa.Connection, owners: AbstractSet[str] | None = None, *, is_limited: bool = True
+    ) -> None:
         """Take the writer's lock at once, for any owners."""
-        del owners
+        del owners, is_limited
         execute(connection, "BEGIN IMMEDIATE")
 
     def announce(self, connection: sa.Connection) -> None:

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
 from psycopg import sql
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.sql import SQL
-from memsvc_backends.sql.settings import SqlSettings
+from memsvc_backends.sql.database import SchemaVersionError
+from memsvc_backends.sql.settings import LEAST_SHARED_READERS, SqlSettings
 from tests.support.postgres_server import server
 
 HIDDEN = "s3cret"
@@ -47,6 +49,78 @@ def _refusal(url: str, directory: Path) -> str:
 def test_an_address_where_no_server_is(url: str, told: str, tmp_path: Path) -> None:
     """What is wrong with it decides what is said."""
     assert told in _refusal(url, tmp_path)
+
+
+def _in_schema(*names: str) -> str:
+    return f"{server().get_uri()}&options={quote('-csearch_path=' + ','.join(names))}"
+
+
+def _identity(url: str, directory: Path) -> str:
+    with SQL.open(SqlSettings(url=SecretStr(url)), BackendContext(directory, lambda: datetime.now(UTC))) as store:
+        return store.changes.identity
+
+
+@contextmanager
+def _schemas(count: int) -> Iterator[list[str]]:
+    """Lend empty schemas."""
+    names = [f"refused_{uuid.uuid4().hex[:12]}" for _ in range(count)]
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        for name in names:
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+        try:
+            yield names
+        finally:
+            connection.execute("SET client_min_messages = error")
+            for name in names:
+                connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+
+
+def test_an_installation_leaves_the_tables_of_another_alone(tmp_path: Path) -> None:
+    """Its own are in the first schema of the search path, though a later one has tables of the same names."""
+    with _schemas(2) as (one, other):
+        first = _identity(_in_schema(one), tmp_path)
+        second = _identity(_in_schema(other, one), tmp_path)
+        assert first != second
+        assert _identity(_in_schema(other, one), tmp_path) == second
+        assert _identity(_in_schema(one), tmp_path) == first
+
+
+def test_tables_of_another_application(tmp_path: Path) -> None:
+    """They are left as they are, and what to do is said."""
+    with _schemas(1) as (name,), psycopg.connect(_in_schema(name), autocommit=True) as connection:
+        connection.execute("CREATE TABLE sessions (id int)")
+        assert "give memsvc a schema or a database of its own" in _refusal(_in_schema(name), tmp_path)
+        connection.execute("CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0009')")
+        with pytest.raises(SchemaVersionError, match="belongs to another application"):
+            _identity(_in_schema(name), tmp_path)
+        names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (name,)).fetchall()
+        assert sorted(names) == [("alembic_version",), ("sessions",)]
+
+
+def test_a_user_that_may_not_make_tables(tmp_path: Path) -> None:
+    """The usual user since PostgreSQL 15, and a schema that is not there."""
+    name = f"weak_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            weak = _refusal(server().get_uri().replace("postgres:@/postgres", f"{name}@/{name}"), tmp_path)
+        finally:
+            for kind in ("DATABASE", "ROLE"):
+                connection.execute(sql.SQL(f"DROP {kind} {{}}").format(sql.Identifier(name)))
+
+    assert "GRANT USAGE, CREATE ON SCHEMA" in weak
+    assert "CREATE SCHEMA" in _refusal(_in_schema(f"missing_{name}"), tmp_path)
+
+
+def test_too_few_readers_are_refused() -> None:
+    """The indexer would wait for its own connections."""
+    url = SecretStr("postgresql://ann@localhost/db")
+    with pytest.raises(ValidationError, match="at least 4 with url"):
+        SqlSettings(url=url, readers=LEAST_SHARED_READERS - 1)
+    assert SqlSettings(readers=1).readers == 1
+    assert SqlSettings(url=url, readers=LEAST_SHARED_READERS).readers == LEAST_SHARED_READERS
 
 
 @contextmanager

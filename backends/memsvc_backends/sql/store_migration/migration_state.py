@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable, DropTable
 
 from memsvc.domain.errors import StoreMovedError
-from memsvc_backends.sql.dialect import execute, upsert
+from memsvc_backends.sql.dialect import execute, has_table, upsert
 from memsvc_backends.sql.tables import Number
 
 _metadata = sa.MetaData()
@@ -70,7 +70,7 @@ def make_table(connection: sa.Connection) -> None:
 
 def load_move(connection: sa.Connection, role: str) -> Move | None:
     """Return what is said of a role."""
-    if not sa.inspect(connection).has_table(store_moves.name):
+    if not has_table(connection, store_moves.name):
         return None
     row = execute(connection, sa.select(store_moves).where(store_moves.c.role == role)).first()
     if row is None:

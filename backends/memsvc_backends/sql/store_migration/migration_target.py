@@ -15,7 +15,7 @@ from pydantic import SecretStr, ValidationError
 from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import MoveTarget
 from memsvc_backends.sql.database import Database, Driver
-from memsvc_backends.sql.dialect import execute
+from memsvc_backends.sql.dialect import execute, has_table
 from memsvc_backends.sql.migrate import create_tables
 from memsvc_backends.sql.postgres import PostgresDriver
 from memsvc_backends.sql.settings import SqlSettings
@@ -125,7 +125,7 @@ def clear(connection: sa.Connection) -> None:
 
 def store_id_of(connection: sa.Connection) -> str:
     """Return the identity of the store that a database holds; empty when it holds none."""
-    if not sa.inspect(connection).has_table(counters.name):
+    if not has_table(connection, counters.name):
         return ""
     return execute(connection, sa.select(counters.c.store_id)).scalar() or ""
 
