@@ -16,6 +16,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import HookAgent
 from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.output import write
+from memsvc.cli.time_zones import machine_time_zone
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
@@ -127,7 +128,13 @@ def _recall(client: Memsvc, query: str, tokens: int, sections: Sequence[Section]
         )
         condition.values.add().string_value = without
         filters = {"where": filters_pb.FilterExpression(condition=condition)}
-    found = client.render_context(query[:MOST_QUERY_CHARS], total_tokens=tokens, sections=sections, filters=filters)
+    found = client.render_context(
+        query[:MOST_QUERY_CHARS],
+        total_tokens=tokens,
+        sections=sections,
+        filters=filters,
+        time_zone=machine_time_zone(),
+    )
     is_irrelevant = any(one.code == types_pb.WARNING_CODE_NOTHING_RELEVANT for one in found.warnings)
     if not found.citations or (query and is_irrelevant and "GLOBAL_CORE" not in sections):
         return ""

@@ -185,6 +185,24 @@ def test_a_long_transcript_is_kept_in_several_calls(server: ServerProcess, tmp_p
     assert [one.split()[0] for one in said(server, user)] == [str(number) for number in range(43)]
 
 
+def test_days_are_those_of_the_machine(server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said in the evening of UTC was said on the next day in Shanghai."""
+    user = "zone"
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_text(line(1, "user", "My cat is called Mia.", timestamp="2026-11-01T20:00:00.000Z"))
+    hook(server, user, "Stop", transcript_path=str(transcript))
+
+    def asked() -> str:
+        return str(hook(server, user, "UserPromptSubmit", prompt="What is my cat called?", session_id="s2"))
+
+    monkeypatch.setenv("TZ", "UTC")
+    until(lambda: "Mia" in asked())
+    assert "2026-11-01" in asked()
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    assert "2026-11-02" in asked()
+    assert "2026-11-01" not in asked()
+
+
 def test_nothing_is_given_where_nothing_is_relevant(server: ServerProcess) -> None:
     """An empty prompt, and a user without memories."""
     assert hook(server, "empty", "UserPromptSubmit", prompt="What is the plan?") == ""
