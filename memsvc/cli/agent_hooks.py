@@ -15,8 +15,8 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import HookAgent
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.moments import machine_time_zone
 from memsvc.cli.output import write
-from memsvc.cli.time_zones import machine_time_zone
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc

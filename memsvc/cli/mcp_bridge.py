@@ -8,7 +8,7 @@ import typer
 
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import CommandError
-from memsvc.cli.time_zones import is_time_zone, machine_time_zone
+from memsvc.cli.moments import is_time_zone, machine_time_zone
 
 
 def _serve_bridge(  # noqa: PLR0913 - an option each

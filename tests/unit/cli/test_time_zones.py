@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.cli.time_zones import is_time_zone, machine_time_zone
+from memsvc.cli.moments import is_time_zone, machine_time_zone
 
 
 @pytest.fixture
