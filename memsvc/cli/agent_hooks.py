@@ -15,11 +15,13 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import HookAgent
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.moments import machine_time_zone
 from memsvc.cli.output import write
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
     from memsvc.client.request_types import Filters, Section
+    from memsvc.v1 import session_service_pb2 as session_pb
     from memsvc.v1 import types_pb2 as types_pb
 
 TIMEOUT_SECONDS = 10.0
@@ -28,6 +30,8 @@ START_TOKENS = 1_500
 PROMPT_TOKENS = 800
 MOST_QUERY_CHARS = 8_192
 BATCH = 100
+BATCH_BYTES = 2_000_000
+"""The size of the texts at which a batch ends; a call holds 16 MiB."""
 MESSAGE_CHARS = 100_000
 """Longer messages are cut, as those that hold a whole file."""
 _RECALLED: Sequence[Section] = ("LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE")
@@ -35,8 +39,13 @@ _RECALLED: Sequence[Section] = ("LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE")
 _RECALLED_EACH_TURN: Sequence[Section] = ("GLOBAL_CORE", "PROJECT_CORE", *_RECALLED)
 """Sections for a prompt of an agent that has no event for the start of a session."""
 _KEPT = frozenset({"Stop", "PreCompact", "SessionEnd"})
-_MARKUP = ("<command-", "<local-command-", "<system-reminder>", "Caveat: ")
+_MARKUP = (
+    "<command-", "<local-command-", "<system-reminder>", "<bash-input>", "<bash-stdout>", "<bash-stderr>",
+    "[Request interrupted", "Caveat: The messages below",
+)  # fmt: skip
 """Beginnings of messages that a person did not write."""
+_UNSAID = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+"""Fields of lines that neither the user nor the agent said: notices, subagents, summaries, errors."""
 
 
 @connected
@@ -55,11 +64,11 @@ def hook(
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
 
     event = _event()
-    name = str(event.get("hook_event_name", ""))
+    name = _field(event, "hook_event_name")
     try:
         conversation = _session_id(agent, event)
         with session.client(timeout=TIMEOUT_SECONDS, conversation=conversation) as client:
-            prompt = str(event.get("prompt", ""))
+            prompt = _field(event, "prompt")
             if name == "SessionStart":
                 _tell(agent, name, _recall(client, "", START_TOKENS, ()))
             elif name == "UserPromptSubmit" and prompt.strip():
@@ -75,7 +84,7 @@ def hook(
 def _event() -> Mapping[str, Any]:
     try:
         event = json.loads(sys.stdin.read())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = "The command hook reads the event of a coding agent as JSON from stdin."
         raise CommandError(message) from error
     if not isinstance(event, Mapping):
@@ -85,8 +94,22 @@ def _event() -> Mapping[str, Any]:
 
 
 def _session_id(agent: HookAgent, event: Mapping[str, Any]) -> str:
-    named = str(event.get("session_id", ""))
+    named = _field(event, "session_id")
     return f"{agent}-{named}"[:128] if named else ""
+
+
+def _field(fields: Mapping[str, Any], name: str) -> str:
+    """Return a field as a text; empty if it is missing or neither a text nor a whole number."""
+    value = fields.get(name)
+    return _valid(str(value)) if isinstance(value, str | int) else ""
+
+
+def _valid(text: str) -> str:
+    """Return a text with "?" in place of what the service refuses: halves of surrogate pairs, and NUL.
+
+    Agents in JavaScript write a half where they cut a text within an emoji.
+    """
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def _recall(client: Memsvc, query: str, tokens: int, sections: Sequence[Section], *, without: str = "") -> str:
@@ -105,7 +128,13 @@ def _recall(client: Memsvc, query: str, tokens: int, sections: Sequence[Section]
         )
         condition.values.add().string_value = without
         filters = {"where": filters_pb.FilterExpression(condition=condition)}
-    found = client.render_context(query[:MOST_QUERY_CHARS], total_tokens=tokens, sections=sections, filters=filters)
+    found = client.render_context(
+        query[:MOST_QUERY_CHARS],
+        total_tokens=tokens,
+        sections=sections,
+        filters=filters,
+        time_zone=machine_time_zone(),
+    )
     is_irrelevant = any(one.code == types_pb.WARNING_CODE_NOTHING_RELEVANT for one in found.warnings)
     if not found.citations or (query and is_irrelevant and "GLOBAL_CORE" not in sections):
         return ""
@@ -135,11 +164,14 @@ def _turns(event: Mapping[str, Any]) -> list[_Turn]:
     """Return what the person and the agent said, in order, from the event or the transcript that it names."""
     if "messages" in event:
         return _given(event["messages"])
-    path = Path(str(event.get("transcript_path") or "")).expanduser()
+    named = _field(event, "transcript_path")
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    except OSError as error:
-        message = f"The transcript {str(path)!r} cannot be read: {error.strerror}."
+        path = Path(named).expanduser()
+        # Not splitlines, which also splits at separators that JSON texts contain as they are.
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"The transcript {named!r} cannot be read: {reason}."
         raise CommandError(message) from error
     return list(_said(lines))
 
@@ -154,8 +186,7 @@ def _given(messages: Any) -> list[_Turn]:
     if not isinstance(messages, list) or not all(isinstance(one, Mapping) for one in messages):
         raise CommandError(wrong)
     turns = [
-        _Turn(str(one.get("id", "")), str(one.get("role", "")), _text(one.get("text", "")), str(one.get("time", "")))
-        for one in messages
+        _Turn(_field(one, "id"), _field(one, "role"), _text(one.get("text")), _field(one, "time")) for one in messages
     ]
     if not all(turn.id and turn.role in {"user", "assistant"} for turn in turns):
         raise CommandError(wrong)
@@ -166,49 +197,99 @@ def _said(lines: list[str]) -> Iterator[_Turn]:
     for line in lines:
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if not isinstance(entry, Mapping) or entry.get("isMeta") or entry.get("isSidechain"):
+        if not isinstance(entry, Mapping) or any(entry.get(name) for name in _UNSAID):
             continue
         message = entry.get("message")
-        role, text = str(entry.get("type", "")), _text(message.get("content") if isinstance(message, Mapping) else "")
-        if role in {"user", "assistant"} and text and not text.startswith(_MARKUP) and entry.get("uuid"):
-            yield _Turn(str(entry["uuid"]), role, text[:MESSAGE_CHARS], str(entry.get("timestamp", "")))
+        text = _text(message.get("content") if isinstance(message, Mapping) else "")
+        role, uuid = _field(entry, "type"), _field(entry, "uuid")
+        is_markup = role == "user" and text.startswith(_MARKUP)
+        if role in {"user", "assistant"} and text and uuid and not is_markup:
+            yield _Turn(uuid, role, text[:MESSAGE_CHARS], _field(entry, "timestamp"))
 
 
 def _text(content: Any) -> str:
     if isinstance(content, str):
-        return content.strip()
+        return _valid(content).strip()
     blocks = content if isinstance(content, list) else []
     texts = [one.get("text") for one in blocks if isinstance(one, Mapping) and one.get("type") == "text"]
-    return "\n\n".join(text for text in texts if isinstance(text, str)).strip()
+    return _valid("\n\n".join(text for text in texts if isinstance(text, str))).strip()
 
 
 def _keep(client: Memsvc, conversation: str, turns: list[_Turn]) -> None:
     """Append what the session does not have yet, and extract memories from it; each message is kept once."""
-    new = _after(turns, _last(client))
+    last = _last(client)
+    new = _after(turns, _uuid(last))
     if not new:
+        _close_interrupted(client, last)
         return
-    _open(client, conversation)
-    for start in range(0, len(new), BATCH):
-        batch = new[start : start + BATCH]
-        client.append_messages(
-            [_message(turn) for turn in batch], request_id=f"{batch[0].id}-{len(batch)}-{batch[-1].id}"[:128]
-        )
+    limit = _open(client, conversation).token_limit
+    for batch in _batches(new):
+        _append(client, batch, limit)
     client.close_session(flush=True)
 
 
-def _last(client: Memsvc) -> str:
-    """Return the id of the last message that the session has; empty without a session or a message."""
+def _append(client: Memsvc, batch: list[_Turn], limit: int) -> None:
+    """Append messages; one with more tokens than the session's *limit* is cut to as many bytes, which are no fewer."""
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    request_id = f"{batch[0].id}-{len(batch)}-{batch[-1].id}"[:128]
+    try:
+        client.append_messages([_message(turn) for turn in batch], request_id=request_id)
+    except MemsvcCallError as error:
+        refused = {violation.field for violation in error.violations}
+        cut = [
+            replace(turn, text=turn.text.encode()[:limit].decode("utf-8", "ignore"))
+            if f"messages[{place}].content" in refused
+            else turn
+            for place, turn in enumerate(batch)
+        ]
+        if cut == batch:
+            raise
+        client.append_messages([_message(turn) for turn in cut], request_id=request_id)
+
+
+def _batches(turns: list[_Turn]) -> Iterator[list[_Turn]]:
+    """Yield the messages in batches that a call can hold."""
+    batch: list[_Turn] = []
+    size = 0
+    for turn in turns:
+        added = len(turn.text.encode())
+        if batch and (len(batch) == BATCH or size + added > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(turn)
+        size += added
+    yield batch
+
+
+def _close_interrupted(client: Memsvc, last: types_pb.ChatMessage | None) -> None:
+    """Close a session that an earlier hook left open, or without the memories of its last message."""
+    from memsvc.v1 import session_service_pb2 as session_pb  # noqa: PLC0415 - a quick start
+
+    if last is None:
+        return
+    session = client.get_session()
+    if session.state == session_pb.SESSION_STATE_ACTIVE or session.flushed_ordinal < last.ordinal:
+        client.close_session(flush=True)
+
+
+def _last(client: Memsvc) -> types_pb.ChatMessage | None:
+    """Return the last message that the session has; None without a session or a message."""
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
 
     try:
-        for message in client.list_messages(newest_first=True, include_archived=True, page_size=1):
-            return str(dict(message.metadata).get("uuid", ""))
+        return next(client.list_messages(newest_first=True, include_archived=True, page_size=1), None)
     except MemsvcCallError as error:
         if error.reason != "SESSION_NOT_FOUND":
             raise
-    return ""
+    return None
+
+
+def _uuid(message: types_pb.ChatMessage | None) -> str:
+    """Return the id that the agent gave a message; empty for None."""
+    return str(dict(message.metadata).get("uuid", "")) if message is not None else ""
 
 
 def _after(turns: list[_Turn], last: str) -> list[_Turn]:
@@ -217,17 +298,16 @@ def _after(turns: list[_Turn], last: str) -> list[_Turn]:
     return turns[places[-1] + 1 :] if places else turns
 
 
-def _open(client: Memsvc, conversation: str) -> None:
+def _open(client: Memsvc, conversation: str) -> session_pb.Session:
     """Open the session, which the end of the last turn closed."""
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
 
     try:
-        client.reopen_session()
+        return client.reopen_session()
     except MemsvcCallError as error:
-        if error.reason == "SESSION_NOT_FOUND":
-            client.create_session(conversation)
-        else:
+        if error.reason != "SESSION_NOT_FOUND":
             raise
+    return client.create_session(conversation)
 
 
 def _message(turn: _Turn) -> types_pb.ChatMessage:
@@ -238,6 +318,6 @@ def _message(turn: _Turn) -> types_pb.ChatMessage:
     message.metadata["uuid"] = turn.id
     try:
         message.event_time.FromDatetime(datetime.fromisoformat(turn.time))
-    except ValueError:
+    except (ValueError, OverflowError):
         message.ClearField("event_time")
     return message

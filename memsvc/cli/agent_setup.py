@@ -24,7 +24,7 @@ from memsvc.cli.agent_plugins import (
     with_hermes_provider,
     without_hermes_provider,
 )
-from memsvc.cli.connection import DEFAULT_ADDRESS, CliContext, connected
+from memsvc.cli.connection import DEFAULT_ADDRESS, HERE, CliContext, connected
 from memsvc.cli.enums import CodingAgent
 from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.output import write
@@ -177,9 +177,20 @@ def _options(session: CliContext, folder: Path) -> list[str]:
 
     found = find_project(folder)
     project = session.project or (found.id if found else folder.name)
-    address = [] if session.address == DEFAULT_ADDRESS else ["--address", session.address]
-    tls = ["--tls-ca", str(session.tls.ca)] if session.tls is not None and session.tls.ca else []
-    return [*address, "--user", session.user, "--project", project, *tls]
+    return [*_service_options(session), "--user", session.user, "--project", project]
+
+
+def _service_options(session: CliContext) -> list[str]:
+    """Return the options that name the service and its files of TLS, with absolute paths; agents start anywhere."""
+    address = session.address
+    if address.startswith("unix:"):
+        address = f"unix:{Path(address.removeprefix('unix:').removeprefix('//')).absolute()}"
+    options = [] if address == DEFAULT_ADDRESS else ["--address", address]
+    if session.tls is not None:
+        files = (session.tls.ca, session.tls.certificate, session.tls.key)
+        for name, file in zip(("--tls-ca", "--tls-certificate", "--tls-key"), files, strict=True):
+            options += [name, str(file.absolute())] if file is not None else []
+    return options
 
 
 def _json_edit(path: Path, change: Callable[[dict[str, Any]], None]) -> _Edit:
@@ -311,30 +322,32 @@ def _codex(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noq
         raise CommandError(message) from error
     if undo:
         return [_Edit(path, before, rest if rest.strip() or before is None else None)] if before else []
-    if NAME in known.get("mcp_servers", {}):
+    servers = known.get("mcp_servers", {})
+    if isinstance(servers, dict) and NAME in servers:
         message = f"{str(path)!r} configures the MCP server {NAME!r} already; remove its table first."
         raise CommandError(message)
-    address = [] if session.address == DEFAULT_ADDRESS else ["--address", session.address]
-    arguments = ["mcp", *address, "--user", session.user, "--project", session.project or ".", "--agent", "codex"]
-    block = "\n".join(
-        (
-            _BEGIN,
-            f"[mcp_servers.{NAME}]",
-            f"command = {json.dumps(_program())}",
-            f"args = {json.dumps(arguments, ensure_ascii=False)}",
-            'env_vars = ["MEMSVC_API_KEY"]',
-            _END,
+    options = [*_service_options(session), "--user", session.user, "--project", session.project or HERE]
+    arguments = json.dumps(["mcp", *options, "--agent", "codex"], ensure_ascii=False)
+    entry = (f"command = {json.dumps(_program())}", f"args = {arguments}", 'env_vars = ["MEMSVC_API_KEY"]')
+    block = "\n".join((_BEGIN, f"[mcp_servers.{NAME}]", *entry, _END))
+    after = f"{rest.rstrip()}\n\n{block}\n" if rest.strip() else f"{block}\n"
+    try:
+        is_extended = isinstance(servers, dict) and tomllib.loads(after)["mcp_servers"][NAME]["args"][0] == "mcp"
+    except tomllib.TOMLDecodeError:
+        is_extended = False
+    if not is_extended:
+        message = (
+            f"A table cannot be added to 'mcp_servers' in {str(path)!r}; nothing was changed. Write each server there "
+            f"as a table [mcp_servers.NAME], or add this by hand: {NAME} = {{ {', '.join(entry)} }}"
         )
-    )
-    head = f"{rest.rstrip()}\n\n" if rest.strip() else ""
-    return [_Edit(path, before, f"{head}{block}\n")]
+        raise CommandError(message)
+    return [_Edit(path, before, after)]
 
 
 def _hook_command(session: CliContext, agent: CodingAgent) -> list[str]:
     """Return the command of a plugin, without the user; an assistant's project has its name unless one is given."""
-    address = [] if session.address == DEFAULT_ADDRESS else ["--address", session.address]
-    tls = ["--tls-ca", str(session.tls.ca)] if session.tls is not None and session.tls.ca else []
-    return [_program(), "hook", str(agent), *address, "--project", session.project or str(agent), *tls]
+    options = _service_options(session)
+    return [_program(), "hook", str(agent), *options, "--project", session.project or str(agent)]
 
 
 def _own_file_edit(path: Path, text: str, *, undo: bool) -> _Edit:

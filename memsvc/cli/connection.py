@@ -77,9 +77,17 @@ class CliContext:
             yield client
 
 
-def _project(named: str) -> str:
-    """Return the id of a project that may be named by the current folder."""
-    return project_of(Path.cwd()).id if named == HERE else named
+def _project(named: str, *, is_needed: bool) -> str:
+    """Return the id of a project that may be named by the current folder; empty without one that is not needed."""
+    if named != HERE:
+        return named
+    try:
+        return project_of(Path.cwd()).id
+    except CommandError as error:
+        if is_needed:
+            raise
+        print_error(f"memsvc: {error} Without one, or the option --project NAME, memories are global.")
+    return ""
 
 
 def project_of(folder: Path) -> Project:
@@ -147,11 +155,12 @@ _OPTIONS = {
 
 
 def connected(
-    command: Callable[Concatenate[CliContext, P], None], *, without: Collection[str] = ()
+    command: Callable[Concatenate[CliContext, P], None], *, without: Collection[str] = (), needs_project: bool = True
 ) -> Callable[..., None]:
     """Give a command the options of a connection, pass them as a CliContext, and report failures in a line.
 
-    It is not offered those *without* which it does its work.
+    It is not offered those *without* which it does its work. In a folder of no project, the option `--project .` fails,
+    or without *needs_project* means the global memories.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     added = [
@@ -168,7 +177,12 @@ def connected(
         with report_errors(address):
             require_utf8([address, user, project, *given.values()])
             session = CliContext(
-                address, user or os_user(), _project(project), as_json, api_key, tls_of(ca, certificate, key)
+                address,
+                user or os_user(),
+                _project(project, is_needed=needs_project),
+                as_json,
+                api_key,
+                tls_of(ca, certificate, key),
             )
             command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature
 

@@ -8,6 +8,7 @@ import typer
 
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import CommandError
+from memsvc.cli.moments import is_time_zone, machine_time_zone
 
 
 def _serve_bridge(  # noqa: PLR0913 - an option each
@@ -39,7 +40,9 @@ def _serve_bridge(  # noqa: PLR0913 - an option each
     from memsvc.mcp.connection import BridgeScope  # noqa: PLC0415
     from memsvc.mcp.server import run  # noqa: PLC0415
 
-    _check_zone(time_zone)
+    if time_zone and not is_time_zone(time_zone):
+        message = f"There is no time zone {time_zone!r}; name one such as Asia/Shanghai."
+        raise CommandError(message)
     run(
         BridgeScope(
             address=session.address,
@@ -49,7 +52,7 @@ def _serve_bridge(  # noqa: PLR0913 - an option each
             session=conversation,
             api_key=session.api_key,
             tls=session.tls,
-            time_zone=time_zone,
+            time_zone=time_zone or machine_time_zone(),
             locale=locale,
             read_only=read_only,
             patience_seconds=patience,
@@ -57,20 +60,4 @@ def _serve_bridge(  # noqa: PLR0913 - an option each
     )
 
 
-mcp = connected(_serve_bridge, without=("as_json",))
-
-
-def _check_zone(name: str) -> None:
-    """Check the name of a zone.
-
-    Raises:
-        CommandError: There is none of this name.
-    """
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - a quick start
-
-    try:
-        if name:
-            ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        message = f"There is no time zone {name!r}; name one such as Asia/Shanghai."
-        raise CommandError(message) from error
+mcp = connected(_serve_bridge, without=("as_json",), needs_project=False)

@@ -1,10 +1,13 @@
-"""Moments and days on the command line: ISO 8601, and a few words for them."""
+"""Moments and days on the command line: ISO 8601, and a few words for them; the machine's time zone."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -99,3 +102,48 @@ def _span(words: str) -> timedelta | None:
 def _time(text: str | None) -> time:
     hours, _, minutes = (text or "0:00").partition(":")
     return time(int(hours), int(minutes))
+
+
+# Names of time zones.
+
+
+_ZONE_FOLDER = "zoneinfo/"
+"""The folder of the files of zones, as it is named in links and in TZ."""
+_UNNAMED_ZONES = frozenset({"localtime", "posixrules", "Factory"})
+"""Files of that folder that are no zones of the IANA."""
+
+
+def is_time_zone(name: str) -> bool:
+    """Return whether there is a time zone with this IANA name."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - a quick start
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return name not in _UNNAMED_ZONES
+
+
+def machine_time_zone(root: Path = Path("/")) -> str:
+    """Return the IANA name of this machine's time zone: by TZ, /etc/localtime or /etc/timezone; empty if none has one.
+
+    *root* is the folder that holds `etc`.
+    """
+    return next((name for name in _zone_candidates(root) if name and is_time_zone(name)), "")
+
+
+def _zone_candidates(root: Path) -> Iterator[str]:
+    yield _zone_name(os.environ.get("TZ", "").removeprefix(":"))
+    # The target names the zone; a copy of a zone's file does not.
+    with contextlib.suppress(OSError, RuntimeError):
+        file = str((root / "etc" / "localtime").resolve())
+        yield _zone_name(file) if _ZONE_FOLDER in file else ""
+    try:
+        yield (root / "etc" / "timezone").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return
+
+
+def _zone_name(zone: str) -> str:
+    """Return the name of a zone that may be given by its file."""
+    return zone.rpartition(_ZONE_FOLDER)[2].removeprefix("posix/").removeprefix("right/")

@@ -173,7 +173,7 @@ function useView(name) {
 
 function ScopeForm({ t, given, api, onApply }) {
   const [typed, setTyped] = useState(given);
-  const change = (name) => (event) => setTyped({ ...typed, [name]: event.target.value.trim() });
+  const change = (name) => (event) => setTyped({ ...typed, [name]: event.target.value });
   // Known users, for keys that may list them; others get no suggestions.
   const [users] = useLoaded(
     (signal) => api.call("Admin", "ListUsers", { pageSize: 100 }, signal).catch(() => ({})),
@@ -183,7 +183,9 @@ function ScopeForm({ t, given, api, onApply }) {
     class="scope"
     onSubmit=${(event) => {
       event.preventDefault();
-      onApply(typed);
+      const trimmed = Object.fromEntries(Object.entries(typed).map(([name, value]) => [name, value.trim()]));
+      setTyped(trimmed);
+      onApply(trimmed);
     }}
   >
     <${Field} label=${t("user")}>

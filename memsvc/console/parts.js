@@ -3,6 +3,9 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { short } from "./words.js";
 
+/** The size of a page of a list. */
+const PAGE = 50;
+
 /** Loads by `load(signal)`, again when one of `dependencies` changes. Returns [value, error, reload, isLoading]. */
 export function useLoaded(load, dependencies) {
   const [state, setState] = useState({ value: null, error: null, isLoading: true });
@@ -19,6 +22,29 @@ export function useLoaded(load, dependencies) {
     return () => control.abort();
   }, [...dependencies, turn]);
   return [state.value, state.error, () => setTurn((old) => old + 1), state.isLoading];
+}
+
+/** A list of the API page by page: [items, error, reload, more], `more` null at the end. */
+export function usePages(api, service, method, name, request) {
+  const [size, setSize] = useState(PAGE);
+  const load = (signal) => pages(api, service, method, name, request, size, signal);
+  const [found, error, reload] = useLoaded(load, [api, size, JSON.stringify(request)]);
+  return [found?.items, error, reload, found?.isMore ? () => setSize(size + PAGE) : null];
+}
+
+async function pages(api, service, method, name, request, size, signal) {
+  const items = [];
+  let pageToken = "";
+  do {
+    const answer = await api.call(service, method, { ...request, pageSize: PAGE, pageToken }, signal);
+    items.push(...(answer[name] || []));
+    pageToken = answer.nextPageToken || "";
+  } while (pageToken && items.length < size);
+  return { items, isMore: Boolean(pageToken) };
+}
+
+export function More({ t, more }) {
+  return more ? html`<button type="button" class="quiet" onClick=${more}>${t("more")}</button>` : null;
 }
 
 /** Runs an action: [run, error, isBusy]. */
@@ -224,21 +250,22 @@ export function fromBase64(text) {
   return Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 }
 
-/** A button that asks once more before it does something. */
-export function Sure({ label, question, onSure, isBusy }) {
-  const [isAsking, setAsking] = useState(false);
-  if (!isAsking) return html`<button type="button" disabled=${isBusy} onClick=${() => setAsking(true)}>${label}</button>`;
+/** A button that asks once more before it does something. `question` may be a function that finds it, or nothing. */
+export function Sure({ label, question: given, onSure, isBusy }) {
+  const [question, setQuestion] = useState("");
+  const ask = async () => setQuestion(typeof given === "function" ? (await given()) || "" : given);
+  if (!question) return html`<button type="button" disabled=${isBusy} onClick=${ask}>${label}</button>`;
   return html`<span class="sure" role="group" aria-label=${question}>
     <button
       type="button"
       class="danger"
       onClick=${() => {
-        setAsking(false);
+        setQuestion("");
         onSure();
       }}
     >
       ${question}
     </button>
-    <button type="button" class="quiet" onClick=${() => setAsking(false)}>✕</button>
+    <button type="button" class="quiet" onClick=${() => setQuestion("")}>✕</button>
   </span>`;
 }

@@ -30,6 +30,7 @@ const WORDS = {
   confirm_newer: ["Newer holds", "以较新为准"], reject_newer: ["Older holds", "以较旧为准"], keep_both: ["Keep both", "都保留"], quarantine: ["Quarantine", "隔离区"], approve: ["Approve", "通过"], reject: ["Reject", "拒绝"],
   reminders: ["Reminders", "提醒"], due: ["Due", "到期"], overdue: ["overdue", "已逾期"], acknowledge: ["Acknowledge", "标记已提醒"], days_ahead: ["Days ahead", "提前天数"],
   // Checkpoints
+  sure_rollback: ["Roll back: change {0}, delete {1}, restore {2}?", "回滚：更改 {0}、删除 {1}、恢复 {2} 条？"],
   differences: ["Differences since then", "此后的变化"], preview_rollback: ["Preview roll back", "预览回滚"], would_change: ["Would change {0}, delete {1}, restore {2}.", "将更改 {0}、删除 {1}、恢复 {2} 条。"], rolled_back: ["Changed {0}, deleted {1}, restored {2}. Undo with checkpoint {3}.", "已更改 {0}、删除 {1}、恢复 {2} 条；可用检查点 {3} 撤销。"],
   // Sessions, context, files
   messages: ["Messages", "消息"], tokens: ["Tokens", "令牌"], state: ["State", "状态"], role: ["Role", "角色"], budget: ["Budget (tokens)", "预算（令牌）"], build: ["Build", "生成"], sections: ["Sections", "分区"], left_out: ["Left out", "未收录"], reason: ["Reason", "原因"], text: ["Text", "文本"], items: ["Items", "条目"], size: ["Size", "大小"], category: ["Category", "类别"], media_type: ["Type", "类型"], missing: ["content missing", "内容缺失"],

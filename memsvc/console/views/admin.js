@@ -1,10 +1,9 @@
 // For administrators: API keys, quotas, and the dead letters of webhooks.
 
 import { html, useState } from "../vendor/preact.js";
-import { Badge, Choice, ErrorBox, Field, Loading, Sure, Table, bytes, useAction, useLoaded, when } from "../parts.js";
+import { Badge, Choice, ErrorBox, Field, Loading, More, Sure, Table, bytes, useAction, usePages, when } from "../parts.js";
 import { short } from "../words.js";
 
-const PAGE = 50;
 const SECONDS_OF_A_DAY = 86_400;
 
 export function AdminView(given) {
@@ -15,28 +14,6 @@ export function AdminView(given) {
   `;
 }
 
-/** A list of the API page by page: [items, error, reload, more], `more` null at the end. */
-function usePages(api, method, name, request) {
-  const [size, setSize] = useState(PAGE);
-  const [found, error, reload] = useLoaded((signal) => pages(api, method, name, request, size, signal), [api, size, JSON.stringify(request)]);
-  return [found?.items, error, reload, found?.isMore ? () => setSize(size + PAGE) : null];
-}
-
-async function pages(api, method, name, request, size, signal) {
-  const items = [];
-  let pageToken = "";
-  do {
-    const answer = await api.call("Admin", method, { ...request, pageSize: PAGE, pageToken }, signal);
-    items.push(...(answer[name] || []));
-    pageToken = answer.nextPageToken || "";
-  } while (pageToken && items.length < size);
-  return { items, isMore: Boolean(pageToken) };
-}
-
-function More({ t, more }) {
-  return more ? html`<button type="button" class="quiet" onClick=${more}>${t("more")}</button>` : null;
-}
-
 function names(text) {
   return text.split(/[,，]/).map((one) => one.trim()).filter(Boolean);
 }
@@ -44,7 +21,7 @@ function names(text) {
 function Keys({ t, api }) {
   const [includeEnded, setIncludeEnded] = useState(false);
   const [secret, setSecret] = useState("");
-  const [keys, error, reload, more] = usePages(api, "ListApiKeys", "apiKeys", { includeEnded });
+  const [keys, error, reload, more] = usePages(api, "Admin", "ListApiKeys", "apiKeys", { includeEnded });
   const [revoke, failure, isBusy] = useAction(async (id) => {
     await api.call("Admin", "RevokeApiKey", { id });
     reload();
@@ -134,7 +111,7 @@ function NewKey({ t, api, onCreated }) {
 const LIMITS = { callsPerSecond: "calls_per_second", memoryCount: "memories", contentBytes: "content_bytes", fileBytes: "file_bytes" };
 
 function Quotas({ t, api }) {
-  const [quotas, error, reload, more] = usePages(api, "ListQuotas", "quotas", {});
+  const [quotas, error, reload, more] = usePages(api, "Admin", "ListQuotas", "quotas", {});
   const used = (one, name, format = String) => t("of", format(one.use?.[name] || 0), Number(one[name] || 0) ? format(one[name]) : "∞");
   return html`<section>
     <h2>${t("quotas")}</h2>
@@ -197,7 +174,7 @@ function NewQuota({ t, api, onSet }) {
 }
 
 function DeadLetters({ t, api }) {
-  const [letters, error, reload, more] = usePages(api, "ListDeadLetters", "deadLetters", {});
+  const [letters, error, reload, more] = usePages(api, "Admin", "ListDeadLetters", "deadLetters", {});
   const [said, setSaid] = useState("");
   const [run, failure, isBusy] = useAction(async (method, endpoint, eventIds) => {
     const told = await api.call("Admin", method, { endpoint, eventIds });

@@ -1,12 +1,12 @@
 // Checkpoints: what has changed since, and rolling back to one.
 
 import { html, useState } from "../vendor/preact.js";
-import { Difference, ErrorBox, Field, Loading, Sure, useAction, useLoaded, when } from "../parts.js";
+import { Difference, ErrorBox, Field, Loading, More, Sure, useAction, usePages, when } from "../parts.js";
 import { short } from "../words.js";
 import { MemoryLink } from "./memories.js";
 
 export function CheckpointsView({ t, api, scope }) {
-  const [found, error, reload] = useLoaded((signal) => api.call("Lifecycle", "ListCheckpoints", { scope, pageSize: 100 }, signal), [api, scope]);
+  const [found, error, reload, more] = usePages(api, "Lifecycle", "ListCheckpoints", "checkpoints", { scope });
   const [name, setName] = useState("");
   const [note, setNote] = useState("");
   const [shown, setShown] = useState("");
@@ -30,9 +30,9 @@ export function CheckpointsView({ t, api, scope }) {
     </form>
     <${ErrorBox} error=${error || failure} t=${t} />
     ${found ? null : error ? null : html`<${Loading} t=${t} />`}
-    ${found && !found.checkpoints?.length ? html`<p class="muted">${t("none")}</p>` : null}
+    ${found && !found.length ? html`<p class="muted">${t("none")}</p>` : null}
     <ul class="cards">
-      ${(found?.checkpoints || []).map(
+      ${(found || []).map(
         (one) => html`<li key=${one.name}>
           <p><strong>${one.name}</strong> ${when(one.knownTime)} <span class="muted">${one.note}</span></p>
           <button type="button" aria-expanded=${shown === one.name} onClick=${() => setShown(shown === one.name ? "" : one.name)}>${t("differences")}</button>
@@ -40,14 +40,12 @@ export function CheckpointsView({ t, api, scope }) {
         </li>`,
       )}
     </ul>
+    <${More} t=${t} more=${more} />
   `;
 }
 
 function Since({ t, api, scope, checkpoint, onRolledBack }) {
-  const [found, error, reload] = useLoaded(
-    (signal) => api.call("Lifecycle", "DiffCheckpoint", { scope, checkpoint, pageSize: 100 }, signal),
-    [api, scope, checkpoint],
-  );
+  const [found, error, reload, more] = usePages(api, "Lifecycle", "DiffCheckpoint", "differences", { scope, checkpoint });
   const [said, setSaid] = useState("");
   const [rollback, failure, isBusy] = useAction(async (dryRun) => {
     const told = await api.call("Lifecycle", "RollbackToCheckpoint", { scope, checkpoint, dryRun });
@@ -57,22 +55,24 @@ function Since({ t, api, scope, checkpoint, onRolledBack }) {
       reload();
       onRolledBack();
     }
+    return t("sure_rollback", ...counts);
   });
   if (error) return html`<${ErrorBox} error=${error} t=${t} />`;
   if (!found) return html`<${Loading} t=${t} />`;
   return html`<div>
-    ${found.differences?.length ? null : html`<p class="muted">${t("none")}</p>`}
+    ${found.length ? null : html`<p class="muted">${t("none")}</p>`}
     <ul>
-      ${(found.differences || []).map(
+      ${found.map(
         (one) => html`<li>
           ${short(one.kind, "DIFFERENCE_KIND_")} <${MemoryLink} memory=${one.after || one.before} id=${one.memoryId} />
           ${one.before && one.after ? html`<${Difference} before=${one.before.content} after=${one.after.content} />` : null}
         </li>`,
       )}
     </ul>
+    <${More} t=${t} more=${more} />
     <div class="actions">
       <button type="button" disabled=${isBusy} onClick=${() => rollback(true)}>${t("preview_rollback")}</button>
-      <${Sure} label=${t("rollback")} question=${t("rollback")} isBusy=${isBusy} onSure=${() => rollback(false)} />
+      <${Sure} label=${t("rollback")} question=${() => rollback(true)} isBusy=${isBusy} onSure=${() => rollback(false)} />
     </div>
     <p role="status" class="said">${said}</p>
     <${ErrorBox} error=${failure} t=${t} />

@@ -1,11 +1,11 @@
 // The files of the user.
 
 import { html } from "../vendor/preact.js";
-import { ErrorBox, Loading, Sure, Table, bytes, fromBase64, save, useAction, useLoaded, when } from "../parts.js";
+import { ErrorBox, Loading, More, Sure, Table, bytes, fromBase64, save, useAction, usePages, when } from "../parts.js";
 import { short } from "../words.js";
 
 export function FilesView({ t, api, scope }) {
-  const [found, error, reload] = useLoaded((signal) => api.call("File", "ListFiles", { scope, pageSize: 200 }, signal), [api, scope]);
+  const [found, error, reload, more] = usePages(api, "File", "ListFiles", "files", { scope });
   const [remove, failure, isBusy] = useAction(async (id) => {
     await api.call("File", "DeleteFile", { scope, id });
     reload();
@@ -24,7 +24,7 @@ export function FilesView({ t, api, scope }) {
       caption=${t("files")}
       empty=${t("none")}
       columns=${[t("name"), t("category"), t("media_type"), t("size"), t("created"), t("action")]}
-      rows=${(found.files || []).map((one) => [
+      rows=${found.map((one) => [
         html`${one.name} ${one.contentMissing ? html`<span class="badge conflicted">${t("missing")}</span>` : null}`,
         short(one.category, "FILE_CATEGORY_"),
         one.mediaType,
@@ -33,5 +33,6 @@ export function FilesView({ t, api, scope }) {
         html`<button type="button" disabled=${isLoading || one.contentMissing} aria-label=${`${t("download")} ${one.name}`} onClick=${() => download(one)}>${t("download")}</button>${" "}
           <${Sure} label=${t("remove")} question=${t("remove")} isBusy=${isBusy} onSure=${() => remove(one.id)} />`,
       ])}
-    />`;
+    />
+    <${More} t=${t} more=${more} />`;
 }

@@ -1,7 +1,7 @@
 // Maintenance, export, import and erasure of the user.
 
 import { html, useState } from "../vendor/preact.js";
-import { ErrorBox, Field, Table, fromBase64, milliseconds, save, useAction } from "../parts.js";
+import { ErrorBox, Field, Sure, Table, fromBase64, milliseconds, save, useAction } from "../parts.js";
 import { short } from "../words.js";
 
 const BATCH = 200;
@@ -26,7 +26,7 @@ function Steps({ t, api, scope }) {
     <h2>${t("maintenance")}</h2>
     <div class="actions">
       <button type="button" disabled=${isBusy} onClick=${() => run(true)}>${t("dry_run")}</button>
-      <button type="button" disabled=${isBusy} onClick=${() => run(false)}>${t("run")}</button>
+      <${Sure} label=${t("run")} question=${t("run")} isBusy=${isBusy} onSure=${() => run(false)} />
     </div>
     <${ErrorBox} error=${error} t=${t} />
     ${told

@@ -1,7 +1,7 @@
 // The list of memories with filters, and one memory with everything about it.
 
 import { html, useState } from "../vendor/preact.js";
-import { Badge, Choice, Dialog, Difference, ErrorBox, Field, Loading, Sure, Table, useAction, useLoaded, when } from "../parts.js";
+import { Badge, Choice, Dialog, Difference, ErrorBox, Field, Loading, More, Sure, Table, useAction, useLoaded, usePages, when } from "../parts.js";
 import { short } from "../words.js";
 
 const STATUSES = ["ACTIVE", "ARCHIVED", "EXPIRED", "SUPERSEDED", "CONFLICTED", "DELETED"];
@@ -147,7 +147,7 @@ export function MemoryView({ t, api, scope, id }) {
     </article>
     <section>
       <h2>${t("revisions")}</h2>
-      <${Revisions} t=${t} api=${api} scope=${scope} memory=${memory} onChange=${saved} />
+      <${Revisions} key=${memory.revision} t=${t} api=${api} scope=${scope} memory=${memory} onChange=${saved} />
     </section>
     ${(found.chain || []).length > 1
       ? html`<section>
@@ -199,33 +199,30 @@ function shown(name, value) {
 
 function Conflicts({ t, api, scope, id }) {
   const states = ["OPEN", "CONFIRMED", "REJECTED", "KEPT_BOTH", "CLOSED"].map((one) => `CONFLICT_STATE_${one}`);
-  const [found] = useLoaded((signal) => api.call("Memory", "ListConflicts", { scope, memoryId: id, states }, signal), [api, scope, id]);
-  if (!found?.conflicts?.length) return null;
+  const [found, , , more] = usePages(api, "Memory", "ListConflicts", "conflicts", { scope, memoryId: id, states });
+  if (!found?.length) return null;
   return html`<section>
     <h2>${t("conflicts")}</h2>
     <ul>
-      ${found.conflicts.map(
+      ${found.map(
         (one) => html`<li>
           <${Badge} value=${one.state} prefix="CONFLICT_STATE_" /> ${one.topic}: <${MemoryLink} memory=${one.newerMemory} id=${one.newerMemoryId} />
           ${" / "}<${MemoryLink} memory=${one.olderMemory} id=${one.olderMemoryId} />
         </li>`,
       )}
     </ul>
+    <${More} t=${t} more=${more} />
   </section>`;
 }
 
 function Revisions({ t, api, scope, memory, onChange }) {
-  const [found, error] = useLoaded(
-    (signal) => api.call("Memory", "ListRevisions", { scope, id: memory.id, pageSize: 100 }, signal),
-    [api, scope, memory.id, memory.revision],
-  );
+  const [all, error, , more] = usePages(api, "Memory", "ListRevisions", "revisions", { scope, id: memory.id });
   const [rollback, failure, isBusy] = useAction(async (revision) => {
     await api.call("Memory", "RollbackMemory", { scope, id: memory.id, revision, expectedRevision: memory.revision });
     onChange();
   });
   if (error) return html`<${ErrorBox} error=${error} t=${t} />`;
-  if (!found) return html`<${Loading} t=${t} />`;
-  const all = found.revisions || [];
+  if (!all) return html`<${Loading} t=${t} />`;
   return html`<${ErrorBox} error=${failure} t=${t} />
     <ol class="revisions">
       ${all.map((one, place) => {
@@ -235,7 +232,7 @@ function Revisions({ t, api, scope, memory, onChange }) {
             <strong>${t("revision")} ${one.revision}</strong> ${short(one.action, "REVISION_ACTION_")} ${when(one.knownFrom)}
             ${(one.changedFields || []).map((name) => html` <code>${name}</code>`)}
             ${place > 0 || Number(one.revision) !== Number(memory.revision)
-              ? html`<button type="button" class="quiet" disabled=${isBusy} onClick=${() => rollback(one.revision)}>${t("rollback")}</button>`
+              ? html`<${Sure} label=${t("rollback")} question=${t("rollback")} isBusy=${isBusy} onSure=${() => rollback(one.revision)} />`
               : null}
           </header>
           ${previous && previous.memory?.content !== one.memory?.content
@@ -243,7 +240,8 @@ function Revisions({ t, api, scope, memory, onChange }) {
             : null}
         </li>`;
       })}
-    </ol>`;
+    </ol>
+    <${More} t=${t} more=${more} />`;
 }
 
 /** A form for the fields of a memory. `save(changed, names)` gets those that differ, and their names. */

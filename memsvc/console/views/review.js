@@ -1,7 +1,7 @@
 // What waits for a decision: conflicts, quarantined memories, reminders.
 
 import { html, useState } from "../vendor/preact.js";
-import { Badge, Difference, ErrorBox, Field, Loading, useAction, useLoaded, when } from "../parts.js";
+import { Badge, Difference, ErrorBox, Field, Loading, More, useAction, usePages, when } from "../parts.js";
 import { short } from "../words.js";
 import { MemoryLink } from "./memories.js";
 
@@ -10,7 +10,7 @@ export function ReviewView(given) {
 }
 
 function Conflicts({ t, api, scope }) {
-  const [found, error, reload] = useLoaded((signal) => api.call("Memory", "ListConflicts", { scope, pageSize: 50 }, signal), [api, scope]);
+  const [found, error, reload, more] = usePages(api, "Memory", "ListConflicts", "conflicts", { scope });
   const [said, setSaid] = useState("");
   const [resolve, failure, isBusy] = useAction(async (id, resolution) => {
     const told = await api.call("Memory", "ResolveConflict", { scope, id, resolution: `CONFLICT_RESOLUTION_${resolution}` });
@@ -22,9 +22,9 @@ function Conflicts({ t, api, scope }) {
     <p role="status" class="said">${said}</p>
     <${ErrorBox} error=${error || failure} t=${t} />
     ${found ? null : error ? null : html`<${Loading} t=${t} />`}
-    ${found && !found.conflicts?.length ? html`<p class="muted">${t("none")}</p>` : null}
+    ${found && !found.length ? html`<p class="muted">${t("none")}</p>` : null}
     <ul class="cards">
-      ${(found?.conflicts || []).map(
+      ${(found || []).map(
         (one) => html`<li>
           <p><strong>${one.question || one.topic}</strong></p>
           <${Difference} before=${one.olderMemory?.content} after=${one.newerMemory?.content} />
@@ -40,11 +40,12 @@ function Conflicts({ t, api, scope }) {
         </li>`,
       )}
     </ul>
+    <${More} t=${t} more=${more} />
   </section>`;
 }
 
 function Quarantine({ t, api, scope }) {
-  const [found, error, reload] = useLoaded((signal) => api.call("Memory", "ListQuarantined", { scope, pageSize: 50 }, signal), [api, scope]);
+  const [found, error, reload, more] = usePages(api, "Memory", "ListQuarantined", "memories", { scope });
   const [review, failure, isBusy] = useAction(async (id, verdict) => {
     await api.call("Memory", "ReviewMemory", { scope, id, verdict: `REVIEW_VERDICT_${verdict}` });
     reload();
@@ -52,9 +53,9 @@ function Quarantine({ t, api, scope }) {
   return html`<section>
     <h2>${t("quarantine")}</h2>
     <${ErrorBox} error=${error || failure} t=${t} />
-    ${found && !found.memories?.length ? html`<p class="muted">${t("none")}</p>` : null}
+    ${found && !found.length ? html`<p class="muted">${t("none")}</p>` : null}
     <ul class="cards">
-      ${(found?.memories || []).map(
+      ${(found || []).map(
         (one) => html`<li>
           <p class="content"><${MemoryLink} memory=${one} /></p>
           <p class="muted"><${Badge} value=${one.origin} prefix="MEMORY_ORIGIN_" /> ${one.source} ${when(one.createTime)}</p>
@@ -65,16 +66,15 @@ function Quarantine({ t, api, scope }) {
         </li>`,
       )}
     </ul>
+    <${More} t=${t} more=${more} />
   </section>`;
 }
 
 function Reminders({ t, api, scope }) {
   const [days, setDays] = useState(7);
   const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const [found, error, reload] = useLoaded(
-    (signal) => api.call("Lifecycle", "ListDueReminders", { scope, timeZone, daysAhead: days, pageSize: 100 }, signal),
-    [api, scope, days],
-  );
+  const request = { scope, timeZone, daysAhead: days };
+  const [found, error, reload, more] = usePages(api, "Lifecycle", "ListDueReminders", "reminders", request);
   const [acknowledge, failure, isBusy] = useAction(async (occurrence) => {
     await api.call("Lifecycle", "AcknowledgeReminder", { scope, id: occurrence.memoryId, date: occurrence.date });
     reload();
@@ -85,9 +85,9 @@ function Reminders({ t, api, scope }) {
       <input type="number" min="0" max="366" value=${days} onChange=${(event) => setDays(Number(event.target.value))} />
     <//>
     <${ErrorBox} error=${error || failure} t=${t} />
-    ${found && !found.reminders?.length ? html`<p class="muted">${t("none")}</p>` : null}
+    ${found && !found.length ? html`<p class="muted">${t("none")}</p>` : null}
     <ul class="cards">
-      ${(found?.reminders || []).map(({ memory, occurrence }) => {
+      ${(found || []).map(({ memory, occurrence }) => {
         const { year, month, day } = occurrence.date;
         return html`<li>
           <p>
@@ -99,5 +99,6 @@ function Reminders({ t, api, scope }) {
         </li>`;
       })}
     </ul>
+    <${More} t=${t} more=${more} />
   </section>`;
 }

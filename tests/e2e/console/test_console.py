@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,12 @@ def test_a_memory_is_found_opened_edited_and_rolled_back(
     expect(page.locator(".revisions ins").first).to_be_visible()
     assert better == next(memory.list()).content
 
-    page.locator(".revisions li").last.get_by_role("button", name="Roll back").click()
+    oldest = page.locator(".revisions li").last
+    oldest.get_by_role("button", name="Roll back").click()
+    sure = oldest.get_by_role("group", name="Roll back")
+    expect(sure).to_be_visible()
+    assert better == next(memory.list()).content
+    sure.get_by_role("button", name="Roll back").click()
     expect(page.locator("article .content")).to_have_text(content)
     assert content == next(memory.list()).content
 
@@ -168,7 +174,7 @@ def test_a_conflict_is_resolved(page: Page, memory: Memsvc) -> None:
 
 
 def test_a_checkpoint_shows_what_changed_and_takes_it_back(page: Page, memory: Memsvc) -> None:
-    """First a preview, which changes nothing; then the roll back names the checkpoint that undoes it."""
+    """A preview changes nothing, the question says how much changes, and the checkpoint that undoes it is named."""
     first = memory.create("The gate is green.").memory
     shown(page, "Checkpoints")
     page.get_by_label("Name").fill("before")
@@ -181,7 +187,10 @@ def test_a_checkpoint_shows_what_changed_and_takes_it_back(page: Page, memory: M
     expect(page.get_by_text("Would change 1")).to_be_visible()
     assert "The gate is white." == memory.get(first.id).content
     page.get_by_role("button", name="Roll back", exact=True).click()
-    page.get_by_role("group", name="Roll back").get_by_role("button", name="Roll back").click()
+    sure = page.get_by_role("group", name="Roll back: change 1, delete 0, restore 0?")
+    expect(sure).to_be_visible()
+    assert "The gate is white." == memory.get(first.id).content
+    sure.get_by_role("button", name="Roll back").click()
     expect(page.get_by_text("Undo with checkpoint")).to_be_visible()
     assert "The gate is green." == memory.get(first.id).content
 
@@ -208,6 +217,54 @@ def test_sessions_with_their_messages(page: Page, service: ServerProcess, user: 
     expect(page.locator(".talk")).to_contain_text("Where is my hat?")
 
 
+def test_names_with_spaces_are_typed(page: Page, service: ServerProcess) -> None:
+    """Blanks at the ends are left out."""
+    with Memsvc(service.bound, user_id="Jane Doe", project_id="my garden") as client:
+        client.create("The beans are in the shed.")
+    for label, name in (("User", " Jane Doe "), ("Project", "my garden")):
+        page.get_by_label(label).fill("")
+        page.get_by_label(label).press_sequentially(name)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_label("User")).to_have_value("Jane Doe")
+    shown(page, "Memories")
+    expect(page.get_by_role("link", name="The beans are in the shed.")).to_be_visible()
+
+
+def test_long_lists_are_shown_page_by_page(page: Page, service: ServerProcess, user: str) -> None:
+    """To the last message, session, quarantined memory, reminder, difference and revision."""
+    more = page.get_by_role("button", name="More", exact=True)
+    with Memsvc(service.bound, user_id=user, session_id="talk") as client:
+        client.create_session()
+        for start in (0, 60):
+            client.append_messages([{"role": "USER", "content": f"Word {start + place}."} for place in range(60)])
+    shown(page, "Sessions")
+    page.get_by_role("link", name="talk").click()
+    for count in (50, 100, 120):
+        expect(page.locator(".talk li")).to_have_count(count)
+        more.click() if count < 120 else expect(more).to_be_hidden()
+
+    with Memsvc(service.bound, user_id=user) as client:
+        client.create_checkpoint("before")
+        tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+        client.create_many([{"content": f"Pay bill {number}.", "reminder": {"date": tomorrow}} for number in range(55)])
+        one = client.create("Revision 0.").memory
+        for number in range(1, 55):
+            client.update(one.id, content=f"Revision {number}.")
+    shown(page, "Checkpoints")
+    page.get_by_role("button", name="Differences since then").click()
+    expect(page.locator(".cards li li")).to_have_count(50)
+    more.click()
+    expect(page.locator(".cards li li")).to_have_count(56)
+    shown(page, "Review")
+    expect(page.locator(".cards li")).to_have_count(50)
+    more.click()
+    expect(page.locator(".cards li")).to_have_count(55)
+    page.goto(f"/#/memory/{one.id}")
+    expect(page.locator(".revisions li")).to_have_count(50)
+    more.click()
+    expect(page.locator(".revisions li")).to_have_count(55)
+
+
 def test_changes_are_shown_as_they_happen(page: Page, memory: Memsvc) -> None:
     """A write by another client appears without a reload."""
     shown(page, "Live")
@@ -217,11 +274,15 @@ def test_changes_are_shown_as_they_happen(page: Page, memory: Memsvc) -> None:
 
 
 def test_maintenance_export_and_erasure_with_a_receipt(page: Page, memory: Memsvc, user: str) -> None:
-    """A dry run of maintenance, the file of the export, and the receipt of an erasure that asks for the name."""
+    """A dry run of maintenance, a run that asks first, the export, and the receipt of an erasure."""
     memory.create("Nothing of this is kept.")
     shown(page, "Maintenance")
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_text("Changes: 0")).to_be_visible()
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("Dry run Changes: 0")).to_be_visible()
+    page.get_by_role("group", name="Run").get_by_role("button", name="Run").click()
+    expect(page.get_by_text("Done. Changes: 0")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="Export the user").click()
     assert "Nothing of this is kept." in Path(download.value.path()).read_text(encoding="utf-8")

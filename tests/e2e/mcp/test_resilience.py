@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,30 @@ def test_a_wrong_option_is_told_at_the_start(wrong: tuple[str, str]) -> None:
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
     assert wrong[1] in done.stderr
+
+
+def test_outside_a_project_memories_are_global(server: ServerProcess, tmp_path: Path) -> None:
+    """As the configuration of Codex, `--project .`, starts it anywhere; a line on stderr says how to get a project."""
+    user, errors = f"global-{uuid.uuid4()}", tmp_path / "stderr"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    how = parameters(server.bound, user, "--project", ".")
+    how.cwd = folder
+    with errors.open("w") as file, bridged(how, file) as bridge:
+        memory_id = bridge.done("remember", content="I like tea.")["id"]
+        assert bridge.done("get_memory", id=memory_id).get("project", "") == ""
+    [told] = errors.read_text().splitlines()
+    assert f"No project found from {folder} up" in told
+    assert ".memsvc" in told
+    assert "--project NAME" in told
+    assert "memories are global" in told
+
+
+def test_days_are_those_of_the_machine(server: ServerProcess) -> None:
+    """What was said in the evening of UTC was said on the next day in Shanghai."""
+    user = f"zone-{uuid.uuid4()}"
+    with Memsvc(server.bound, user_id=user) as client:
+        client.create("My cat is called Mia.", event_time=datetime(2026, 11, 1, 20, tzinfo=UTC), wait_for="INDEXED")
+    for zone, day in (("UTC", "2026-11-01"), ("Asia/Shanghai", "2026-11-02")):
+        with bridged(parameters(server.bound, user, env={"TZ": zone})) as bridge:
+            assert day in bridge.said("context", query="What is my cat called?")

@@ -134,6 +134,58 @@ def test_codex_keeps_comments_and_other_tables(folder: Path, home: Path) -> None
 
 
 @pytest.mark.parametrize(
+    "text", ['mcp_servers = { other = { command = "y" } }\n', "mcp_servers = 1\n", '[[mcp_servers]]\ncommand = "y"\n']
+)
+def test_codex_refuses_a_form_of_servers_that_takes_no_table(folder: Path, home: Path, text: str) -> None:
+    """With what to add by hand, which is TOML; nothing is written."""
+    path = home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+
+    refused = setup(folder, "codex", "--yes")
+    assert refused.exit_code == 1
+    assert path.read_text() == text
+    entry = tomllib.loads(refused.stderr.partition("by hand: ")[2])
+    assert entry["memsvc"]["args"][:1] == ["mcp"]
+    assert setup(folder, "codex", "--undo", "--yes").stdout == "There is nothing to undo.\n"
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_files_of_tls_and_sockets_are_named_from_the_root(
+    folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agent: str
+) -> None:
+    """In the commands of the MCP server and of the hooks: agents start them from another folder."""
+    monkeypatch.chdir(tmp_path)
+    names = ("ca.pem", "cert.pem", "key.pem")
+    for name in names:
+        (tmp_path / name).write_text("no PEM")
+    tls = [
+        f"{option}={name}" for option, name in zip(("--tls-ca", "--tls-certificate", "--tls-key"), names, strict=True)
+    ]
+    setup(folder, agent, "--yes", *tls)
+    found = files(folder, home)
+    plugins = {
+        "openclaw": [home / ".openclaw/memsvc/index.js"],
+        "hermes": [home / ".hermes/plugins/memsvc/__init__.py"],
+    }
+    configured = {
+        "claude-code": [folder / ".mcp.json", folder / ".claude/settings.local.json"],
+        "cursor": [folder / ".cursor/mcp.json"],
+        "codex": [home / ".codex/config.toml"],
+    }
+    for path in (configured | plugins)[agent]:
+        for name in names:
+            assert str(tmp_path / name) in found[str(path)]
+
+    setup(folder, agent, "--undo", "--yes")
+    setup(folder, agent, "--yes", "--address", "unix:data/s")
+    found = files(folder, home)
+    for path in (configured | plugins)[agent]:
+        assert f"unix:{tmp_path / 'data/s'}" in found[str(path)]
+
+
+@pytest.mark.parametrize(
     ("agent", "name", "text", "words"),
     [
         ("claude-code", ".mcp.json", "{", "is no JSON"),
