@@ -162,6 +162,26 @@ class VaultFilesystem:
             folders.sync()
         self._remove_empty(_parent(path))
 
+    def move(self, path: str, other: str, digest: str) -> bool:
+        """Move a file of a *digest* to another path, in one step; return False if another file is at either path.
+
+        Raises:
+            OSError: The file cannot be moved.
+        """
+        with ExitStack() as stack:
+            folders = _Folders(self.root, stack)
+            old, new = folders.open(_parent(path)), folders.open(_parent(other), make=True)
+            if _digest_at(_name(path), old) != digest or _digest_at(_name(other), new) is not None:
+                return False
+            self._note(other, os.stat(_name(path), dir_fd=old, follow_symlinks=False))
+            os.rename(_name(path), _name(other), src_dir_fd=old, dst_dir_fd=new)
+            folders.note_change(old)
+            folders.note_change(new)
+            self._note(path, None)
+            folders.sync()
+        self._remove_empty(_parent(path))
+        return True
+
     def rename(self, path: str, other: str) -> None:
         """Rename a file within its folder.
 

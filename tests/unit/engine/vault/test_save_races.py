@@ -33,6 +33,10 @@ class HurriedFolder(VaultFilesystem):
         self._let()
         super().remove(path, digest)
 
+    def move(self, path: str, other: str, digest: str) -> bool:
+        self._let()
+        return super().move(path, other, digest)
+
     def _let(self) -> None:
         hurry, self.hurry = self.hurry, None
         if hurry is not None:
