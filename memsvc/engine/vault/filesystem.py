@@ -197,16 +197,24 @@ class VaultFilesystem:
             folders.sync()
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder with its content; a link is removed, its target is not.
+        """Remove a folder with its content if it exists; a link is removed, its target is not.
 
         Raises:
-            OSError: A file or folder cannot be removed.
+            OSError: A file or folder cannot be removed, or a parent folder is a link.
         """
-        whole = self.root / path
-        if whole.is_symlink():
-            whole.unlink()
-        elif whole.exists():
-            shutil.rmtree(whole)
+        with ExitStack() as stack:
+            folders, name = _Folders(self.root, stack), _name(path)
+            try:
+                folder = folders.open(_parent(path))
+                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                return
+            if stat.S_ISDIR(mode):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+            folders.note_change(folder)
+            folders.sync()
         self._remove_empty(_parent(path))
 
     def notes(self, below: str = "") -> Iterator[str]:
