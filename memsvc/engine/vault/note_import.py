@@ -315,12 +315,15 @@ class NoteImporter:
                 rendered = render_note(memory, self._context.form)
                 if rendered != seen.data:
                     files.append((seen.path, rendered))
-        # Files saved since are skipped; their change is imported later.
+        # Files saved since are skipped; their change is imported later, and merged with what they were written from.
         kept = self._context.folder.write_all(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
         written = {path: digest_of(data) for path, data in files if path not in kept}
         if changed:
             self._context.manifest.record(
-                [_entry(seen, memory, written.get(seen.path, seen.digest)) for seen, memory in changed]
+                [
+                    _entry(seen, memory, written.get(seen.path, seen.digest), is_unmerged=seen.path in kept)
+                    for seen, memory in changed
+                ]
             )
 
 
@@ -332,14 +335,18 @@ def _is_plainly_new(seen: FileStatus) -> bool:
     return not (is_named or seen.place.is_archived or "status" in seen.note.values)
 
 
-def _entry(seen: FileStatus, memory: Memory, digest: str) -> VaultEntry:
-    """Return the new entry. A file stays at its path, unless the memory now belongs to another folder."""
+def _entry(seen: FileStatus, memory: Memory, digest: str, *, is_unmerged: bool = False) -> VaultEntry:
+    """Return the new entry. A file stays at its path, unless the memory now belongs to another folder.
+
+    With *is_unmerged* the file does not contain the concurrent change of the memory.
+    """
     place = location_of(memory)
     stays = seen.has_moved or seen.memory is None or location_of(seen.memory).folder == place.folder
     old = "" if seen.memory is None else location_of(seen.memory).anchor
     anchor = place.anchor if stays else old
     owner, project = memory.scope.owner, memory.scope.project_id
-    return VaultEntry(seen.path, owner, project, digest, memory.revision, anchor, memory.id)
+    revision = seen.entry.revision if is_unmerged and seen.is_behind and seen.entry is not None else memory.revision
+    return VaultEntry(seen.path, owner, project, digest, revision, anchor, memory.id)
 
 
 def _require_note(note: Note | None) -> Note:
