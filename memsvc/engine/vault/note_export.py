@@ -146,15 +146,15 @@ class NoteExporter:
         owner, project = memory.scope.owner, memory.scope.project_id
         after = VaultEntry(path, owner, project, digest_of(rendered), memory.revision, place.anchor, memory.id)
         operations.entries.append(after)
-        has_moved = entry is not None and path_key(entry.path) != path_key(path)
-        if not self._context.folder.exists(path):
+        is_free = not self._context.folder.exists(path)
+        if is_free:
             operations.over[path] = None
-            if entry is not None and has_moved and present is not None:
+        if entry is not None and entry.path != path:
+            if present is not None and (is_free or self._context.folder.is_same_file(entry.path, path)):
                 operations.moved.append((entry, replace(entry, path=path, anchor=place.anchor)))
                 operations.over[path] = entry.digest
-        elif entry is not None and has_moved:
-            operations.removed.append((entry.path, entry.digest, path))
-        if entry is not None and has_moved:
+            else:
+                operations.removed.append((entry.path, entry.digest, path))
             operations.done.append(FileResult(path, VaultAction.MOVED, memory.id, detail=f"from {entry.path}"))
         else:
             operations.done.append(FileResult(path, VaultAction.WRITTEN, memory.id))

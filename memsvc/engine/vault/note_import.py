@@ -20,7 +20,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import FileResult, MergedNote, Note, NoteFormat, VaultAction, VaultEntry, differences
-from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of
+from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of, path_key
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
@@ -131,14 +131,18 @@ class NoteImporter:
     def _import_files(self, paths: Sequence[str]) -> list[FileResult]:
         """Import files one by one, but create the memories of new ones in batches, which is faster."""
         done: dict[str, FileResult] = {}
-        new: list[FileStatus] = []
+        new: dict[str, FileStatus] = {}
+        respelled: list[str] = []
         for path in paths:
             seen = self._inspector.look(path)
-            if _is_plainly_new(seen):
-                new.append(seen)
+            if path_key(path) in new:
+                respelled.append(path)
+            elif _is_plainly_new(seen):
+                new[path_key(path)] = seen
             else:
                 done[path] = self._take(path, seen)
-        done |= self._create_memories(new)
+        done |= self._create_memories(list(new.values()))
+        done |= {path: self._take(path) for path in respelled}
         return [done[path] for path in paths]
 
     def _create_memories(self, new: Sequence[FileStatus]) -> dict[str, FileResult]:
@@ -205,7 +209,9 @@ class NoteImporter:
             )
         if seen.entry is not None:
             self._context.manifest.record(removed=[seen.entry.path])
-        return _import_files(seen)
+            return _import_files(seen)
+        other = self._context.folder.other_spelling(seen.path)
+        return _import_files(seen) if other is None else self._take(other)
 
     def _change(self, seen: FileStatus, memory: Memory) -> FileResult:
         patch, detail, note = dict(seen.patch or {}), "", _require_note(seen.note)
