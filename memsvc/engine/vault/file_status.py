@@ -34,6 +34,7 @@ from memsvc.text.vault_notes import note_of, read_note
 
 MAX_RENAME_CANDIDATES = 8
 """Maximum number of entries with the same content that are compared to find a renamed file."""
+_SPELLING = "Its name differs from that of {} only in case or in the form of letters: rename one of the two."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,16 @@ class FileInspector:
             return FileStatus(path, VaultAction.INVALID, entry=entry, line=error.line, detail=error.description)
         if data is None:
             return self._inspect_gone(path, entry, claimed)
-        seen = FileStatus(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry)
-        if entry is not None and entry.digest == seen.digest:
-            return seen
-        return self._inspect_edited(seen)
+        if entry is not None and entry.path != path and self._is_other_file(entry.path, path):
+            return FileStatus(path, VaultAction.INVALID, detail=_SPELLING.format(entry.path))
+        return self._inspect_present(FileStatus(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry))
 
-    def _inspect_edited(self, seen: FileStatus) -> FileStatus:
+    def _is_other_file(self, path: str, other: str) -> bool:
+        return self._folder.exists(path) and not self._folder.is_same_file(path, other)
+
+    def _inspect_present(self, seen: FileStatus) -> FileStatus:
+        if seen.entry is not None and seen.entry.digest == seen.digest:
+            return seen
         if seen.entry is not None and seen.entry.session_id:
             return replace(
                 seen, action=VaultAction.READ_ONLY, detail="Transcripts are read-only; edits are not imported."
@@ -116,6 +121,9 @@ class FileInspector:
     def _inspect_gone(self, path: str, entry: VaultEntry | None, claimed: AbstractSet[str]) -> FileStatus:
         if entry is None or entry.memory_id in claimed:
             return FileStatus(path, VaultAction.UNCHANGED, entry=entry)
+        if (entry.path != path and self._folder.exists(entry.path)) or self._folder.other_spelling(path) is not None:
+            # The name was changed to another spelling: the memory has a file.
+            return FileStatus(path, VaultAction.UNCHANGED)
         if entry.session_id:
             return FileStatus(
                 path, VaultAction.READ_ONLY, entry=entry, detail="Transcripts are read-only; the file is written again."

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import is_note, is_watched_folder, readable_misnamed_path
+from memsvc.domain.vault_layout import is_note, is_watched_folder, path_key, readable_misnamed_path
 from memsvc.text.vault_notes.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
@@ -106,6 +106,24 @@ class VaultFilesystem:
         """Return whether *path* exists, as a file, folder or link."""
         return os.path.lexists(self.root / path)
 
+    def is_same_file(self, path: str, other: str) -> bool:
+        """Return whether two paths are names of one existing file, as on file systems that ignore case."""
+        try:
+            return os.path.samestat(os.lstat(self.root / path), os.lstat(self.root / other))
+        except OSError:
+            return False
+
+    def other_spelling(self, path: str) -> str | None:
+        """Return a note in the same folder whose name differs only in what `path_key` ignores; None: there is none."""
+        folder, key = _parent(path), path_key(_name(path))
+        with ExitStack() as stack, suppress(OSError):
+            names = [entry.name for entry in os.scandir(_Folders(self.root, stack).open(folder))]
+            for name in sorted(names):
+                is_equal = (name.lower() if name.isascii() else path_key(name)) == key
+                if is_equal and name != _name(path) and is_note(f"{folder}/{name}"):
+                    return f"{folder}/{name}"
+        return None
+
     def write_all(self, files: Sequence[tuple[str, bytes]], over: Mapping[str, str | None] = _OVER_ALL) -> list[str]:
         """Write each file atomically, and sync all of them to the disk before returning.
 
@@ -162,6 +180,29 @@ class VaultFilesystem:
             folders.sync()
         self._remove_empty(_parent(path))
 
+    def move(self, path: str, other: str, digest: str) -> bool:
+        """Move a file of a *digest* to another path, in one step; return False if another file is at either path.
+
+        The other path may be another spelling of the first that the file system does not distinguish.
+
+        Raises:
+            OSError: The file cannot be moved.
+        """
+        with ExitStack() as stack:
+            folders = _Folders(self.root, stack)
+            old, new = folders.open(_parent(path)), folders.open(_parent(other), make=True)
+            is_free = _digest_at(_name(other), new) is None or self.is_same_file(path, other)
+            if _digest_at(_name(path), old) != digest or not is_free:
+                return False
+            self._note(other, os.stat(_name(path), dir_fd=old, follow_symlinks=False))
+            os.rename(_name(path), _name(other), src_dir_fd=old, dst_dir_fd=new)
+            folders.note_change(old)
+            folders.note_change(new)
+            self._note(path, None)
+            folders.sync()
+        self._remove_empty(_parent(path))
+        return True
+
     def rename(self, path: str, other: str) -> None:
         """Rename a file within its folder.
 
@@ -177,16 +218,24 @@ class VaultFilesystem:
             folders.sync()
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder with its content; a link is removed, its target is not.
+        """Remove a folder with its content if it exists; a link is removed, its target is not.
 
         Raises:
-            OSError: A file or folder cannot be removed.
+            OSError: A file or folder cannot be removed, or a parent folder is a link.
         """
-        whole = self.root / path
-        if whole.is_symlink():
-            whole.unlink()
-        elif whole.exists():
-            shutil.rmtree(whole)
+        with ExitStack() as stack:
+            folders, name = _Folders(self.root, stack), _name(path)
+            try:
+                folder = folders.open(_parent(path))
+                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                return
+            if stat.S_ISDIR(mode):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+            folders.note_change(folder)
+            folders.sync()
         self._remove_empty(_parent(path))
 
     def notes(self, below: str = "") -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from memsvc.domain.memory import Memory
@@ -21,13 +22,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _FileOperations:
-    """The operations for one group of memories: writes, removals after them, and new manifest entries."""
+    """The operations for one group of memories: moves, writes, removals and new manifest entries."""
 
+    moved: list[tuple[VaultEntry, VaultEntry]] = field(default_factory=list)
+    """The entry of a file, and the entry of the same file at its new path."""
     files: list[tuple[str, bytes]] = field(default_factory=list)
     over: dict[str, str | None] = field(default_factory=dict)
     """The digest of the existing file by path; None: there is none."""
     removed: list[tuple[str, str, str]] = field(default_factory=list)
-    """Path to remove, key of the path that must be written before or "", and the digest that the file must have."""
+    """Path to remove, the digest that the file must have, and the path in the result."""
     kept_versions: list[tuple[str, str]] = field(default_factory=list)
     entries: list[VaultEntry] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
@@ -35,6 +38,14 @@ class _FileOperations:
     taken: set[str] = field(default_factory=set)
     """Path keys that are assigned to memories."""
     size: int = 0
+    edited: dict[str, str] = field(default_factory=dict)
+    """Paths of files that a person changed or removed since, by the path key of the result."""
+    failed: set[str] = field(default_factory=set)
+    """Path keys of results of operations that failed."""
+
+    def is_open(self, path: str) -> bool:
+        """Return whether nothing prevented the operations of the result of *path* so far."""
+        return path_key(path) not in self.failed and path_key(path) not in self.edited
 
     def write(self, path: str, data: bytes) -> None:
         self.files.append((path, data))
@@ -123,22 +134,27 @@ class NoteExporter:
         entry: VaultEntry | None,
         known: Mapping[str, VaultEntry],
     ) -> None:
-        """Write a file at a new path, and remove it from the old one."""
-        if entry is not None and self._present(entry) not in {None, entry.digest}:
+        """Write a new file, or move the file to a new path and rewrite it there."""
+        present = None if entry is None else self._present(entry)
+        if entry is not None and present not in {None, entry.digest}:
             operations.done.append(FileResult(entry.path, VaultAction.CONFLICT, memory.id))
             return
         rendered = render_note(memory, self._context.form)
         path = self._free_path(operations, memory, place, known, rendered)
         operations.taken.add(path_key(path))
         operations.write(path, rendered)
-        if not self._context.folder.exists(path):
-            operations.over[path] = None
         owner, project = memory.scope.owner, memory.scope.project_id
-        operations.entries.append(
-            VaultEntry(path, owner, project, digest_of(rendered), memory.revision, place.anchor, memory.id)
-        )
-        if entry is not None and path_key(entry.path) != path_key(path):
-            operations.removed.append((entry.path, path_key(path), entry.digest))
+        after = VaultEntry(path, owner, project, digest_of(rendered), memory.revision, place.anchor, memory.id)
+        operations.entries.append(after)
+        is_free = not self._context.folder.exists(path)
+        if is_free:
+            operations.over[path] = None
+        if entry is not None and entry.path != path:
+            if present is not None and (is_free or self._context.folder.is_same_file(entry.path, path)):
+                operations.moved.append((entry, replace(entry, path=path, anchor=place.anchor)))
+                operations.over[path] = entry.digest
+            else:
+                operations.removed.append((entry.path, entry.digest, path))
             operations.done.append(FileResult(path, VaultAction.MOVED, memory.id, detail=f"from {entry.path}"))
         else:
             operations.done.append(FileResult(path, VaultAction.WRITTEN, memory.id))
@@ -178,7 +194,7 @@ class NoteExporter:
                 FileResult(entry.path, VaultAction.CONFLICT, entry.memory_id, detail=f"Kept as {conflict_file}")
             )
         else:
-            operations.removed.append((entry.path, "", entry.digest))
+            operations.removed.append((entry.path, entry.digest, entry.path))
             operations.done.append(FileResult(entry.path, VaultAction.REMOVED, entry.memory_id))
         operations.forgotten.append(entry.path)
 
@@ -193,43 +209,79 @@ class NoteExporter:
     def _apply_operations(
         self, operations: _FileOperations, *, dry_run: bool, position: int | None = None
     ) -> list[FileResult]:
-        """Write, record, remove, in this order. After a crash in between, repeating the steps is idempotent."""
+        """Move, write and remove files, and record them. After a crash in between, repeating the steps is idempotent.
+
+        A file that cannot be moved, written or removed keeps its entry, and so differs from its memory until a later
+        attempt succeeds.
+        """
         if dry_run:
             return operations.done
-        kept = set(self._write_files(operations))
-        failed = {path_key(path) for path in kept}
-        entries = [entry for entry in operations.entries if path_key(entry.path) not in failed]
-        for path, other in operations.kept_versions:
-            self._context.folder.rename(path, other)
-        if entries or operations.forgotten or position is not None:
-            self._context.manifest.record(entries, removed=operations.forgotten, position=position)
-        for path, after, digest in operations.removed:
-            if after not in failed:
-                self._context.folder.remove(path, digest)
-        done = []
-        for one in operations.done:
-            is_torn = one.action is VaultAction.CONFLICT and not one.detail
-            if is_torn or (one.path in kept and self._context.folder.exists(one.path)):
-                # A person changed the file.
-                done.append(self._importer.take(one.path))
-            elif path_key(one.path) in failed:
-                done.append(replace(one, action=VaultAction.INVALID, detail="The file cannot be written; see the log."))
-            else:
-                done.append(one)
-        return done
+        self._move_files(operations)
+        self._remove_files(operations)
+        self._write_files(operations)
+        entries = [entry for entry in operations.entries if operations.is_open(entry.path)]
+        forgotten = [path for path in operations.forgotten if operations.is_open(path)]
+        if entries or forgotten or position is not None:
+            self._context.manifest.record(entries, removed=forgotten, position=position)
+        return [self._result_of(operations, one) for one in operations.done]
 
-    def _write_files(self, operations: _FileOperations) -> Iterator[str]:
-        """Write the files of a group; yield the paths of those that are not, or cannot be, written."""
+    def _result_of(self, operations: _FileOperations, planned: FileResult) -> FileResult:
+        """Return the result of an operation, after importing the file if a person changed it."""
+        if planned.action is VaultAction.CONFLICT and not planned.detail:
+            return self._importer.take(planned.path)
+        key = path_key(planned.path)
+        if key in operations.edited:
+            return self._importer.take(operations.edited[key])
+        if key in operations.failed:
+            return replace(planned, action=VaultAction.INVALID, detail="The file cannot be written; see the log.")
+        return planned
+
+    def _move_files(self, operations: _FileOperations) -> None:
+        """Move files, and record that before they are rewritten."""
+        moved: list[VaultEntry] = []
+        for before, after in operations.moved:
+            with self._failure_at(operations, after.path):
+                if self._context.folder.move(before.path, after.path, before.digest):
+                    moved.append(after)
+                else:
+                    operations.edited[path_key(after.path)] = before.path
+        if moved:
+            self._context.manifest.record(moved)
+
+    def _remove_files(self, operations: _FileOperations) -> None:
+        for path, other in operations.kept_versions:
+            with self._failure_at(operations, path):
+                self._context.folder.rename(path, other)
+        for path, digest, result in operations.removed:
+            with self._failure_at(operations, result):
+                self._context.folder.remove(path, digest)
+
+    def _write_files(self, operations: _FileOperations) -> None:
+        files = [(path, data) for path, data in operations.files if operations.is_open(path)]
+        if not files:
+            return
         try:
-            yield from self._context.folder.write_all(operations.files, operations.over)
+            edited = self._context.folder.write_all(files, operations.over)
         except OSError:
+            edited = []
+            for path, data in files:
+                with self._failure_at(operations, path):
+                    edited += self._context.folder.write_all([(path, data)], operations.over)
+        operations.edited |= {path_key(path): path for path in edited}
+
+    @contextmanager
+    def _failure_at(self, operations: _FileOperations, path: str) -> Iterator[None]:
+        """Record an operation as failed when it raises an OSError.
+
+        Raises:
+            VaultGoneError: The vault does not exist.
+        """
+        try:
+            yield
+        except OSError as error:
             self._context.folder.vault_id()
-            for path, data in operations.files:
-                try:
-                    yield from self._context.folder.write_all([(path, data)], operations.over)
-                except OSError as error:
-                    log.warning("a file of the vault cannot be written (%s); it is retried at the next sync", error)
-                    yield path
+            operations.failed.add(path_key(path))
+            log.warning("a file of the vault cannot be written (%s); it is retried at the next sync", error)
 
 
 def fallback_path(place: NoteLocation, memory: Memory) -> str:

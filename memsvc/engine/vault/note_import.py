@@ -20,7 +20,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import FileResult, MergedNote, Note, NoteFormat, VaultAction, VaultEntry, differences
-from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of
+from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of, path_key
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
@@ -131,14 +131,18 @@ class NoteImporter:
     def _import_files(self, paths: Sequence[str]) -> list[FileResult]:
         """Import files one by one, but create the memories of new ones in batches, which is faster."""
         done: dict[str, FileResult] = {}
-        new: list[FileStatus] = []
+        new: dict[str, FileStatus] = {}
+        respelled: list[str] = []
         for path in paths:
             seen = self._inspector.look(path)
-            if _is_plainly_new(seen):
-                new.append(seen)
+            if path_key(path) in new:
+                respelled.append(path)
+            elif _is_plainly_new(seen):
+                new[path_key(path)] = seen
             else:
                 done[path] = self._take(path, seen)
-        done |= self._create_memories(new)
+        done |= self._create_memories(list(new.values()))
+        done |= {path: self._take(path) for path in respelled}
         return [done[path] for path in paths]
 
     def _create_memories(self, new: Sequence[FileStatus]) -> dict[str, FileResult]:
@@ -205,7 +209,9 @@ class NoteImporter:
             )
         if seen.entry is not None:
             self._context.manifest.record(removed=[seen.entry.path])
-        return _import_files(seen)
+            return _import_files(seen)
+        other = self._context.folder.other_spelling(seen.path)
+        return _import_files(seen) if other is None else self._take(other)
 
     def _change(self, seen: FileStatus, memory: Memory) -> FileResult:
         patch, detail, note = dict(seen.patch or {}), "", _require_note(seen.note)
@@ -315,12 +321,15 @@ class NoteImporter:
                 rendered = render_note(memory, self._context.form)
                 if rendered != seen.data:
                     files.append((seen.path, rendered))
-        # Files saved since are skipped; their change is imported later.
+        # Files saved since are skipped; their change is imported later, and merged with what they were written from.
         kept = self._context.folder.write_all(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
         written = {path: digest_of(data) for path, data in files if path not in kept}
         if changed:
             self._context.manifest.record(
-                [_entry(seen, memory, written.get(seen.path, seen.digest)) for seen, memory in changed]
+                [
+                    _entry(seen, memory, written.get(seen.path, seen.digest), is_unmerged=seen.path in kept)
+                    for seen, memory in changed
+                ]
             )
 
 
@@ -332,14 +341,18 @@ def _is_plainly_new(seen: FileStatus) -> bool:
     return not (is_named or seen.place.is_archived or "status" in seen.note.values)
 
 
-def _entry(seen: FileStatus, memory: Memory, digest: str) -> VaultEntry:
-    """Return the new entry. A file stays at its path, unless the memory now belongs to another folder."""
+def _entry(seen: FileStatus, memory: Memory, digest: str, *, is_unmerged: bool = False) -> VaultEntry:
+    """Return the new entry. A file stays at its path, unless the memory now belongs to another folder.
+
+    With *is_unmerged* the file does not contain the concurrent change of the memory.
+    """
     place = location_of(memory)
     stays = seen.has_moved or seen.memory is None or location_of(seen.memory).folder == place.folder
     old = "" if seen.memory is None else location_of(seen.memory).anchor
     anchor = place.anchor if stays else old
     owner, project = memory.scope.owner, memory.scope.project_id
-    return VaultEntry(seen.path, owner, project, digest, memory.revision, anchor, memory.id)
+    revision = seen.entry.revision if is_unmerged and seen.is_behind and seen.entry is not None else memory.revision
+    return VaultEntry(seen.path, owner, project, digest, revision, anchor, memory.id)
 
 
 def _require_note(note: Note | None) -> Note:

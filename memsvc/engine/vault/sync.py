@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -196,13 +197,13 @@ def forget_user(context: VaultContext, scope: Scope) -> None:
     """Remove all files of a user, including those without manifest entries.
 
     Raises:
+        VaultGoneError: The vault is not there, or another one is: the files of the user may still exist.
         OSError: A file cannot be removed.
     """
     with context.lock:
-        try:
-            context.folder.vault_id()
-        except VaultGoneError:
-            return
+        vault_id, state = context.folder.vault_id(), context.manifest.state()
+        if state is not None and state.vault_id != vault_id:
+            raise VaultGoneError(errno.ESTALE, "the folder holds another vault")
         context.folder.remove_tree(user_folder(scope))
         _forget(context, scope.owner)
 

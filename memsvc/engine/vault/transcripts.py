@@ -93,8 +93,8 @@ class Transcripts:
         if not dry_run:
             if self._present(entry.path) not in {None, entry.digest}:
                 self._context.folder.rename(entry.path, conflict_path(entry.path, f"t{entry.revision}"))
-            self._context.manifest.record(removed=[entry.path])
             self._context.folder.remove(entry.path)
+            self._context.manifest.record(removed=[entry.path])
         return FileResult(entry.path, VaultAction.REMOVED)
 
     def _present(self, path: str) -> str | None:

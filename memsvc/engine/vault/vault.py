@@ -16,6 +16,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult, VaultAction
 from memsvc.domain.vault_layout import user_folder
 from memsvc.engine.vault.file_status import TreeMissingError, scan, scope_of
+from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.git import GitCommits
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import MergeStrategy, NoteImporter, VaultContext
@@ -34,6 +35,7 @@ MAX_NAMED_FILES = 10
 """Maximum number of files named per user."""
 _MILD = NoticeSeverity.INFO
 """An invalid file of one user does not make the service unhealthy."""
+_GONE = "is missing or was replaced by another one, so files of the user may remain: mount it and call again"
 _CODES = {VaultAction.INVALID: "VAULT_FILE_INVALID", VaultAction.CONFLICT: "VAULT_CONFLICT"}
 _ADVICE = {
     VaultAction.INVALID: "It was left unchanged; correct it, and it is imported.",
@@ -100,10 +102,13 @@ class Vault:
         """Remove all files of a user.
 
         Raises:
-            BackendUnavailableError: The files cannot be removed; no other part of the vault was changed.
+            BackendUnavailableError: The files cannot be removed, or the vault is not there; no other part of the vault
+                was changed.
         """
         try:
             forget_user(self._parts.context, scope_of(owner, ""))
+        except VaultGoneError as error:
+            raise BackendUnavailableError("vault", problem=_GONE) from error
         except OSError as error:
             raise BackendUnavailableError("vault") from error
 

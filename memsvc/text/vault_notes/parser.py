@@ -24,7 +24,12 @@ FRONT_DEPTH = 100
 _BRACKET = re.compile(r"[\[\]{}]")
 _BOM = "\ufeff"
 _CLOSING = re.compile(r"^---[ \t]*(\r?\n|\Z)", re.MULTILINE)
-_OPENING = re.compile(r"---[ \t]*(\r?\n)")
+_OPENING = re.compile(r"(?P<blank>(?:[ \t]*\r?\n)*)---[ \t]*(?P<end>\r?\n)")
+_NAME = re.compile(r"[\"']?[\w-]+[\"']?[ \t]*:")
+_ID = re.compile(
+    r"^[\"']?id[\"']?[ \t]*:[ \t]*[\"']?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[\"']?[ \t]*\r?$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _SHOWN = frozenset({"id", "agent", "session", "create_time", "supersedes", "superseded_by", "metadata"})
 """Names of the front matter that are not fields that an edit changes, or are read otherwise."""
 
@@ -35,7 +40,14 @@ def read_note(data: bytes, form: NoteFormat = NoteFormat.MEMSVC) -> Note:
     Raises:
         NoteError: It is no UTF-8, its front matter is no YAML or says what no memory can, or it has no content.
     """
-    text = _text(data)
+    blank, text = _without_blank_lines(_text(data).removeprefix(_BOM))
+    try:
+        return _read_text(text, form)
+    except NoteError as error:
+        raise NoteError(error.line + blank if error.line else 0, error.description) from error
+
+
+def _read_text(text: str, form: NoteFormat) -> Note:
     front, body, is_windows = _split_front_matter(text)
     values = _front_values(front)
     if form is NoteFormat.OKF:
@@ -44,6 +56,14 @@ def read_note(data: bytes, form: NoteFormat = NoteFormat.MEMSVC) -> Note:
     note = _note(front, values, content)
     _check_content(str(note.values["content"]), _line_of_body(front))
     return note
+
+
+def _without_blank_lines(text: str) -> tuple[int, str]:
+    """Return the number of blank lines before front matter, and the text without them."""
+    opening = _OPENING.match(text)
+    if opening is None or not opening["blank"] or _NAME.match(text, opening.end()) is None:
+        return 0, text
+    return opening["blank"].count("\n"), text[opening.end("blank") :]
 
 
 def _text(data: bytes) -> str:
@@ -56,21 +76,32 @@ def _text(data: bytes) -> str:
         raise NoteError(line, f"The file is not UTF-8 (byte {error.start + 1}); save it as UTF-8.") from error
 
 
-def _split_front_matter(text: str) -> tuple[str | None, str, bool]:
-    """Return front matter (None: there is none), content, and whether the file has Windows line ends throughout."""
-    plain = text.removeprefix(_BOM)
+def _split_front_matter(plain: str) -> tuple[str | None, str, bool]:
+    """Return front matter (None: there is none), content, and whether the file has Windows line ends throughout.
+
+    Raises:
+        NoteError: The front matter of a memory does not end.
+    """
     opening = _OPENING.match(plain)
-    closing = _CLOSING.search(plain, opening.end()) if opening else None
-    if opening is None or closing is None:
-        body, is_windows = plain, "\r\n" in plain and "\n" not in plain.replace("\r\n", "")
-        return None, _without_end(body, is_windows=is_windows), is_windows
+    if opening is None or opening["blank"]:
+        return None, *_whole_body(plain)
+    closing = _CLOSING.search(plain, opening.end())
+    if closing is None:
+        if _ID.search(plain, opening.end()):
+            raise NoteError(1, "The front matter does not end: put a line --- below it.")
+        return None, *_whole_body(plain)
     front, rest = plain[opening.end() : closing.start()], plain[closing.end() :]
     for line_end in ("\r\n", "\n"):
         if rest.startswith(line_end):
             rest = rest[len(line_end) :]
             break
-    is_windows = opening[1] == "\r\n"
+    is_windows = opening["end"] == "\r\n"
     return front, _without_end(rest, is_windows=is_windows), is_windows
+
+
+def _whole_body(text: str) -> tuple[str, bool]:
+    is_windows = "\r\n" in text and "\n" not in text.replace("\r\n", "")
+    return _without_end(text, is_windows=is_windows), is_windows
 
 
 def _without_end(body: str, *, is_windows: bool) -> str:
@@ -86,6 +117,8 @@ def _front_values(front: str | None) -> Mapping[str, Any]:
     _check_depth(front)
     try:
         loaded = load_front(front)
+    except NoteError:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
@@ -267,6 +300,54 @@ def load_front(text: str) -> Any:
 
     Raises:
         yaml.YAMLError: It is no YAML.
+        NoteError: A name occurs twice, or the text is too long with its aliases written out.
         Exception: A value is not of its explicit tag (`!!bool x`), or is a day that no calendar has.
     """
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_size(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Refuse values that repeat others, by aliases (`*name`) or merges (`<<`), until they fill the memory.
+
+    Raises:
+        NoteError: With all aliases written out the text is too long, or a name occurs twice or is a merge.
+    """
+    sizes: dict[yaml.Node, int] = {}
+
+    def size_of(node: yaml.Node) -> int:
+        if node not in sizes:
+            sizes[node] = FRONT_CHARS  # an alias to a value that contains it
+            if isinstance(node, yaml.ScalarNode):
+                sizes[node] = len(node.value)
+            elif isinstance(node, yaml.MappingNode):
+                _check_names(node)
+                sizes[node] = 1 + sum(size_of(part) for pair in node.value for part in pair)
+            else:
+                sizes[node] = 1 + sum(map(size_of, node.value))
+            if sizes[node] > FRONT_CHARS:
+                line = node.start_mark.line + 2
+                raise NoteError(line, f"The front matter has more than {FRONT_CHARS:,} characters with its aliases.")
+        return sizes[node]
+
+    size_of(root)
+
+
+def _check_names(node: yaml.MappingNode) -> None:
+    names: set[tuple[str, str]] = set()
+    for name, _ in node.value:
+        if not isinstance(name, yaml.ScalarNode):
+            continue
+        line = name.start_mark.line + 2
+        if name.tag == _tag("merge"):
+            raise NoteError(line, "The front matter must not merge values with '<<': write them out.")
+        if (name.tag, name.value) in names:
+            raise NoteError(line, f"The front matter names {name.value[:64]!r} twice: remove one of the two.")
+        names.add((name.tag, name.value))

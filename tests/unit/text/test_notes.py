@@ -17,6 +17,13 @@ from memsvc.domain.vault import NoteError, NoteFormat, differences
 from memsvc.testing.factories import memory
 from memsvc.text.vault_notes import note_of, read_note, render_note
 
+ID = "019c31c4-5a4c-7a69-a08f-0d35c0a0d5f1"
+BOMB = (
+    b"---\na0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n"
+    + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 9))
+    + b"---\ntext\n"
+)
+"""Each line is ten times as long as the one before when its aliases are written out."""
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 NASTY = st.sampled_from(
     [
@@ -159,6 +166,21 @@ def test_a_byte_order_mark_before_the_front_matter_is_passed_over() -> None:
     assert read_note(b"\xef\xbb\xbf---\r\ntitle: A\r\n---\r\n\r\ntext\r\n").values == {"content": "text", "title": "A"}
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blank_lines_before_the_front_matter_are_passed_over(end: str) -> None:
+    """Front matter does not become content, which keeps its own rules and blank lines."""
+    note = read_note(f"{end} {end}---{end}title: A{end}---{end}{end}Text.{end}".encode())
+    assert (note.values["title"], note.content) == ("A", "Text.")
+    for text in ("\n---\nA rule above.", "\n\nText.\n\n---\ntitle: A\n---", "---\nNo id, no end."):
+        assert read_note(f"{text}\n".encode()).content == text
+
+
+def test_an_alias_is_read_as_its_value() -> None:
+    """A text that is repeated by an alias is the same text."""
+    note = read_note(b"---\ntitle: &t Tea\nsummary: *t\n---\nText.\n")
+    assert (note.values["title"], note.values["summary"]) == ("Tea", "Tea")
+
+
 def test_what_a_complete_file_leaves_out_is_cleared() -> None:
     """A line taken out of a file of an id takes the value away."""
     written = memory(title="T", tags=("a",), keywords=(Keyword("zebra", 0.5),), reminder=Reminder(2, 3))
@@ -215,6 +237,15 @@ def test_a_time_without_a_zone_is_utc() -> None:
         (b"---\nevent_time: 2026-02-31\n---\ntext\n", 2, "day"),
         (b"---\na: &x [1]\nb: *x\n---\ntext\n", 2, "anchor"),
         (b"---\nkey: daily/yesterday\n---\ntext\n", 2, "daily"),
+        (b"\n \n---\nkey: daily/yesterday\n---\ntext\n", 4, "daily"),
+        (f"---\nid: {ID}\ntitle: A\n\ntext\n".encode(), 1, "does not end"),
+        (f"\ufeff\r\n---\r\ntitle: A\r\nid: '{ID}'\r\ntext\r\n".encode(), 2, "does not end"),
+        (f"---\nid: {ID}\n--\n\ntext\n".encode(), 1, "does not end"),
+        (b'---\ntitle: A\ntags: [a]\n"title": B\n---\ntext\n', 4, "'title' twice"),
+        (b"---\nx:\n  a: 1\n  a: 2\n---\ntext\n", 4, "'a' twice"),
+        (b"---\na: &a {k: v}\nb:\n  <<: *a\n---\ntext\n", 4, "'<<'"),
+        (b"---\na: &a [*a]\n---\ntext\n", 2, "aliases"),
+        (BOMB, 6, "aliases"),
         (b"---\ntitle: A\n---\n", 4, "content"),
         ("---\ntitle: A\n---\n\u3000 \n".encode(), 4, "content"),
         (b"text\nmore \xff\n", 2, "UTF-8"),

@@ -252,6 +252,46 @@ def test_a_forgotten_user_leaves_no_file(bench: Bench) -> None:
     assert bench.files() == [place(other)]
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_user_is_not_forgotten_while_the_vault_is_away(bench: Bench, tmp_path: Path, *, replaced: bool) -> None:
+    """The erasure stays begun until the folder that holds the files is back; another vault is not changed."""
+    made = bench.writes.create("One.").memory
+    bench.vault.follow()
+    bench.root.rename(tmp_path / "away")
+    if replaced:
+        VaultFilesystem(bench.root).prepare()
+        bench.put(place(made), "Of another vault.\n")
+    with pytest.raises(BackendUnavailableError, match="mount it and call again"):
+        bench.vault.forget(ADA.owner)
+    if replaced:
+        assert bench.files() == [place(made)]
+        bench.root.rename(tmp_path / "other")
+
+    (tmp_path / "away").rename(bench.root)
+    bench.vault.forget(ADA.owner)
+    assert bench.files() == []
+    assert bench.context.manifest.count(owner=None) == 0
+
+
+@pytest.mark.parametrize("linked", ["users", "users/ada"])
+def test_forgetting_a_user_follows_no_link(bench: Bench, tmp_path: Path, linked: str) -> None:
+    """A link in the place of the user's folder is removed; one above it is an error, and nothing is removed."""
+    outside = tmp_path / "outside"
+    (outside / "ada").mkdir(parents=True)
+    (outside / "ada" / "x.txt").write_text("x")
+    link = bench.root / linked
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside if linked == "users" else outside / "ada")
+    if linked == "users":
+        with pytest.raises(BackendUnavailableError):
+            bench.vault.forget(ADA.owner)
+    else:
+        bench.vault.forget(ADA.owner)
+        assert not link.is_symlink()
+
+    assert (outside / "ada" / "x.txt").read_text() == "x"
+
+
 def test_changes_that_are_no_longer_kept_are_found_by_a_sync(bench: Bench) -> None:
     """A vault that was away for longer than the outbox."""
     bench.writes.create("One.")

@@ -33,6 +33,10 @@ class HurriedFolder(VaultFilesystem):
         self._let()
         super().remove(path, digest)
 
+    def move(self, path: str, other: str, digest: str) -> bool:
+        self._let()
+        return super().move(path, other, digest)
+
     def _let(self) -> None:
         hurry, self.hurry = self.hurry, None
         if hurry is not None:
@@ -68,6 +72,22 @@ def test_a_file_that_is_being_written_anew(bench: Bench) -> None:
     bench.synced()
 
     assert (bench.memory(made).importance, "by hand" in bench.memory(made).content) == (5, True)
+
+
+def test_a_file_saved_again_during_a_merge(bench: Bench) -> None:
+    """A change by a call that the merge took over is not undone by the next save of the editor."""
+    made = bench.took(bench.put(NOTE, "One.\n\nTwo.\n\nThree.\n")).memory_id
+    bench.vault.follow()
+    written = bench.text(NOTE)
+    bench.put(NOTE, written.replace("Three.", "Three, by hand."))
+    bench.change(made, content="One, by call.\n\nTwo.\n\nThree.")
+    _edits(bench, "Three, by hand.", "Three, by hand again.")
+    bench.take(NOTE)
+    bench.vault.follow()
+    bench.synced()
+
+    assert bench.memory(made).content == "One, by call.\n\nTwo.\n\nThree, by hand again."
+    assert "One, by call." in bench.text(NOTE)
 
 
 def test_a_file_that_moves_with_its_memory(bench: Bench) -> None:

@@ -82,6 +82,10 @@ class Bench:
         every = (path for path in self.root.rglob("*") if path.is_file() and ".memsvc" not in path.parts)
         return sorted(path.relative_to(self.root).as_posix() for path in every)
 
+    def memories(self) -> list[Memory]:
+        """Return the memories of all users."""
+        return self.context.manifest.present(range(100))
+
 
 @contextmanager
 def open_bench(directory: Path) -> Iterator[Bench]:

@@ -1,0 +1,135 @@
+"""Exports that end early, by a crash or a refused operation, and the next synchronisation."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from memsvc.domain.memory import Kind, Status
+from memsvc.domain.scope import Scope
+from memsvc.engine.vault.filesystem import VaultFilesystem
+from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
+
+NOTE = f"{BASE}/long_term/note.md"
+SAID = Scope("ada", project_id="apollo", session_id="s1")
+
+
+class CrashError(BaseException):
+    """The end of the process."""
+
+
+class LockedFolder(VaultFilesystem):
+    """A folder that refuses operations as a read-only directory does."""
+
+    is_locked = False
+
+    def remove(self, path: str, digest: str = "") -> None:
+        self._refuse(path)
+        super().remove(path, digest)
+
+    def rename(self, path: str, other: str) -> None:
+        self._refuse(path)
+        super().rename(path, other)
+
+    def move(self, path: str, other: str, digest: str) -> bool:
+        self._refuse(path)
+        return super().move(path, other, digest)
+
+    def _refuse(self, path: str) -> None:
+        if self.is_locked:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A vault whose folder can be locked."""
+    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.VaultFilesystem", LockedFolder)
+    with open_bench(tmp_path) as bench:
+        yield bench
+
+
+def follow_locked(bench: Bench) -> None:
+    """Follow the outbox while the folder refuses to remove and move files."""
+    assert isinstance(bench.context.folder, LockedFolder)
+    bench.context.folder.is_locked = True
+    bench.vault.follow()
+    bench.context.folder.is_locked = False
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_a_failed_removal_keeps_the_deletion(bench: Bench, *, is_hard: bool) -> None:
+    """A deleted memory does not come back from a file that could not be removed; the next sync removes it."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    bench.forgo(made, hard=is_hard)
+    follow_locked(bench)
+    assert bench.files() == [NOTE]
+
+    assert bench.synced() == {"REMOVED": 1}
+    assert bench.files() == []
+    assert [one.status for one in bench.memories()] == ([] if is_hard else [Status.DELETED])
+
+
+def test_a_failed_move_makes_no_second_memory(bench: Bench) -> None:
+    """The file stays at its path, and the next sync moves it."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    after = bench.change(made, status=Status.ARCHIVED)
+    follow_locked(bench)
+    assert bench.files() == [NOTE]
+
+    assert bench.synced() == {"MOVED": 1}
+    assert bench.files() == [place(after)]
+    assert "status: archived" in bench.text(place(after))
+    assert [one.id for one in bench.memories()] == [made]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("operation", ["record", "write_all", "move", "remove"])
+@pytest.mark.parametrize("change", ["archive", "delete", "purge"])
+def test_a_crash_at_any_step_leaves_one_memory(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, change: str, operation: str, *, is_late: bool
+) -> None:
+    """One memory with one file at most, and no deletion is undone, whether the crash is before or after the step."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    if change == "archive":
+        bench.change(made, status=Status.ARCHIVED)
+    else:
+        bench.forgo(made, hard=change == "purge")
+    owner = type(bench.context.manifest if operation == "record" else bench.context.folder)
+    real = getattr(owner, operation)
+
+    def crash(*given: object, **named: object) -> None:
+        if is_late:
+            real(*given, **named)
+        raise CrashError
+
+    with monkeypatch.context() as patch, suppress(CrashError):
+        patch.setattr(owner, operation, crash)
+        bench.vault.follow()
+    bench.synced()
+    bench.vault.follow()
+
+    expected = {"archive": [Status.ARCHIVED], "delete": [Status.DELETED], "purge": []}[change]
+    assert [one.status for one in bench.memories()] == expected
+    assert bench.files() == ([place(bench.memory(made))] if change == "archive" else [])
+    assert bench.synced() == {}
+
+
+def test_a_failed_removal_of_a_transcript_is_repeated(bench: Bench) -> None:
+    """Messages that were purged do not stay in a transcript that could not be removed."""
+    said = bench.writes.create("Secret.", SAID, kind=Kind.MESSAGE, speaker="ada").memory
+    bench.vault.follow()
+    bench.forgo(said.id, hard=True)
+    with pytest.raises(PermissionError):
+        follow_locked(bench)
+    assert isinstance(bench.context.folder, LockedFolder)
+    bench.context.folder.is_locked = False
+    bench.vault.follow()
+
+    assert bench.files() == []
