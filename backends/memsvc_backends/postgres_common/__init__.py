@@ -1,1 +1,1 @@
-"""The part that both backends on PostgreSQL share: the watchdog of connections."""
+"""The parts that both backends on PostgreSQL share: the watchdog of connections, and URLs."""

@@ -130,12 +130,12 @@ class ConnectionPool:
         self._watchdog.confirm(made, pid)
 
     def _connect(self, seconds: int) -> Connection:
+        silence: dict[str, Any] = {
+            "tcp_user_timeout": _LONGEST_SILENCE_SECONDS * 1000,
+            "keepalives_idle": _LONGEST_SILENCE_SECONDS,
+        }
         return psycopg.connect(
-            self._settings.address,
-            autocommit=True,
-            connect_timeout=seconds,
-            tcp_user_timeout=_LONGEST_SILENCE_SECONDS * 1000,
-            keepalives_idle=_LONGEST_SILENCE_SECONDS,
+            **{**self._settings.connection_options, **silence, "connect_timeout": seconds, "autocommit": True}
         )
 
     def require_open(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
+from sqlalchemy.exc import ArgumentError
 
 from memsvc.ports.plugin import BackendSettings
+from memsvc_backends.postgres_common.urls import connection_options
 
 SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
@@ -39,15 +41,22 @@ class PostgresSettings(BackendSettings):
                 "or give the metadata store one (metadata.options.url)"
             )
             raise ValueError(message)
-        if not self.url.get_secret_value().startswith(SCHEMES):
+        if not (self.url.get_secret_value().startswith(SCHEMES) and self._is_readable()):
             message = "url must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             raise ValueError(message)
         return self
 
+    def _is_readable(self) -> bool:
+        try:
+            _ = self.connection_options
+        except (ArgumentError, ValueError):
+            return False
+        return True
+
     @property
-    def address(self) -> str:
-        """Return the address as the client library takes it."""
-        return (self.url or SecretStr("")).get_secret_value().replace("postgresql+psycopg://", "postgresql://", 1)
+    def connection_options(self) -> dict[str, Any]:
+        """Return what the client library takes to connect."""
+        return connection_options((self.url or SecretStr("")).get_secret_value())
 
 
 class PgvectorSettings(PostgresSettings):

@@ -34,6 +34,7 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
+from memsvc_backends.postgres_common.urls import connection_options
 from memsvc_backends.postgres_common.watchdog import READ_ONLY, ConnectionWatchdog
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
@@ -119,7 +120,7 @@ class PostgresDriver:
             use_native_hstore=False,
             connect_args={"connect_timeout": patience, **silence},
         )
-        _, options = self._engine.dialect.create_connect_args(target)
+        options = connection_options(url)
 
         def connect(seconds: int) -> Any:
             return psycopg.connect(**{**options, **silence, "connect_timeout": seconds, "autocommit": True})

@@ -17,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.plugin import BackendContext
+from memsvc_backends.postgres_index.settings import PgvectorSettings
 from memsvc_backends.sql import SQL
 from memsvc_backends.sql.database import SchemaVersionError
 from memsvc_backends.sql.settings import LEAST_SHARED_READERS, SqlSettings
@@ -112,6 +113,22 @@ def test_a_user_that_may_not_make_tables(tmp_path: Path) -> None:
 
     assert "GRANT USAGE, CREATE ON SCHEMA" in weak
     assert "CREATE SCHEMA" in _refusal(_in_schema(f"missing_{name}"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("postgresql://ann:pa/ss@db.example/memsvc", {"password": "pa/ss", "host": "db.example", "dbname": "memsvc"}),
+        ("postgresql+psycopg://ann@/memsvc?host=/run/pg", {"user": "ann", "host": "/run/pg", "dbname": "memsvc"}),
+        ("postgresql://ann@/memsvc?host=one:5432&host=two:5433", {"host": "one,two", "port": "5432,5433"}),
+        ("postgres://ann:%40@db/memsvc?options=-csearch_path%3Db", {"password": "@", "options": "-csearch_path=b"}),
+    ],
+)
+def test_store_and_indexes_read_a_url_alike(url: str, options: dict[str, str]) -> None:
+    """Also one that the client library itself reads otherwise."""
+    found = PgvectorSettings(url=SecretStr(url)).connection_options
+    assert options.items() <= found.items()
+    assert SqlSettings(url=SecretStr(url)).url is not None
 
 
 def test_too_few_readers_are_refused() -> None:
