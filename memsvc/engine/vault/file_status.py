@@ -152,7 +152,7 @@ class FileInspector:
             patch.pop("status", None)
             return replace(seen, action=VaultAction.RESTORED, patch=patch)
         is_behind = bool(patch) and (entry is None or entry.revision != memory.revision)
-        patch |= _said_by_move(seen, patch)
+        patch |= fields_of_move(seen, patch)
         action = VaultAction.RENAMED if seen.has_moved else VaultAction.UNCHANGED
         if patch:
             action = VaultAction.CONFLICT if is_behind else VaultAction.UPDATED
@@ -236,7 +236,7 @@ def scope_of(owner: str, project_id: str) -> Scope:
     return Scope(user, project_id, tenant_id=tenant)
 
 
-def _said_by_move(seen: FileStatus, patch: dict[str, PatchValue]) -> dict[str, PatchValue]:
+def fields_of_move(seen: FileStatus, patch: Mapping[str, PatchValue]) -> dict[str, PatchValue]:
     """Return the fields implied by a move of the file to another folder; fields in *patch* take precedence."""
     memory, place, entry = seen.memory, seen.place, seen.entry
     if entry is None or memory is None or place is None or not seen.has_moved:

@@ -6,14 +6,26 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from memsvc.domain.memory import Memory
 from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
-from memsvc.domain.vault_layout import NoteLocation, conflict_path, has_file, location_of, path_key
+from memsvc.domain.vault_layout import (
+    NoteLocation,
+    conflict_path,
+    has_file,
+    location_of,
+    parse_note_path,
+    path_key,
+    root_of,
+    user_folder,
+)
+from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext
-from memsvc.text.vault_notes import render_note
+from memsvc.text.vault_notes import read_note, render_note
 
+PAGE = 500
 GROUP_BYTES = 4_000_000
 """Bytes written before a sync to the disk."""
 
@@ -40,6 +52,8 @@ class _FileOperations:
     size: int = 0
     edited: dict[str, str] = field(default_factory=dict)
     """Paths of files that a person changed or removed since, by the path key of the result."""
+    imported: set[str] = field(default_factory=set)
+    """Memories whose files were imported."""
     failed: set[str] = field(default_factory=set)
     """Path keys of results of operations that failed."""
 
@@ -69,19 +83,37 @@ class NoteExporter:
         be written is reported as INVALID. The *position* is recorded with the last group. The caller holds the
         context's lock.
         """
+        done, imported = self._show(memories, forced=forced, dry_run=dry_run, position=position)
+        if imported and not dry_run:
+            # Files of these memories were edited or moved: what they did not show before the import is written now.
+            fresh = self._context.manifest.present([memory.row for memory in memories if memory.id in imported])
+            done += self._show(fresh, forced=False, dry_run=False, position=None)[0]
+        return done
+
+    def _show(
+        self, memories: Sequence[Memory], *, forced: bool, dry_run: bool, position: int | None
+    ) -> tuple[list[FileResult], set[str]]:
+        """Return the actions, and the ids of the memories whose files were imported."""
         entries = self._context.manifest.of([memory.id for memory in memories])
         places = {memory.id: location_of(memory) for memory in memories if has_file(memory)}
         known = self._context.manifest.at(
             path for one, place in places.items() if _must_move(entries.get(one), place) for path in place.paths
         )
-        operations, done = _FileOperations(), []
+        unknown = _UnknownNotes(self._context)
+        operations, done, imported = _FileOperations(), [], set[str]()
         for memory in memories:
             self._context.search_priority.yield_to_searches()
-            self._one(operations, memory, places.get(memory.id), entries.get(memory.id), known, forced=forced)
+            entry, place = entries.get(memory.id), places.get(memory.id)
+            if entry is not None and place is not None and (moved := self._moved_path(memory, entry, place, unknown)):
+                operations.done.append(FileResult(moved, VaultAction.CONFLICT, memory.id))
+            else:
+                self._one(operations, memory, place, entry, known, forced=forced)
             if operations.size >= GROUP_BYTES:
                 done += self._apply_operations(operations, dry_run=dry_run)
+                imported |= operations.imported
                 operations = _FileOperations(taken=operations.taken)
-        return done + self._apply_operations(operations, dry_run=dry_run, position=position)
+        done += self._apply_operations(operations, dry_run=dry_run, position=position)
+        return done, imported | operations.imported
 
     def hide(self, entries: Sequence[VaultEntry], *, dry_run: bool = False) -> list[FileResult]:
         """Remove the files of *entries*, whose memories no longer exist."""
@@ -107,6 +139,11 @@ class NoteExporter:
             self._write_new_path(operations, memory, place, entry, known)
         elif forced or entry.revision != memory.revision:
             self._rewrite(operations, memory, entry)
+
+    def _moved_path(self, memory: Memory, entry: VaultEntry, place: NoteLocation, unknown: _UnknownNotes) -> str | None:
+        """Return where a person moved the file of a memory that differs from its entry; None: it was not moved."""
+        is_behind = entry.revision != memory.revision or _must_move(entry, place)
+        return unknown.of(entry) if is_behind and not self._context.folder.exists(entry.path) else None
 
     def _rewrite(self, operations: _FileOperations, memory: Memory, entry: VaultEntry) -> None:
         """Rewrite a file in place, unless a person changed it."""
@@ -227,11 +264,13 @@ class NoteExporter:
 
     def _result_of(self, operations: _FileOperations, planned: FileResult) -> FileResult:
         """Return the result of an operation, after importing the file if a person changed it."""
-        if planned.action is VaultAction.CONFLICT and not planned.detail:
-            return self._importer.take(planned.path)
         key = path_key(planned.path)
-        if key in operations.edited:
-            return self._importer.take(operations.edited[key])
+        is_edited = planned.action is VaultAction.CONFLICT and not planned.detail
+        if is_edited or key in operations.edited:
+            taken = self._importer.take(operations.edited.get(key, planned.path))
+            if taken.action is not VaultAction.INVALID:
+                operations.imported.add(planned.memory_id)
+            return taken
         if key in operations.failed:
             return replace(planned, action=VaultAction.INVALID, detail="The file cannot be written; see the log.")
         return planned
@@ -282,6 +321,36 @@ class NoteExporter:
             self._context.folder.vault_id()
             operations.failed.add(path_key(path))
             log.warning("a file of the vault cannot be written (%s); it is retried at the next sync", error)
+
+
+class _UnknownNotes:
+    """Notes without manifest entries, such as those that a person moved; each user's folder is read once."""
+
+    def __init__(self, context: VaultContext) -> None:
+        self._context = context
+        self._paths: dict[str, dict[tuple[str, str], str]] = {}
+
+    def of(self, entry: VaultEntry) -> str | None:
+        """Return the path of the note with the memory or the digest of *entry* in the same project."""
+        if entry.owner not in self._paths:
+            self._paths[entry.owner] = dict(self._find(user_folder(scope_of(entry.owner, ""))))
+        paths, root = self._paths[entry.owner], root_of(scope_of(entry.owner, entry.project_id))
+        return paths.get((root, entry.memory_id)) or paths.get((root, entry.digest))
+
+    def _find(self, folder: str) -> Iterator[tuple[tuple[str, str], str]]:
+        notes = self._context.folder.notes(folder)
+        while paths := list(islice(notes, PAGE)):
+            known = self._context.manifest.at(paths)
+            for path in paths:
+                place = parse_note_path(path)
+                if place is None or (path_key(path) in known and known[path_key(path)].path == path):
+                    continue
+                try:
+                    data = self._context.folder.read(path) or b""
+                    memory_id = read_note(data, self._context.form).memory_id
+                except NoteError:
+                    continue
+                yield (place.root, memory_id or digest_of(data)), path
 
 
 def fallback_path(place: NoteLocation, memory: Memory) -> str:

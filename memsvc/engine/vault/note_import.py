@@ -25,7 +25,7 @@ from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, Pat
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.runtime.search_priority import SearchPriority
-from memsvc.engine.vault.file_status import FileInspector, FileStatus
+from memsvc.engine.vault.file_status import FileInspector, FileStatus, fields_of_move
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
@@ -221,11 +221,16 @@ class NoteImporter:
             ).memory
         elif seen.is_behind:
             base = self._base(seen, memory)
-            if base is not None and seen.entry is not None and not differences(note, base, note_of(base)):
-                # Only the formatting of the file was changed: it is rewritten from the memory.
-                self._context.manifest.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
-                return replace(_import_files(seen), action=VaultAction.UNCHANGED)
-            patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
+            if base is not None and not differences(note, base, note_of(base)):
+                # Only the path or the formatting was changed: the file is rewritten from the memory.
+                patch = fields_of_move(seen, {})
+                if not patch and seen.entry is not None:
+                    self._context.manifest.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
+                    action = VaultAction.RENAMED if seen.has_moved else VaultAction.UNCHANGED
+                    return replace(_import_files(seen), action=action)
+            else:
+                patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
+                patch |= fields_of_move(seen, patch)
         if patch:
             memory = self._context.memory_updater.update(
                 _scope_for(memory),
