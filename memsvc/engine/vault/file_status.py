@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -23,8 +24,10 @@ from memsvc.domain.vault_layout import (
     is_note,
     is_watched_folder,
     layer_of_move,
+    named_root,
     parse_note_path,
     path_key,
+    root_of,
 )
 from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
@@ -225,9 +228,12 @@ class FileInspector:
         assert place is not None  # noqa: S101 - for the type checker: other paths are ignored before
         root = path_key(place.root) + "/"
         for entry in self._manifest.page(owner=None, after=root, limit=1):
-            if path_key(entry.path).startswith(root):
-                return scope_of(entry.owner, entry.project_id)
-        raise NoteError(0, "The folder's name matches no known user or project.")
+            scope = scope_of(entry.owner, entry.project_id)
+            if path_key(entry.path).startswith(root) and root_of(scope) == unicodedata.normalize("NFC", place.root):
+                return scope
+        proper = named_root(place.root)
+        hint = f" For the names as they are written it is {proper}." if proper else ""
+        raise NoteError(0, f"The folder {place.root} is not that of a known user or project.{hint}")
 
 
 def scope_of(owner: str, project_id: str) -> Scope:
