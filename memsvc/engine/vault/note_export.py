@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 class _FileOperations:
     """The operations for one group of memories: moves, writes, removals and new manifest entries."""
 
+    unknown: _UnknownNotes
     moved: list[tuple[VaultEntry, VaultEntry]] = field(default_factory=list)
     """The entry of a file, and the entry of the same file at its new path."""
     files: list[tuple[str, bytes]] = field(default_factory=list)
@@ -100,7 +101,7 @@ class NoteExporter:
             path for one, place in places.items() if _must_move(entries.get(one), place) for path in place.paths
         )
         unknown = _UnknownNotes(self._context)
-        operations, done, imported = _FileOperations(), [], set[str]()
+        operations, done, imported = _FileOperations(unknown), [], set[str]()
         for memory in memories:
             self._context.search_priority.yield_to_searches()
             entry, place = entries.get(memory.id), places.get(memory.id)
@@ -111,13 +112,13 @@ class NoteExporter:
             if operations.size >= GROUP_BYTES:
                 done += self._apply_operations(operations, dry_run=dry_run)
                 imported |= operations.imported
-                operations = _FileOperations(taken=operations.taken)
+                operations = _FileOperations(unknown, taken=operations.taken)
         done += self._apply_operations(operations, dry_run=dry_run, position=position)
         return done, imported | operations.imported
 
     def hide(self, entries: Sequence[VaultEntry], *, dry_run: bool = False) -> list[FileResult]:
         """Remove the files of *entries*, whose memories no longer exist."""
-        operations = _FileOperations()
+        operations = _FileOperations(_UnknownNotes(self._context))
         for entry in entries:
             self._hide(operations, entry)
         return self._apply_operations(operations, dry_run=dry_run)
@@ -223,7 +224,11 @@ class NoteExporter:
 
     def _hide(self, operations: _FileOperations, entry: VaultEntry) -> None:
         """Remove a file; one that a person changed is kept under a conflict path, which is not imported."""
+        operations.forgotten.append(entry.path)
         present = self._present(entry)
+        if present is None and (moved := operations.unknown.of(entry)):
+            entry = replace(entry, path=moved)
+            present = self._present(entry)
         if present is not None and present != entry.digest:
             conflict_file = conflict_path(entry.path, f"r{entry.revision}")
             operations.kept_versions.append((entry.path, conflict_file))
@@ -233,7 +238,6 @@ class NoteExporter:
         else:
             operations.removed.append((entry.path, entry.digest, entry.path))
             operations.done.append(FileResult(entry.path, VaultAction.REMOVED, entry.memory_id))
-        operations.forgotten.append(entry.path)
 
     def _present(self, entry: VaultEntry) -> str | None:
         """Return the digest of the current file; None: there is none. A link in its place counts as changed."""
@@ -313,12 +317,12 @@ class NoteExporter:
         """Record an operation as failed when it raises an OSError.
 
         Raises:
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, or is another one.
         """
         try:
             yield
         except OSError as error:
-            self._context.folder.vault_id()
+            self._context.require_vault()
             operations.failed.add(path_key(path))
             log.warning("a file of the vault cannot be written (%s); it is retried at the next sync", error)
 

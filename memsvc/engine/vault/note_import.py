@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.vault.file_status import FileInspector, FileStatus, fields_of_move
-from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
+from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.vault_notes import note_of, render_note
@@ -66,6 +67,16 @@ class VaultContext:
     lock: threading.RLock
     form: NoteFormat = NoteFormat.MEMSVC
 
+    def require_vault(self) -> None:
+        """Require the vault of the manifest.
+
+        Raises:
+            VaultGoneError: The folder holds no vault, or another one: its files must not be interpreted or changed.
+        """
+        vault_id, state = self.folder.vault_id(), self.manifest.state()
+        if state is not None and state.vault_id != vault_id:
+            raise VaultGoneError(errno.ESTALE, "the folder holds another vault")
+
 
 def _ignore_result(taken: FileResult) -> None:
     del taken
@@ -90,7 +101,7 @@ class NoteImporter:
         imported is reported and left unchanged.
 
         Raises:
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, or is another one.
             BackendUnavailableError: The store cannot be reached.
         """
         [taken] = self.take_all([path])
@@ -100,15 +111,16 @@ class NoteImporter:
         """Import several files; existing files come before removed ones, so that moves are recognised.
 
         Raises:
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, or is another one.
             BackendUnavailableError: The store cannot be reached.
         """
         known = list(dict.fromkeys(paths))
-        self._context.folder.vault_id()
+        self._context.require_vault()
         present = {path for path in known if self._context.folder.exists(path)}
         ordered = sorted(known, key=lambda path: path not in present)
         for start in range(0, len(ordered), BATCH):
             with self._context.lock:
+                self._context.require_vault()
                 done = self._import_files(ordered[start : start + BATCH])
             for taken in done:
                 self._on_result(taken)
@@ -189,12 +201,12 @@ class NoteImporter:
             return _import_files(seen)
         if seen.action is VaultAction.CREATED:
             return self._create(seen)
-        if seen.memory is None:
+        if seen.memory is None or seen.is_adopted:
             return self._same_file(seen)
         return self._change(seen, seen.memory)
 
     def _same_file(self, seen: FileStatus) -> FileResult:
-        if seen.entry is not None and seen.entry.path != seen.path:
+        if seen.entry is not None and (seen.entry.path != seen.path or seen.is_adopted):
             self._context.manifest.record([replace(seen.entry, path=seen.path)])
         return _import_files(seen)
 

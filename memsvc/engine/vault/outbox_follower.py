@@ -53,7 +53,7 @@ class OutboxFollower:
 
         Raises:
             ChangesLostError: The next changes are no longer in the outbox: a synchronisation recovers them.
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, or is another one.
             OSError: The vault cannot be written to.
         """
         with self._context.lock:
@@ -64,7 +64,7 @@ class OutboxFollower:
                 raise ChangesLostError
             if not changes:
                 return self._export_transcripts()
-            self._context.folder.vault_id()
+            self._context.require_vault()
             return self._export_changes(changes)
 
     def behind(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -14,7 +13,6 @@ from typing import TypeAlias
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult, VaultAction, VaultEntry, VaultProgress, VaultSummary
 from memsvc.domain.vault_layout import path_key, user_folder
-from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext
 from memsvc.engine.vault.transcripts import Transcripts
@@ -149,7 +147,7 @@ class VaultSync:
             after, seen = path_key(page[-1].path), seen + len(page)
             gone = [entry.path for entry in page if not self._context.folder.exists(entry.path)]
             if gone and not plan.is_forced:
-                self._context.folder.vault_id()
+                self._context.require_vault()
                 for taken in (
                     self._importer.preview(gone, tally.claimed) if plan.is_dry else self._importer.take_all(gone)
                 ):
@@ -201,9 +199,7 @@ def forget_user(context: VaultContext, scope: Scope) -> None:
         OSError: A file cannot be removed.
     """
     with context.lock:
-        vault_id, state = context.folder.vault_id(), context.manifest.state()
-        if state is not None and state.vault_id != vault_id:
-            raise VaultGoneError(errno.ESTALE, "the folder holds another vault")
+        context.require_vault()
         context.folder.remove_tree(user_folder(scope))
         _forget(context, scope.owner)
 

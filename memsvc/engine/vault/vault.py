@@ -200,7 +200,11 @@ class VaultMonitor:
         state = WatchState.STOPPED if self._watcher is None else self._watcher.state
         if state is WatchState.MISSING:
             found.append(
-                HealthWarning("VAULT_MISSING", "The vault's folder is missing; no file is imported until it is back.")
+                HealthWarning(
+                    "VAULT_MISSING",
+                    "The vault's folder is missing or holds another vault; no file is imported until it is back. "
+                    "A synchronisation, or a restart, begins with the vault that is there.",
+                )
             )
         if state is WatchState.POLLING and self._config.mode is WatchMode.EVENTS:
             message = "The file system reports no events, so the vault is polled every few seconds."

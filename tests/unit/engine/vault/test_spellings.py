@@ -78,7 +78,7 @@ def test_a_folder_of_another_spelling_is_not_that_of_the_user(
 
     taken = bench.took(other)
     assert taken.action is VaultAction.INVALID
-    assert f"it is {proper}." in taken.detail
+    assert f"is {proper}." in taken.detail
     assert [memory.content for memory in bench.memories()] == ["About ada."]
     assert bench.take(bench.put(f"{proper}/core/b.md", "A secret of Ada.\n")) is VaultAction.CREATED
 
