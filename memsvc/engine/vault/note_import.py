@@ -21,7 +21,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import FileResult, MergedNote, Note, NoteFormat, VaultAction, VaultEntry, differences
-from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of, path_key
+from memsvc.domain.vault_layout import TENANTS, USERS, conflict_path, fields_of_name, location_of, path_key
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
@@ -77,6 +77,16 @@ class VaultContext:
         if state is not None and state.vault_id != vault_id:
             raise VaultGoneError(errno.ESTALE, "the folder holds another vault")
 
+    def is_emptied(self) -> bool:
+        """Return whether no note exists although the manifest knows some, so that missing ones are no removals.
+
+        The removal of a single known note from its folder is one.
+        """
+        if next(self.folder.notes(), None) is not None:
+            return False
+        known = self.manifest.count(owner=None)
+        return known > 1 or (known == 1 and not any(map(self.folder.exists, (USERS, TENANTS))))
+
 
 def _ignore_result(taken: FileResult) -> None:
     del taken
@@ -101,7 +111,7 @@ class NoteImporter:
         imported is reported and left unchanged.
 
         Raises:
-            VaultGoneError: The vault does not exist, or is another one.
+            VaultGoneError: The vault does not exist, was emptied, or is another one.
             BackendUnavailableError: The store cannot be reached.
         """
         [taken] = self.take_all([path])
@@ -111,7 +121,7 @@ class NoteImporter:
         """Import several files; existing files come before removed ones, so that moves are recognised.
 
         Raises:
-            VaultGoneError: The vault does not exist, or is another one.
+            VaultGoneError: The vault does not exist, was emptied, or is another one.
             BackendUnavailableError: The store cannot be reached.
         """
         known = list(dict.fromkeys(paths))
@@ -120,11 +130,16 @@ class NoteImporter:
         ordered = sorted(known, key=lambda path: path not in present)
         for start in range(0, len(ordered), BATCH):
             with self._context.lock:
-                self._context.require_vault()
+                self._require_vault(ordered[start : start + BATCH])
                 done = self._import_files(ordered[start : start + BATCH])
             for taken in done:
                 self._on_result(taken)
             yield from done
+
+    def _require_vault(self, paths: Sequence[str]) -> None:
+        self._context.require_vault()
+        if not all(map(self._context.folder.exists, paths)) and self._context.is_emptied():
+            raise VaultGoneError(errno.ENOENT, "the vault was emptied; a synchronisation fills it")
 
     def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[FileResult]:
         """Return the actions that `take_all` would take, as far as they can be predicted.

@@ -104,7 +104,7 @@ class VaultSync:
         yield from self._files(plan, tally)
         if not is_new or not plan.is_dry:
             yield from self._import_removals(plan, tally)
-        yield from self._memories(plan, tally)
+        yield from self._memories(plan, tally, is_new=is_new)
         yield from self._remove_purged(plan, tally)
         yield from self._sessions(plan, tally)
         if plan.owner is None and not plan.is_dry:
@@ -118,10 +118,10 @@ class VaultSync:
         yield VaultSummary(tally.files, self._context.manifest.count(owner=plan.owner), behind, counts)
 
     def _require_vault(self, *, is_dry: bool) -> bool:
-        """Reset the manifest for a vault that the store does not know; return whether it is unknown."""
+        """Reset the manifest for a vault that is unknown or was emptied; return whether it is one."""
         vault_id = self._context.folder.vault_id()
         state = self._context.manifest.state()
-        if state is not None and state.vault_id == vault_id:
+        if state is not None and state.vault_id == vault_id and not self._context.is_emptied():
             return False
         if not is_dry:
             with self._context.lock:
@@ -154,16 +154,16 @@ class VaultSync:
                     yield from tally.report(taken)
             yield VaultProgress("missing", seen)
 
-    def _memories(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
+    def _memories(self, plan: SyncPlan, tally: _SyncTally, *, is_new: bool) -> Iterator[SyncEvent]:
         """Write the memories whose files are out of date."""
-        after, seen = 0, 0
-        listing = partial(self._context.manifest.behind, owner=plan.owner, limit=PAGE, every=plan.is_forced)
+        after, seen, forced = 0, 0, plan.is_forced or (is_new and plan.is_dry)
+        listing = partial(self._context.manifest.behind, owner=plan.owner, limit=PAGE, every=forced)
         while memories := listing(after_row=after):
             with self._context.lock:
                 # Read again under the lock, when no other thread writes files.
                 fresh = self._context.manifest.present([memory.row for memory in memories])
                 fresh.sort(key=lambda memory: memory.row)
-                done = self._exporter.show(fresh, forced=plan.is_forced, dry_run=plan.is_dry)
+                done = self._exporter.show(fresh, forced=forced, dry_run=plan.is_dry)
             after, seen = memories[-1].row, seen + len(memories)
             for taken in done:
                 yield from tally.report(taken)

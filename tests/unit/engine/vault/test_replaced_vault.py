@@ -60,6 +60,22 @@ def test_another_vault_in_place_deletes_and_writes_nothing(bench: Bench) -> None
     assert "Two." in bench.text(NOTE)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_vault_that_was_emptied_is_filled(bench: Bench, count: int) -> None:
+    """All folders but that of the service were removed: memories stay, and the next synchronisation writes them."""
+    made = [bench.writes.create(f"Number {n}.", title=f"T{n}").memory for n in range(count)]
+    bench.vault.follow()
+    shutil.rmtree(bench.root / "users")
+    with pytest.raises(VaultGoneError):
+        list(bench.taking.take_all([place(memory) for memory in made]))
+
+    assert bench.synced(is_dry=True) == {"WRITTEN": count}
+    assert bench.files() == []
+    assert bench.synced() == {"WRITTEN": count}
+    assert bench.files() == [place(memory) for memory in made]
+    assert {memory.status for memory in bench.memories()} == {Status.ACTIVE}
+
+
 def test_a_vault_that_is_exchanged_during_a_synchronisation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files that are missing from the other one are not taken for removed."""
     made = bench.took(bench.put(NOTE, "One.\n")).memory_id
