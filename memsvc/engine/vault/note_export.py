@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,14 +23,25 @@ from memsvc.domain.vault_layout import (
 )
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
-from memsvc.engine.vault.note_import import NoteImporter, VaultContext
+from memsvc.engine.vault.note_import import NoteImporter, VaultContext, ignore_result
 from memsvc.text.vault_notes import read_note, render_note
 
 PAGE = 500
 GROUP_BYTES = 4_000_000
 """Bytes written before a sync to the disk."""
 
-log = logging.getLogger(__name__)
+MAX_FAILURES = 10_000
+"""Failed files that are repeated; those beyond it are written by the next synchronisation."""
+UNWRITABLE = "The service cannot write, move or remove the file"
+_FULL = frozenset({errno.ENOSPC, errno.EROFS, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A file that could not be written, and the row of its memory; 0: the memory was purged."""
+
+    path: str
+    row: int = 0
 
 
 @dataclass(slots=True)
@@ -58,6 +70,11 @@ class _FileOperations:
     failed: set[str] = field(default_factory=set)
     """Path keys of results of operations that failed."""
 
+    full_error: OSError | None = None
+    """The error of a full or read-only disk."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """The reasons of failures by path key."""
+
     def is_open(self, path: str) -> bool:
         """Return whether nothing prevented the operations of the result of *path* so far."""
         return path_key(path) not in self.failed and path_key(path) not in self.edited
@@ -70,10 +87,21 @@ class _FileOperations:
 class NoteExporter:
     """An idempotent writer of memories to files."""
 
-    def __init__(self, context: VaultContext, importer: NoteImporter) -> None:
-        """Use *context*; files that a person changed are imported with *importer*."""
+    def __init__(
+        self,
+        context: VaultContext,
+        importer: NoteImporter,
+        on_result: Callable[[FileResult], None] = ignore_result,
+    ) -> None:
+        """Use *context*; files that a person changed are imported with *importer*.
+
+        *on_result* is called with the result of each file that cannot be written, and when a later attempt succeeds,
+        and of each edited file that is kept under another path.
+        """
         self._context = context
         self._importer = importer
+        self._on_result = on_result
+        self._failures: dict[str, _Failure] = {}
 
     def show(
         self, memories: Sequence[Memory], *, forced: bool = False, dry_run: bool = False, position: int | None = None
@@ -81,8 +109,12 @@ class NoteExporter:
         """Write the files of *memories*, and remove those of memories without files; return the actions.
 
         Files of the current revision are not touched; with *forced* they are compared byte by byte. A file that cannot
-        be written is reported as INVALID. The *position* is recorded with the last group. The caller holds the
-        context's lock.
+        be written is reported as INVALID, see `retry`. The *position* is recorded with the last group. The caller holds
+        the context's lock.
+
+        Raises:
+            VaultGoneError: The vault does not exist, or is another one.
+            OSError: The disk is full or read-only, and nothing of a group was written.
         """
         done, imported = self._show(memories, forced=forced, dry_run=dry_run, position=position)
         if imported and not dry_run:
@@ -114,7 +146,31 @@ class NoteExporter:
                 imported |= operations.imported
                 operations = _FileOperations(unknown, taken=operations.taken)
         done += self._apply_operations(operations, dry_run=dry_run, position=position)
+        for memory in memories:
+            if memory.id in self._failures:
+                self._failures[memory.id] = replace(self._failures[memory.id], row=memory.row)
         return done, imported | operations.imported
+
+    def retry(self) -> list[FileResult]:
+        """Repeat the operations that failed; return the actions. The caller holds the context's lock.
+
+        Raises:
+            VaultGoneError: The vault does not exist, or is another one.
+            OSError: The disk is full or read-only, and nothing of a group was written.
+        """
+        if not self._failures:
+            return []
+        failures, self._failures = self._failures, {}
+        try:
+            memories = self._context.manifest.present([failure.row for failure in failures.values()])
+            purged = failures.keys() - {memory.id for memory in memories}
+            done = self.show(memories) + self.hide(list(self._context.manifest.of(purged).values()))
+        except BaseException:
+            self._failures = failures | self._failures
+            raise
+        for memory_id in failures.keys() - self._failures.keys():
+            self._on_result(FileResult(failures[memory_id].path, VaultAction.UNCHANGED, memory_id))
+        return done
 
     def hide(self, entries: Sequence[VaultEntry], *, dry_run: bool = False) -> list[FileResult]:
         """Remove the files of *entries*, whose memories no longer exist."""
@@ -260,6 +316,10 @@ class NoteExporter:
         self._move_files(operations)
         self._remove_files(operations)
         self._write_files(operations)
+        if operations.full_error is not None and all(
+            path_key(one.path) in operations.failed for one in operations.done
+        ):
+            raise operations.full_error
         entries = [entry for entry in operations.entries if operations.is_open(entry.path)]
         forgotten = [path for path in operations.forgotten if operations.is_open(path)]
         if entries or forgotten or position is not None:
@@ -276,7 +336,14 @@ class NoteExporter:
                 operations.imported.add(planned.memory_id)
             return taken
         if key in operations.failed:
-            return replace(planned, action=VaultAction.INVALID, detail="The file cannot be written; see the log.")
+            detail = f"{UNWRITABLE} ({operations.reasons[key]}); it tries again every minute."
+            failed = replace(planned, action=VaultAction.INVALID, detail=detail)
+            if len(self._failures) < MAX_FAILURES:
+                self._failures[planned.memory_id] = _Failure(planned.path)
+            self._on_result(failed)
+            return failed
+        if planned.action is VaultAction.CONFLICT:
+            self._on_result(planned)
         return planned
 
     def _move_files(self, operations: _FileOperations) -> None:
@@ -324,7 +391,9 @@ class NoteExporter:
         except OSError as error:
             self._context.require_vault()
             operations.failed.add(path_key(path))
-            log.warning("a file of the vault cannot be written (%s); it is retried at the next sync", error)
+            operations.reasons[path_key(path)] = os.strerror(error.errno) if error.errno else type(error).__name__
+            if error.errno in _FULL:
+                operations.full_error = error
 
 
 class _UnknownNotes:

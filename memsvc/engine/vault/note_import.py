@@ -88,7 +88,8 @@ class VaultContext:
         return known > 1 or (known == 1 and not any(map(self.folder.exists, (USERS, TENANTS))))
 
 
-def _ignore_result(taken: FileResult) -> None:
+def ignore_result(taken: FileResult) -> None:
+    """Ignore the result of a file."""
     del taken
 
 
@@ -96,7 +97,7 @@ class NoteImporter:
     """An idempotent importer of files, one after the other."""
 
     def __init__(
-        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[FileResult], None] = _ignore_result
+        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[FileResult], None] = ignore_result
     ) -> None:
         """Use *context*; *merge* resolves concurrent changes, *on_result* is called with each result."""
         self._context = context
