@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import is_note, is_watched_folder, path_key, readable_misnamed_path
+from memsvc.domain.vault_layout import TENANTS, USERS, is_note, is_watched_folder, path_key, readable_misnamed_path
 from memsvc.text.vault_notes.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
@@ -25,10 +25,16 @@ VAULT_ID_FILE = "vault.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
+UNLISTED = "The service cannot list this folder; its files are not imported until the service may read it."
 _TEMPORARY = ".memsvc-"
 _NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
 
 
+_DAMAGED = (
+    "holds no id of a vault: restore it from a copy, or remove it and restart the service, which then reads the vault "
+    "as a new one and deletes no memory"
+)
 _OVER_ALL: Mapping[str, str | None] = MappingProxyType({})
 
 FileCallback: TypeAlias = Callable[[str, os.stat_result | None], None]
@@ -69,19 +75,22 @@ class VaultFilesystem:
             about = {"vault": vault_id, "about": "Kept by memsvc: leave this file where it is."}
             # A repository ignores everything here except the id file.
             _write_plain(own / ".gitignore", "*\n!.gitignore\n")
-            _write_plain(own / VAULT_ID_FILE, json.dumps(about, indent=2) + "\n")
+            _write_atomically(own / VAULT_ID_FILE, json.dumps(about, indent=2) + "\n")
         return self.vault_id()
 
     def vault_id(self) -> str:
         """Return the id of the vault.
 
         Raises:
-            VaultGoneError: The folder holds no vault.
+            VaultGoneError: The folder holds no vault, or its id cannot be read.
         """
+        path = self.root / SERVICE_FOLDER / VAULT_ID_FILE
         try:
-            return str(json.loads((self.root / SERVICE_FOLDER / VAULT_ID_FILE).read_bytes())["vault"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return str(json.loads(path.read_bytes())["vault"])
+        except OSError as error:
             raise VaultGoneError(errno.ENOENT, "the folder holds no vault") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise VaultGoneError(errno.EINVAL, f"{path} {_DAMAGED}") from error
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file; None when there is no file.
@@ -244,19 +253,24 @@ class VaultFilesystem:
         Temporary files left by a crash are removed.
         """
         for path, entry in self._files(below):
+            if entry is None:
+                continue
             if is_note(path):
                 yield path
             elif entry.name.startswith(_TEMPORARY) and entry.name.endswith(".tmp"):
                 with suppress(OSError):
                     Path(entry.path).unlink()
 
-    def misnamed_paths(self, below: str = "") -> Iterator[str]:
-        """Yield, in a readable form, the paths below a folder that would be notes if they were UTF-8."""
-        for path, _ in self._files(below):
-            if (readable := readable_misnamed_path(path)) is not None:
-                yield readable
+    def unusable_paths(self, below: str = "") -> Iterator[tuple[str, str]]:
+        """Yield, with advice, folders that cannot be listed, and notes whose paths are not UTF-8 in a readable form."""
+        for path, entry in self._files(below):
+            if entry is None:
+                yield path, UNLISTED
+            elif (readable := readable_misnamed_path(path)) is not None:
+                yield readable, MISNAMED
 
-    def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str] | None]]:
+        """Yield the files of users below a folder; with None a folder that cannot be listed."""
         waiting = [below]
         while waiting:
             folder = waiting.pop()
@@ -265,13 +279,18 @@ class VaultFilesystem:
                     entries = sorted(found, key=lambda entry: entry.name)
             except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError:
+                if not folder:
+                    raise
+                yield folder, None
+                continue
             inner = []
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    inner += [path] if is_watched_folder(entry.name) else []
-                else:
+                if not entry.is_dir(follow_symlinks=False):
                     yield path, entry
+                elif is_watched_folder(entry.name) and (folder or entry.name in {USERS, TENANTS}):
+                    inner.append(path)
             waiting += reversed(inner)
 
     def _remove_empty(self, folder: str) -> None:
@@ -321,7 +340,7 @@ class _Folders:
 
 
 @contextmanager
-def _open_in(name: str, flags: int, folder: int) -> Iterator[int]:
+def _open_in(name: str, flags: int, folder: int | None) -> Iterator[int]:
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         yield descriptor
@@ -373,6 +392,14 @@ def _write_plain(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    _write_plain(temporary, text)
+    temporary.replace(path)
+    with _open_in(str(path.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, None) as folder:
+        os.fsync(folder)
 
 
 def _parent(path: str) -> str:

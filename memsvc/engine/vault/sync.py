@@ -25,7 +25,6 @@ PATIENCE_SECONDS = 0.5
 SyncEvent: TypeAlias = FileResult | VaultProgress | VaultSummary
 QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
 """Actions that are not reported."""
-_MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,8 @@ class VaultSync:
             for taken in self._importer.preview(part, tally.claimed) if plan.is_dry else self._importer.take_all(part):
                 yield from tally.report(taken)
             yield VaultProgress("files", tally.files)
-        for path in self._context.folder.misnamed_paths(below):
-            yield from tally.report(FileResult(path, VaultAction.INVALID, detail=_MISNAMED))
+        for path, advice in self._context.folder.unusable_paths(below):
+            yield from tally.report(FileResult(path, VaultAction.INVALID, detail=advice))
 
     def _import_removals(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         """Import the removal of files; when forced, they are written again later."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Status
-from memsvc.domain.vault import NoteFormat, VaultAction
+from memsvc.domain.vault import FileResult, NoteFormat, VaultAction
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError
 from memsvc.engine.vault.note_import import ThreeWayMerge
+from memsvc.engine.vault.sync import SyncPlan
 from tests.unit.engine.memories.write_path import ADA
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
 
@@ -80,15 +85,65 @@ def test_a_vault_that_is_exchanged_during_a_synchronisation(bench: Bench, monkey
     """The files that are missing from the other one are not taken for removed."""
     made = bench.took(bench.put(NOTE, "One.\n")).memory_id
     bench.vault.follow()
-    find = VaultFilesystem.misnamed_paths
+    find = VaultFilesystem.unusable_paths
 
-    def exchange(folder: VaultFilesystem, below: str = "") -> Iterator[str]:
+    def exchange(folder: VaultFilesystem, below: str = "") -> Iterator[tuple[str, str]]:
         unmount(bench)
         return find(folder, below)
 
-    monkeypatch.setattr(VaultFilesystem, "misnamed_paths", exchange)
+    monkeypatch.setattr(VaultFilesystem, "unusable_paths", exchange)
     with pytest.raises(BackendUnavailableError):
         bench.synced()
+    assert bench.memory(made).status is Status.ACTIVE
+
+
+@pytest.mark.parametrize("text", ["", '{"vault"', "[]", "{}"])
+def test_a_damaged_id_is_named_with_its_remedy(bench: Bench, text: str) -> None:
+    """An interrupted first start leaves no such file; one that is damaged otherwise is not replaced."""
+    path = bench.root / ".memsvc" / "vault.json"
+    path.write_text(text)
+    with pytest.raises(VaultGoneError, match=rf"{re.escape(str(path))} holds no id .* remove it and restart"):
+        VaultFilesystem(bench.root).prepare()
+    assert path.read_text() == text
+
+
+def test_the_id_of_a_vault_is_written_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash before it has reached the disk leaves none, and the next start makes one."""
+    calls = 0
+
+    def crash(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", crash)
+        with pytest.raises(KeyboardInterrupt):
+            VaultFilesystem(tmp_path).prepare()
+    assert not (tmp_path / ".memsvc" / "vault.json").exists()
+    assert VaultFilesystem(tmp_path).prepare()
+
+
+@pytest.mark.parametrize("closed", ["lost+found", f"{BASE}/long_term/closed"])
+def test_a_folder_that_cannot_be_listed_is_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    """The others are synchronised; one of a user is reported, and its notes are not taken for removed."""
+    made = bench.took(bench.put(f"{BASE}/long_term/closed/note.md", "One.\n")).memory_id
+    bench.synced()
+    (bench.root / closed).mkdir(exist_ok=True)
+    bench.put(NOTE, "Two.\n")
+    real = os.scandir
+
+    def scandir(path: Path | int) -> Any:
+        if str(path).endswith(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    *found, _ = bench.vault.sync(SyncPlan())
+    results = {one.path: one.action for one in found if isinstance(one, FileResult)}
+    expected = {} if closed == "lost+found" else {closed: VaultAction.INVALID}
+    assert results == {NOTE: VaultAction.CREATED, **expected}
     assert bench.memory(made).status is Status.ACTIVE
 
 
