@@ -27,6 +27,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
 UNLISTED = "The service cannot list this folder; its files are not imported until the service may read it."
+_PERMISSIONS = 0o777
 _TEMPORARY = ".memsvc-"
 _NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
 
@@ -137,7 +138,8 @@ class VaultFilesystem:
         """Write each file atomically, and sync all of them to the disk before returning.
 
         Existing content must have the digest that *over* gives for its path, None: the path must not exist; otherwise
-        the file is not written and its path is returned. So a concurrent save by a person is not overwritten.
+        the file is not written and its path is returned. So a concurrent save by a person is not overwritten. An
+        existing file keeps its permissions and, where the service may set them, its owner and group.
 
         Raises:
             OSError: A file could not be written; earlier ones may have been.
@@ -151,7 +153,7 @@ class VaultFilesystem:
                     folder = folders.open(_parent(path), make=True)
                     temporary = f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
                     written.append((folder, temporary, _name(path)))
-                    _write_new(temporary, data, folder)
+                    _write_new(temporary, data, folder, _state_at(_name(path), folder))
                 states = [_sync_file(temporary, folder) for folder, temporary, _ in written]
                 for (path, _), state in zip(files, states, strict=True):
                     folder, temporary, name = written[0]
@@ -359,14 +361,37 @@ def _digest_at(name: str, folder: int) -> str | None:
         return ""
 
 
-def _write_new(name: str, data: bytes, folder: int) -> None:
+def _state_at(name: str, folder: int) -> os.stat_result | None:
+    """Return the stat result of a regular file; None: there is none."""
+    try:
+        state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return state if stat.S_ISREG(state.st_mode) else None
+
+
+def _write_new(name: str, data: bytes, folder: int, like: os.stat_result | None) -> None:
+    """Write a new file with the permissions of the file that it replaces; with None, for the service alone."""
     with _open_in(name, _NEW, folder) as descriptor:
+        if like is not None:
+            _keep_access(descriptor, like)
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
         # Starts the write-back, so that the files of a group reach the disk together and not one by one.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _keep_access(descriptor: int, like: os.stat_result) -> None:
+    """Give a file the permissions of another and, where that is allowed, its owner and group."""
+    own = os.fstat(descriptor)
+    for owner, group in ((-1, like.st_gid), (like.st_uid, -1)):
+        if owner not in {-1, own.st_uid} or group not in {-1, own.st_gid}:
+            with suppress(OSError):
+                os.fchown(descriptor, owner, group)
+    with suppress(OSError):
+        os.fchmod(descriptor, like.st_mode & _PERMISSIONS)
 
 
 def _sync_file(name: str, folder: int) -> os.stat_result:
