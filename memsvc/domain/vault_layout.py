@@ -115,6 +115,15 @@ def user_folder(scope: Scope) -> str:
     return f"{TENANTS}/{folder_of_id(scope.tenant_id)}/{user}" if scope.tenant_id else user
 
 
+def named_root(root: str) -> str:
+    """Return the folder of the user or project whose ids the names in *root* are; empty: a name is a shortened one."""
+    parts = [unicodedata.normalize("NFC", part) for part in root.split("/")]
+    names = [part if id_of_folder(part) is not None else folder_of_id(part) for part in parts[1::2]]
+    if any(_SHORT_MARK in name for name in parts[1::2]):
+        return ""
+    return "/".join(part for pair in zip(parts[::2], names, strict=True) for part in pair)
+
+
 def has_file(memory: Memory) -> bool:
     """Return whether a memory has a file of its own: messages of a session are in its transcript."""
     return memory.status not in ABSENT and not is_said(memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -23,8 +24,11 @@ from memsvc.domain.vault_layout import (
     is_note,
     is_watched_folder,
     layer_of_move,
+    location_of,
+    named_root,
     parse_note_path,
     path_key,
+    root_of,
 )
 from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
@@ -34,6 +38,9 @@ from memsvc.text.vault_notes import note_of, read_note
 
 MAX_RENAME_CANDIDATES = 8
 """Maximum number of entries with the same content that are compared to find a renamed file."""
+REVISIONS = 100
+"""Revisions read at a time."""
+_PURGED = "Its memory was deleted for good: remove the file, or the line id, which makes a new memory of it."
 _SPELLING = "Its name differs from that of {} only in case or in the form of letters: rename one of the two."
 
 
@@ -48,6 +55,8 @@ class FileStatus:
         memory: The memory of the file; None: a new memory, or none.
         patch: The fields in which the file differs from the memory.
         is_behind: Whether the memory was also changed since the file was written.
+        is_adopted: Whether *entry* is new, since the file is that of an earlier revision in a vault that is read for
+            the first time.
     """
 
     path: str
@@ -60,6 +69,7 @@ class FileStatus:
     memory: Memory | None = None
     patch: dict[str, PatchValue] | None = None
     is_behind: bool = False
+    is_adopted: bool = False
     line: int = 0
     detail: str = ""
 
@@ -142,6 +152,9 @@ class FileInspector:
         memory, entry = self._identity(seen)
         if memory is None:
             return self._new(seen)
+        adopted = self._revision_entry(seen, memory) if entry is None and self._is_first_sync() else None
+        if adopted is not None:
+            return replace(seen, memory=memory, entry=adopted, is_adopted=True)
         seen = replace(seen, memory=memory, entry=entry)
         if memory.status is Status.QUARANTINED:
             detail = "The memory is quarantined and waits for a review: see ListQuarantined."
@@ -152,7 +165,7 @@ class FileInspector:
             patch.pop("status", None)
             return replace(seen, action=VaultAction.RESTORED, patch=patch)
         is_behind = bool(patch) and (entry is None or entry.revision != memory.revision)
-        patch |= _said_by_move(seen, patch)
+        patch |= fields_of_move(seen, patch)
         action = VaultAction.RENAMED if seen.has_moved else VaultAction.UNCHANGED
         if patch:
             action = VaultAction.CONFLICT if is_behind else VaultAction.UPDATED
@@ -174,6 +187,29 @@ class FileInspector:
             if entry.memory_id and entry.project_id == seen.scope.project_id and not self._folder.exists(entry.path):
                 return self._memory(entry.memory_id, seen.scope), entry
         return None, None
+
+    def _is_first_sync(self) -> bool:
+        """Return whether no synchronisation of this vault has completed, so that no missing entry means a removal."""
+        state = self._manifest.state()
+        return state is None or state.position == 0
+
+    def _is_purged(self, memory_id: str, scope: Scope) -> bool:
+        return (scope.owner, scope.project_id) in self._manifest.places_of_purged([memory_id])
+
+    def _revision_entry(self, seen: FileStatus, memory: Memory) -> VaultEntry | None:
+        """Return the entry of an unedited file of an earlier revision; None: there is no such revision."""
+        assert seen.note is not None  # noqa: S101 - for the type checker: it was read
+        if memory.status not in ABSENT and not differences(seen.note, memory, note_of(memory)):
+            return None
+        reach, before = Reach(memory.scope.owner, (memory.scope.project_id,)), None
+        while page := self._reads.revisions(memory.id, reach=reach, before=before, limit=REVISIONS):
+            for one in page:
+                past = one.memory
+                if not differences(seen.note, past, note_of(past)):
+                    owner, project, anchor = past.scope.owner, past.scope.project_id, location_of(past).anchor
+                    return VaultEntry(seen.path, owner, project, seen.digest, past.revision, anchor, past.id)
+            before = page[-1].memory.revision
+        return None
 
     def _is_in_place(self, entry: VaultEntry) -> bool:
         """Return whether the path of *entry* still holds the file of its memory, and not that of another memory."""
@@ -197,6 +233,8 @@ class FileInspector:
         assert seen.scope is not None  # noqa: S101
         if place.fault and not (place.layer is Layer.SESSION and note.session_id):
             return replace(seen, action=VaultAction.INVALID, entry=None, detail=place.fault)
+        if note.memory_id and seen.entry is None and self._is_purged(note.memory_id, seen.scope):
+            return replace(seen, action=VaultAction.INVALID, detail=_PURGED)
         key = str(note.values.get("key") or place.key)
         bearer = self._reads.get_by_key(key, reach=Reach(seen.scope.owner, (seen.scope.project_id,))) if key else None
         if bearer is None:
@@ -225,9 +263,12 @@ class FileInspector:
         assert place is not None  # noqa: S101 - for the type checker: other paths are ignored before
         root = path_key(place.root) + "/"
         for entry in self._manifest.page(owner=None, after=root, limit=1):
-            if path_key(entry.path).startswith(root):
-                return scope_of(entry.owner, entry.project_id)
-        raise NoteError(0, "The folder's name matches no known user or project.")
+            scope = scope_of(entry.owner, entry.project_id)
+            if path_key(entry.path).startswith(root) and root_of(scope) == unicodedata.normalize("NFC", place.root):
+                return scope
+        proper = named_root(place.root)
+        hint = f" The folder for these names is {proper}." if proper else ""
+        raise NoteError(0, f"The folder {place.root} is not that of a known user or project.{hint}")
 
 
 def scope_of(owner: str, project_id: str) -> Scope:
@@ -236,7 +277,7 @@ def scope_of(owner: str, project_id: str) -> Scope:
     return Scope(user, project_id, tenant_id=tenant)
 
 
-def _said_by_move(seen: FileStatus, patch: dict[str, PatchValue]) -> dict[str, PatchValue]:
+def fields_of_move(seen: FileStatus, patch: Mapping[str, PatchValue]) -> dict[str, PatchValue]:
     """Return the fields implied by a move of the file to another folder; fields in *patch* take precedence."""
     memory, place, entry = seen.memory, seen.place, seen.entry
     if entry is None or memory is None or place is None or not seen.has_moved:

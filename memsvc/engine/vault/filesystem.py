@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import is_note, is_watched_folder, path_key, readable_misnamed_path
+from memsvc.domain.vault_layout import TENANTS, USERS, is_note, is_watched_folder, path_key, readable_misnamed_path
 from memsvc.text.vault_notes.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
@@ -25,10 +25,17 @@ VAULT_ID_FILE = "vault.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
+UNLISTED = "The service cannot list this folder; its files are not imported until the service may read it."
+_PERMISSIONS = 0o777
 _TEMPORARY = ".memsvc-"
 _NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
 
 
+_DAMAGED = (
+    "holds no id of a vault: restore it from a copy, or remove it and restart the service, which then reads the vault "
+    "as a new one and deletes no memory"
+)
 _OVER_ALL: Mapping[str, str | None] = MappingProxyType({})
 
 FileCallback: TypeAlias = Callable[[str, os.stat_result | None], None]
@@ -69,19 +76,22 @@ class VaultFilesystem:
             about = {"vault": vault_id, "about": "Kept by memsvc: leave this file where it is."}
             # A repository ignores everything here except the id file.
             _write_plain(own / ".gitignore", "*\n!.gitignore\n")
-            _write_plain(own / VAULT_ID_FILE, json.dumps(about, indent=2) + "\n")
+            _write_atomically(own / VAULT_ID_FILE, json.dumps(about, indent=2) + "\n")
         return self.vault_id()
 
     def vault_id(self) -> str:
         """Return the id of the vault.
 
         Raises:
-            VaultGoneError: The folder holds no vault.
+            VaultGoneError: The folder holds no vault, or its id cannot be read.
         """
+        path = self.root / SERVICE_FOLDER / VAULT_ID_FILE
         try:
-            return str(json.loads((self.root / SERVICE_FOLDER / VAULT_ID_FILE).read_bytes())["vault"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return str(json.loads(path.read_bytes())["vault"])
+        except OSError as error:
             raise VaultGoneError(errno.ENOENT, "the folder holds no vault") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise VaultGoneError(errno.EINVAL, f"{path} {_DAMAGED}") from error
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file; None when there is no file.
@@ -128,7 +138,8 @@ class VaultFilesystem:
         """Write each file atomically, and sync all of them to the disk before returning.
 
         Existing content must have the digest that *over* gives for its path, None: the path must not exist; otherwise
-        the file is not written and its path is returned. So a concurrent save by a person is not overwritten.
+        the file is not written and its path is returned. So a concurrent save by a person is not overwritten. An
+        existing file keeps its permissions and, where the service may set them, its owner and group.
 
         Raises:
             OSError: A file could not be written; earlier ones may have been.
@@ -142,7 +153,7 @@ class VaultFilesystem:
                     folder = folders.open(_parent(path), make=True)
                     temporary = f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
                     written.append((folder, temporary, _name(path)))
-                    _write_new(temporary, data, folder)
+                    _write_new(temporary, data, folder, _state_at(_name(path), folder))
                 states = [_sync_file(temporary, folder) for folder, temporary, _ in written]
                 for (path, _), state in zip(files, states, strict=True):
                     folder, temporary, name = written[0]
@@ -244,19 +255,24 @@ class VaultFilesystem:
         Temporary files left by a crash are removed.
         """
         for path, entry in self._files(below):
+            if entry is None:
+                continue
             if is_note(path):
                 yield path
             elif entry.name.startswith(_TEMPORARY) and entry.name.endswith(".tmp"):
                 with suppress(OSError):
                     Path(entry.path).unlink()
 
-    def misnamed_paths(self, below: str = "") -> Iterator[str]:
-        """Yield, in a readable form, the paths below a folder that would be notes if they were UTF-8."""
-        for path, _ in self._files(below):
-            if (readable := readable_misnamed_path(path)) is not None:
-                yield readable
+    def unusable_paths(self, below: str = "") -> Iterator[tuple[str, str]]:
+        """Yield, with advice, folders that cannot be listed, and notes whose paths are not UTF-8 in a readable form."""
+        for path, entry in self._files(below):
+            if entry is None:
+                yield path, UNLISTED
+            elif (readable := readable_misnamed_path(path)) is not None:
+                yield readable, MISNAMED
 
-    def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str] | None]]:
+        """Yield the files of users below a folder; with None a folder that cannot be listed."""
         waiting = [below]
         while waiting:
             folder = waiting.pop()
@@ -265,13 +281,18 @@ class VaultFilesystem:
                     entries = sorted(found, key=lambda entry: entry.name)
             except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError:
+                if not folder:
+                    raise
+                yield folder, None
+                continue
             inner = []
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    inner += [path] if is_watched_folder(entry.name) else []
-                else:
+                if not entry.is_dir(follow_symlinks=False):
                     yield path, entry
+                elif is_watched_folder(entry.name) and (folder or entry.name in {USERS, TENANTS}):
+                    inner.append(path)
             waiting += reversed(inner)
 
     def _remove_empty(self, folder: str) -> None:
@@ -321,7 +342,7 @@ class _Folders:
 
 
 @contextmanager
-def _open_in(name: str, flags: int, folder: int) -> Iterator[int]:
+def _open_in(name: str, flags: int, folder: int | None) -> Iterator[int]:
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         yield descriptor
@@ -340,14 +361,37 @@ def _digest_at(name: str, folder: int) -> str | None:
         return ""
 
 
-def _write_new(name: str, data: bytes, folder: int) -> None:
+def _state_at(name: str, folder: int) -> os.stat_result | None:
+    """Return the stat result of a regular file; None: there is none."""
+    try:
+        state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return state if stat.S_ISREG(state.st_mode) else None
+
+
+def _write_new(name: str, data: bytes, folder: int, like: os.stat_result | None) -> None:
+    """Write a new file with the permissions of the file that it replaces; with None, for the service alone."""
     with _open_in(name, _NEW, folder) as descriptor:
+        if like is not None:
+            _keep_access(descriptor, like)
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
         # Starts the write-back, so that the files of a group reach the disk together and not one by one.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _keep_access(descriptor: int, like: os.stat_result) -> None:
+    """Give a file the permissions of another and, where that is allowed, its owner and group."""
+    own = os.fstat(descriptor)
+    for owner, group in ((-1, like.st_gid), (like.st_uid, -1)):
+        if owner not in {-1, own.st_uid} or group not in {-1, own.st_gid}:
+            with suppress(OSError):
+                os.fchown(descriptor, owner, group)
+    with suppress(OSError):
+        os.fchmod(descriptor, like.st_mode & _PERMISSIONS)
 
 
 def _sync_file(name: str, folder: int) -> os.stat_result:
@@ -373,6 +417,14 @@ def _write_plain(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    _write_plain(temporary, text)
+    temporary.replace(path)
+    with _open_in(str(path.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, None) as folder:
+        os.fsync(folder)
 
 
 def _parent(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +21,13 @@ from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import FileResult, MergedNote, Note, NoteFormat, VaultAction, VaultEntry, differences
-from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of, path_key
+from memsvc.domain.vault_layout import TENANTS, USERS, conflict_path, fields_of_name, location_of, path_key
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.runtime.search_priority import SearchPriority
-from memsvc.engine.vault.file_status import FileInspector, FileStatus
-from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
+from memsvc.engine.vault.file_status import FileInspector, FileStatus, fields_of_move
+from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.vault_notes import note_of, render_note
@@ -66,8 +67,29 @@ class VaultContext:
     lock: threading.RLock
     form: NoteFormat = NoteFormat.MEMSVC
 
+    def require_vault(self) -> None:
+        """Require the vault of the manifest.
 
-def _ignore_result(taken: FileResult) -> None:
+        Raises:
+            VaultGoneError: The folder holds no vault, or another one: its files must not be interpreted or changed.
+        """
+        vault_id, state = self.folder.vault_id(), self.manifest.state()
+        if state is not None and state.vault_id != vault_id:
+            raise VaultGoneError(errno.ESTALE, "the folder holds another vault")
+
+    def is_emptied(self) -> bool:
+        """Return whether no note exists although the manifest knows some, so that missing ones are no removals.
+
+        The removal of a single known note from its folder is one.
+        """
+        if next(self.folder.notes(), None) is not None:
+            return False
+        known = self.manifest.count(owner=None)
+        return known > 1 or (known == 1 and not any(map(self.folder.exists, (USERS, TENANTS))))
+
+
+def ignore_result(taken: FileResult) -> None:
+    """Ignore the result of a file."""
     del taken
 
 
@@ -75,7 +97,7 @@ class NoteImporter:
     """An idempotent importer of files, one after the other."""
 
     def __init__(
-        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[FileResult], None] = _ignore_result
+        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[FileResult], None] = ignore_result
     ) -> None:
         """Use *context*; *merge* resolves concurrent changes, *on_result* is called with each result."""
         self._context = context
@@ -90,7 +112,7 @@ class NoteImporter:
         imported is reported and left unchanged.
 
         Raises:
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, was emptied, or is another one.
             BackendUnavailableError: The store cannot be reached.
         """
         [taken] = self.take_all([path])
@@ -100,19 +122,25 @@ class NoteImporter:
         """Import several files; existing files come before removed ones, so that moves are recognised.
 
         Raises:
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, was emptied, or is another one.
             BackendUnavailableError: The store cannot be reached.
         """
         known = list(dict.fromkeys(paths))
-        self._context.folder.vault_id()
+        self._context.require_vault()
         present = {path for path in known if self._context.folder.exists(path)}
         ordered = sorted(known, key=lambda path: path not in present)
         for start in range(0, len(ordered), BATCH):
             with self._context.lock:
+                self._require_vault(ordered[start : start + BATCH])
                 done = self._import_files(ordered[start : start + BATCH])
             for taken in done:
                 self._on_result(taken)
             yield from done
+
+    def _require_vault(self, paths: Sequence[str]) -> None:
+        self._context.require_vault()
+        if not all(map(self._context.folder.exists, paths)) and self._context.is_emptied():
+            raise VaultGoneError(errno.ENOENT, "the vault was emptied; a synchronisation fills it")
 
     def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[FileResult]:
         """Return the actions that `take_all` would take, as far as they can be predicted.
@@ -189,12 +217,12 @@ class NoteImporter:
             return _import_files(seen)
         if seen.action is VaultAction.CREATED:
             return self._create(seen)
-        if seen.memory is None:
+        if seen.memory is None or seen.is_adopted:
             return self._same_file(seen)
         return self._change(seen, seen.memory)
 
     def _same_file(self, seen: FileStatus) -> FileResult:
-        if seen.entry is not None and seen.entry.path != seen.path:
+        if seen.entry is not None and (seen.entry.path != seen.path or seen.is_adopted):
             self._context.manifest.record([replace(seen.entry, path=seen.path)])
         return _import_files(seen)
 
@@ -221,11 +249,16 @@ class NoteImporter:
             ).memory
         elif seen.is_behind:
             base = self._base(seen, memory)
-            if base is not None and seen.entry is not None and not differences(note, base, note_of(base)):
-                # Only the formatting of the file was changed: it is rewritten from the memory.
-                self._context.manifest.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
-                return replace(_import_files(seen), action=VaultAction.UNCHANGED)
-            patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
+            if base is not None and not differences(note, base, note_of(base)):
+                # Only the path or the formatting was changed: the file is rewritten from the memory.
+                patch = fields_of_move(seen, {})
+                if not patch and seen.entry is not None:
+                    self._context.manifest.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
+                    action = VaultAction.RENAMED if seen.has_moved else VaultAction.UNCHANGED
+                    return replace(_import_files(seen), action=action)
+            else:
+                patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
+                patch |= fields_of_move(seen, patch)
         if patch:
             memory = self._context.memory_updater.update(
                 _scope_for(memory),

@@ -24,6 +24,8 @@ GATHER_SECONDS = 0.2
 """Time for which changes are gathered: the cost per file is lower in a group."""
 REST, REST_SECONDS = 3.0, 2.0
 """Pause after a group while memories are being written: a multiple of the group's duration, and its maximum."""
+RETRY_SECONDS = 60.0
+"""Interval of attempts to write single files that could not be written."""
 BACKOFF_SECONDS = (0.5, 1.0, 5.0, 30.0)
 
 log = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ class OutboxFollower:
 
         Raises:
             ChangesLostError: The next changes are no longer in the outbox: a synchronisation recovers them.
-            VaultGoneError: The vault does not exist.
+            VaultGoneError: The vault does not exist, or is another one.
             OSError: The vault cannot be written to.
         """
         with self._context.lock:
@@ -64,8 +66,18 @@ class OutboxFollower:
                 raise ChangesLostError
             if not changes:
                 return self._export_transcripts()
-            self._context.folder.vault_id()
+            self._context.require_vault()
             return self._export_changes(changes)
+
+    def retry(self) -> list[FileResult]:
+        """Repeat the operations on files that failed; return the actions.
+
+        Raises:
+            VaultGoneError: The vault does not exist, or is another one.
+            OSError: The vault cannot be written to.
+        """
+        with self._context.lock:
+            return self._exporter.retry()
 
     def behind(self) -> int:
         """Return the number of changes that are not written yet."""
@@ -136,9 +148,14 @@ class VaultWorker:
     def _run(self) -> None:
         if not self._retry(lambda: self._begin(self._stopping.is_set)):
             return
+        retry_at = time.monotonic() + RETRY_SECONDS
         while not self._stopping.is_set():
             if not self._retry(self._drain):
                 return
+            if time.monotonic() >= retry_at:
+                if not self._retry(self._follower.retry):
+                    return
+                retry_at = time.monotonic() + RETRY_SECONDS
             if self._wake.wait(IDLE_SECONDS):
                 # Gathers changes that are close together into one group.
                 self._stopping.wait(GATHER_SECONDS)
@@ -156,7 +173,7 @@ class VaultWorker:
         except ChangesLostError:
             self._begin(self._stopping.is_set)
 
-    def _retry(self, work: Callable[[], None]) -> bool:
+    def _retry(self, work: Callable[[], object]) -> bool:
         """Retry *work* until it succeeds; return False when the service stops before."""
         failures = 0
         while not self._stopping.is_set():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -14,7 +13,6 @@ from typing import TypeAlias
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult, VaultAction, VaultEntry, VaultProgress, VaultSummary
 from memsvc.domain.vault_layout import path_key, user_folder
-from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext
 from memsvc.engine.vault.transcripts import Transcripts
@@ -27,7 +25,6 @@ PATIENCE_SECONDS = 0.5
 SyncEvent: TypeAlias = FileResult | VaultProgress | VaultSummary
 QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
 """Actions that are not reported."""
-_MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ class VaultSync:
         yield from self._files(plan, tally)
         if not is_new or not plan.is_dry:
             yield from self._import_removals(plan, tally)
-        yield from self._memories(plan, tally)
+        yield from self._memories(plan, tally, is_new=is_new)
         yield from self._remove_purged(plan, tally)
         yield from self._sessions(plan, tally)
         if plan.owner is None and not plan.is_dry:
@@ -120,10 +117,10 @@ class VaultSync:
         yield VaultSummary(tally.files, self._context.manifest.count(owner=plan.owner), behind, counts)
 
     def _require_vault(self, *, is_dry: bool) -> bool:
-        """Reset the manifest for a vault that the store does not know; return whether it is unknown."""
+        """Reset the manifest for a vault that is unknown or was emptied; return whether it is one."""
         vault_id = self._context.folder.vault_id()
         state = self._context.manifest.state()
-        if state is not None and state.vault_id == vault_id:
+        if state is not None and state.vault_id == vault_id and not self._context.is_emptied():
             return False
         if not is_dry:
             with self._context.lock:
@@ -139,8 +136,8 @@ class VaultSync:
             for taken in self._importer.preview(part, tally.claimed) if plan.is_dry else self._importer.take_all(part):
                 yield from tally.report(taken)
             yield VaultProgress("files", tally.files)
-        for path in self._context.folder.misnamed_paths(below):
-            yield from tally.report(FileResult(path, VaultAction.INVALID, detail=_MISNAMED))
+        for path, advice in self._context.folder.unusable_paths(below):
+            yield from tally.report(FileResult(path, VaultAction.INVALID, detail=advice))
 
     def _import_removals(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         """Import the removal of files; when forced, they are written again later."""
@@ -149,23 +146,23 @@ class VaultSync:
             after, seen = path_key(page[-1].path), seen + len(page)
             gone = [entry.path for entry in page if not self._context.folder.exists(entry.path)]
             if gone and not plan.is_forced:
-                self._context.folder.vault_id()
+                self._context.require_vault()
                 for taken in (
                     self._importer.preview(gone, tally.claimed) if plan.is_dry else self._importer.take_all(gone)
                 ):
                     yield from tally.report(taken)
             yield VaultProgress("missing", seen)
 
-    def _memories(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
+    def _memories(self, plan: SyncPlan, tally: _SyncTally, *, is_new: bool) -> Iterator[SyncEvent]:
         """Write the memories whose files are out of date."""
-        after, seen = 0, 0
-        listing = partial(self._context.manifest.behind, owner=plan.owner, limit=PAGE, every=plan.is_forced)
+        after, seen, forced = 0, 0, plan.is_forced or (is_new and plan.is_dry)
+        listing = partial(self._context.manifest.behind, owner=plan.owner, limit=PAGE, every=forced)
         while memories := listing(after_row=after):
             with self._context.lock:
                 # Read again under the lock, when no other thread writes files.
                 fresh = self._context.manifest.present([memory.row for memory in memories])
                 fresh.sort(key=lambda memory: memory.row)
-                done = self._exporter.show(fresh, forced=plan.is_forced, dry_run=plan.is_dry)
+                done = self._exporter.show(fresh, forced=forced, dry_run=plan.is_dry)
             after, seen = memories[-1].row, seen + len(memories)
             for taken in done:
                 yield from tally.report(taken)
@@ -201,9 +198,7 @@ def forget_user(context: VaultContext, scope: Scope) -> None:
         OSError: A file cannot be removed.
     """
     with context.lock:
-        vault_id, state = context.folder.vault_id(), context.manifest.state()
-        if state is not None and state.vault_id != vault_id:
-            raise VaultGoneError(errno.ESTALE, "the folder holds another vault")
+        context.require_vault()
         context.folder.remove_tree(user_folder(scope))
         _forget(context, scope.owner)
 

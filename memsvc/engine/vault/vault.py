@@ -18,8 +18,8 @@ from memsvc.domain.vault_layout import user_folder
 from memsvc.engine.vault.file_status import TreeMissingError, scan, scope_of
 from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.git import GitCommits
-from memsvc.engine.vault.note_export import NoteExporter
-from memsvc.engine.vault.note_import import MergeStrategy, NoteImporter, VaultContext
+from memsvc.engine.vault.note_export import UNWRITABLE, NoteExporter
+from memsvc.engine.vault.note_import import MergeStrategy, NoteImporter, VaultContext, ignore_result
 from memsvc.engine.vault.outbox_follower import OutboxFollower, VaultWorker
 from memsvc.engine.vault.sync import SyncEvent, SyncPlan, VaultSync, forget_user
 from memsvc.engine.vault.transcripts import Transcripts
@@ -94,9 +94,10 @@ class Vault:
         return self._parts.importer.take_all(paths)
 
     def follow(self) -> None:
-        """Write everything committed so far, in this thread; for callers that do not use `start`."""
+        """Write everything committed so far and repeat what failed, in this thread, without `start`."""
         while self._parts.follower.step() is not None:
             pass
+        self._parts.follower.retry()
 
     def forget(self, owner: str) -> None:
         """Remove all files of a user.
@@ -122,19 +123,15 @@ class Vault:
                 return
 
 
-def _ignore_result(taken: FileResult) -> None:
-    del taken
-
-
 def create_vault(
     context: VaultContext,
     feed: IndexFeed,
     merge: MergeStrategy,
-    on_result: Callable[[FileResult], None] = _ignore_result,
+    on_result: Callable[[FileResult], None] = ignore_result,
 ) -> Vault:
-    """Build a vault; *on_result* is called with the result of each imported file."""
+    """Build a vault; *on_result* gets the result of each imported file, and of each that cannot be written."""
     importer = NoteImporter(context, merge, on_result)
-    exporter, transcripts = NoteExporter(context, importer), Transcripts(context)
+    exporter, transcripts = NoteExporter(context, importer, on_result), Transcripts(context)
     follower = OutboxFollower(context, feed, exporter, transcripts)
     return Vault(
         VaultComponents(context, importer, follower, VaultSync(context, feed, importer, exporter, transcripts))
@@ -200,7 +197,11 @@ class VaultMonitor:
         state = WatchState.STOPPED if self._watcher is None else self._watcher.state
         if state is WatchState.MISSING:
             found.append(
-                HealthWarning("VAULT_MISSING", "The vault's folder is missing; no file is imported until it is back.")
+                HealthWarning(
+                    "VAULT_MISSING",
+                    "The vault's folder is missing or holds another vault; no file is imported until it is back. "
+                    "A synchronisation, or a restart, begins with the vault that is there.",
+                )
             )
         if state is WatchState.POLLING and self._config.mode is WatchMode.EVENTS:
             message = "The file system reports no events, so the vault is polled every few seconds."
@@ -271,4 +272,5 @@ def _path(taken: FileResult) -> str:
 
 def _sentence(taken: FileResult) -> str:
     where = f"{taken.path}, line {taken.line}" if taken.line else taken.path
-    return f"{where}: {taken.detail} {_ADVICE[taken.action]}"
+    advice = "" if taken.detail.startswith(UNWRITABLE) else f" {_ADVICE[taken.action]}"
+    return f"{where}: {taken.detail}{advice}"

@@ -149,6 +149,7 @@ def test_a_moved_folder_moves_its_memories(house: House) -> None:
 def test_a_removed_file_deletes_softly_and_its_return_restores(house: House) -> None:
     """As when Git checks a state out in which it was not there, and back."""
     made = house.made()
+    house.bench.synced()
     kept = house.bench.text(NOTE)
     (house.bench.root / NOTE).unlink()
     house.wait(NOTE, VaultAction.DELETED)
@@ -270,6 +271,7 @@ def test_git_checks_an_older_state_out(house: House) -> None:
     for path in names:
         house.bench.put(path, f"Note {path}.\n")
     made = [house.bench.memory(house.wait(path, VaultAction.CREATED).memory_id) for path in names]
+    house.bench.synced()
     _git(root, "init", "-q")
     _git(root, "add", ".")
     _git(root, "commit", "-qm", "first")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memsvc.domain.memory import Kind, Status
 from memsvc.domain.scope import Scope
+from memsvc.domain.vault import FileResult
 from memsvc.engine.vault.filesystem import VaultFilesystem
+from memsvc.engine.vault.note_import import KeepBothMerge
+from memsvc.engine.vault.vault import Vault, VaultWarnings, create_vault
+from tests.unit.engine.memories.write_path import ADA
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
 
 NOTE = f"{BASE}/long_term/note.md"
@@ -42,6 +48,25 @@ class LockedFolder(VaultFilesystem):
     def _refuse(self, path: str) -> None:
         if self.is_locked:
             raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
+def open_warned(bench: Bench) -> tuple[Vault, VaultWarnings]:
+    """Return the vault with warnings of its files."""
+    warnings = VaultWarnings()
+
+    def note(taken: FileResult) -> None:
+        warnings.note(taken)
+
+    return create_vault(bench.context, bench.writes.store.feed, KeepBothMerge(), note), warnings
+
+
+def refuse(number: int) -> Callable[..., None]:
+    """Return a function that raises an OSError of an error number."""
+
+    def raise_error(*_: object, **__: object) -> None:
+        raise OSError(number, "refused")
+
+    return raise_error
 
 
 @pytest.fixture
@@ -119,6 +144,70 @@ def test_a_crash_at_any_step_leaves_one_memory(
     assert [one.status for one in bench.memories()] == expected
     assert bench.files() == ([place(bench.memory(made))] if change == "archive" else [])
     assert bench.synced() == {}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_full_disk_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The position in the outbox stays, so that the writer repeats the group."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    bench.change(made, content="Two.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memsvc.engine.vault.filesystem._write_new", refuse(number))
+        with pytest.raises(OSError, match=re.escape(f"[Errno {number}]")):
+            bench.vault.follow()
+    assert bench.vault.behind() > 0
+
+    bench.vault.follow()
+    assert "Two." in bench.text(NOTE)
+
+
+def test_a_file_that_cannot_be_written_is_reported_and_repeated(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user is told its path and the reason, until a later attempt succeeds; others are written at once."""
+    vault, warnings = open_warned(bench)
+    made = [bench.writes.create(f"{name}, old.", title=name).memory for name in ("One", "Two", "Three")]
+    vault.follow()
+    for memory in made[:2]:
+        bench.change(memory.id, content=f"{memory.title}, new.")
+    bench.forgo(made[2].id, hard=True)
+    real = VaultFilesystem.write_all
+
+    def refuse_one(folder: VaultFilesystem, files: Sequence[tuple[str, bytes]], *rest: Any) -> list[str]:
+        if any(path == place(made[0]) for path, _ in files):
+            raise OSError(errno.EFBIG, "File too large")
+        return real(folder, files, *rest)
+
+    assert isinstance(bench.context.folder, LockedFolder)
+    with monkeypatch.context() as patch:
+        patch.setattr(VaultFilesystem, "write_all", refuse_one)
+        bench.context.folder.is_locked = True
+        vault.follow()
+    assert vault.behind() == 0
+    assert [", new." in bench.text(place(memory)) for memory in made[:2]] == [False, True]
+    messages = sorted(warning.message for warning in warnings.of(ADA))
+    assert [place(made[0]) in messages[0], "File too large" in messages[0]] == [True, True]
+    assert [place(made[2]) in messages[1], "Permission denied" in messages[1]] == [True, True]
+
+    bench.context.folder.is_locked = False
+    vault.follow()
+    assert "One, new." in bench.text(place(made[0]))
+    assert not (bench.root / place(made[2])).exists()
+    assert warnings.of(ADA) == []
+
+
+def test_a_kept_edit_of_a_deleted_memory_is_reported(bench: Bench) -> None:
+    """The user is told where the edited file is."""
+    vault, warnings = open_warned(bench)
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    vault.follow()
+    bench.put(NOTE, bench.text(NOTE).replace("One.", "By hand."))
+    bench.forgo(made)
+    vault.follow()
+
+    [kept] = bench.files()
+    [warning] = warnings.of(ADA)
+    assert f"Kept as {kept}" in warning.message
 
 
 def test_a_failed_removal_of_a_transcript_is_repeated(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from memsvc.domain.memory import Layer
+from memsvc.domain.memory import Layer, Status
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.engine.vault.note_import import ThreeWayMerge
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench
@@ -100,6 +100,54 @@ def test_a_file_that_moves_with_its_memory(bench: Bench) -> None:
     bench.synced()
 
     assert "by hand" in _said(bench, made)
+
+
+@pytest.mark.parametrize("is_exported_first", [True, False])
+@pytest.mark.parametrize("is_edited", [True, False])
+@pytest.mark.parametrize("folder", ["core", "archive/long_term"])
+@pytest.mark.parametrize("name", ["note", "other"])
+def test_a_file_that_is_moved_while_its_memory_changes(
+    bench: Bench, folder: str, name: str, *, is_edited: bool, is_exported_first: bool
+) -> None:
+    """Move, edit and change by a call are all kept, in one memory with one file."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    text = bench.text(NOTE)
+    (bench.root / NOTE).unlink()
+    moved = bench.put(f"{BASE}/{folder}/{name}.md", text.replace("One.", "Two.") if is_edited else text)
+    bench.change(made, importance=5)
+    if is_exported_first:
+        bench.vault.follow()
+    for path in (moved, NOTE):
+        bench.take(path)
+    bench.vault.follow()
+
+    [now] = bench.memories()
+    assert (now.id, now.importance, now.content) == (made, 5, "Two." if is_edited else "One.")
+    assert (now.layer, now.status) == (
+        (Layer.CORE, Status.ACTIVE) if folder == "core" else (Layer.LONG_TERM, Status.ARCHIVED)
+    )
+    assert bench.files() == [moved]
+    assert "importance: 5" in bench.text(moved)
+    assert bench.synced() == {}
+
+
+def test_a_file_that_is_moved_while_its_title_changes(bench: Bench) -> None:
+    """The file keeps the path that it was given, and has the new title."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    text = bench.text(NOTE)
+    (bench.root / NOTE).unlink()
+    moved = bench.put(f"{BASE}/core/note.md", text)
+    bench.change(made, title="New")
+    bench.vault.follow()
+    bench.synced()
+
+    [now] = bench.memories()
+    assert (now.id, now.title, now.layer) == (made, "New", Layer.CORE)
+    assert bench.files() == [moved]
+    assert "title: New" in bench.text(moved)
+    assert bench.synced() == {}
 
 
 def test_a_file_that_is_removed_with_its_memory(bench: Bench) -> None:

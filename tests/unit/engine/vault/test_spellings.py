@@ -61,6 +61,28 @@ def test_two_files_do_not_overwrite_each_other(bench: Bench, one: str, other: st
     assert bench.synced() == {}
 
 
+@pytest.mark.parametrize(
+    ("known", "folder", "proper"),
+    [
+        ("users/ada", "users/Ada", "users/!ada"),
+        ("users/ada/projects/apollo", "users/ada/projects/Apollo", "users/ada/projects/!apollo"),
+        ("tenants/acme/users/ada", "tenants/Acme/users/ada", "tenants/!acme/users/ada"),
+    ],
+)
+def test_a_folder_of_another_spelling_is_not_that_of_the_user(
+    bench: Bench, known: str, folder: str, proper: str
+) -> None:
+    """The file of the user Ada does not become a memory of the user ada; the folder of Ada is named."""
+    assert bench.take(bench.put(f"{known}/core/a.md", "About ada.\n")) is VaultAction.CREATED
+    other = bench.put(f"{folder}/core/b.md", "A secret of Ada.\n")
+
+    taken = bench.took(other)
+    assert taken.action is VaultAction.INVALID
+    assert f"is {proper}." in taken.detail
+    assert [memory.content for memory in bench.memories()] == ["About ada."]
+    assert bench.take(bench.put(f"{proper}/core/b.md", "A secret of Ada.\n")) is VaultAction.CREATED
+
+
 def test_a_removed_file_leaves_its_name_to_the_other(bench: Bench) -> None:
     """The file that was reported becomes that of the memory."""
     first, second = _paths("README", "readme")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.vault import FileResult, VaultAction, VaultSummary
+from memsvc.domain.vault import FileResult, NoteFormat, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import location_of
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.runtime.search_priority import SearchPriority
@@ -88,8 +88,8 @@ class Bench:
 
 
 @contextmanager
-def open_bench(directory: Path) -> Iterator[Bench]:
-    """Open a vault; the same directory again is the same vault."""
+def open_bench(directory: Path, form: NoteFormat = NoteFormat.MEMSVC) -> Iterator[Bench]:
+    """Open a vault of a format; the same directory again is the same vault."""
     with open_desk(directory / "data") as writes:
         folder = VaultFilesystem(directory / "vault")
         vault_id = folder.prepare()
@@ -98,7 +98,7 @@ def open_bench(directory: Path) -> Iterator[Bench]:
             store.vault.begin(vault_id)
         parts = writes.writing
         context = VaultContext(
-            folder, store.vault, store.memories, parts.remember, parts.revise, SearchPriority(), threading.RLock()
+            folder, store.vault, store.memories, parts.remember, parts.revise, SearchPriority(), threading.RLock(), form
         )
         vault = create_vault(context, store.feed, KeepBothMerge())
         yield Bench(folder.root, writes, context, NoteImporter(context, KeepBothMerge()), vault)

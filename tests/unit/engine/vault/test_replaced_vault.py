@@ -1,0 +1,206 @@
+"""A vault that is away, replaced by another one, or back after its service used an empty folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.memory import Status
+from memsvc.domain.vault import FileResult, NoteFormat, VaultAction
+from memsvc.domain.write_requests import WriteOptions
+from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError
+from memsvc.engine.vault.note_import import ThreeWayMerge
+from memsvc.engine.vault.sync import SyncPlan
+from tests.unit.engine.memories.write_path import ADA
+from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
+
+NOTE = f"{BASE}/long_term/note.md"
+
+
+@pytest.fixture(params=list(NoteFormat))
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A vault of each format that merges as the service does."""
+    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.KeepBothMerge", ThreeWayMerge)
+    with open_bench(tmp_path, request.param) as bench:
+        yield bench
+
+
+def unmount(bench: Bench) -> None:
+    """Put a new vault in the place of the vault, as a start without its volume does."""
+    bench.root.rename(bench.root.with_name("away"))
+    VaultFilesystem(bench.root).prepare()
+
+
+def mount(bench: Bench) -> None:
+    """Bring the vault back."""
+    shutil.rmtree(bench.root)
+    bench.root.with_name("away").rename(bench.root)
+
+
+def test_another_vault_in_place_deletes_and_writes_nothing(bench: Bench) -> None:
+    """While the service runs: neither is a file that is not there removed, nor are memories written to it."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    unmount(bench)
+    other = bench.put("users/zoe/core/z.md", "Of Zoe.\n")
+    for path in (NOTE, other):
+        with pytest.raises(VaultGoneError):
+            bench.take(path)
+    bench.change(made, content="Two.")
+    with pytest.raises(VaultGoneError):
+        bench.vault.follow()
+    assert bench.files() == [other]
+    assert [memory.status for memory in bench.memories()] == [Status.ACTIVE]
+
+    mount(bench)
+    bench.vault.follow()
+    assert "Two." in bench.text(NOTE)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_vault_that_was_emptied_is_filled(bench: Bench, count: int) -> None:
+    """All folders but that of the service were removed: memories stay, and the next synchronisation writes them."""
+    made = [bench.writes.create(f"Number {n}.", title=f"T{n}").memory for n in range(count)]
+    bench.vault.follow()
+    shutil.rmtree(bench.root / "users")
+    with pytest.raises(VaultGoneError):
+        list(bench.taking.take_all([place(memory) for memory in made]))
+
+    assert bench.synced(is_dry=True) == {"WRITTEN": count}
+    assert bench.files() == []
+    assert bench.synced() == {"WRITTEN": count}
+    assert bench.files() == [place(memory) for memory in made]
+    assert {memory.status for memory in bench.memories()} == {Status.ACTIVE}
+
+
+def test_a_vault_that_is_exchanged_during_a_synchronisation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that are missing from the other one are not taken for removed."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    find = VaultFilesystem.unusable_paths
+
+    def exchange(folder: VaultFilesystem, below: str = "") -> Iterator[tuple[str, str]]:
+        unmount(bench)
+        return find(folder, below)
+
+    monkeypatch.setattr(VaultFilesystem, "unusable_paths", exchange)
+    with pytest.raises(BackendUnavailableError):
+        bench.synced()
+    assert bench.memory(made).status is Status.ACTIVE
+
+
+@pytest.mark.parametrize("text", ["", '{"vault"', "[]", "{}"])
+def test_a_damaged_id_is_named_with_its_remedy(bench: Bench, text: str) -> None:
+    """An interrupted first start leaves no such file; one that is damaged otherwise is not replaced."""
+    path = bench.root / ".memsvc" / "vault.json"
+    path.write_text(text)
+    with pytest.raises(VaultGoneError, match=rf"{re.escape(str(path))} holds no id .* remove it and restart"):
+        VaultFilesystem(bench.root).prepare()
+    assert path.read_text() == text
+
+
+def test_the_id_of_a_vault_is_written_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash before it has reached the disk leaves none, and the next start makes one."""
+    calls = 0
+
+    def crash(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", crash)
+        with pytest.raises(KeyboardInterrupt):
+            VaultFilesystem(tmp_path).prepare()
+    assert not (tmp_path / ".memsvc" / "vault.json").exists()
+    assert VaultFilesystem(tmp_path).prepare()
+
+
+@pytest.mark.parametrize("closed", ["lost+found", f"{BASE}/long_term/closed"])
+def test_a_folder_that_cannot_be_listed_is_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    """The others are synchronised; one of a user is reported, and its notes are not taken for removed."""
+    made = bench.took(bench.put(f"{BASE}/long_term/closed/note.md", "One.\n")).memory_id
+    bench.synced()
+    (bench.root / closed).mkdir(exist_ok=True)
+    bench.put(NOTE, "Two.\n")
+    real = os.scandir
+
+    def scandir(path: Path | int) -> Any:
+        if str(path).endswith(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    *found, _ = bench.vault.sync(SyncPlan())
+    results = {one.path: one.action for one in found if isinstance(one, FileResult)}
+    expected = {} if closed == "lost+found" else {closed: VaultAction.INVALID}
+    assert results == {NOTE: VaultAction.CREATED, **expected}
+    assert bench.memory(made).status is Status.ACTIVE
+
+
+def test_a_vault_that_comes_back_is_brought_up_to_date(bench: Bench) -> None:
+    """Its unedited files neither undo changes and deletions by calls nor conflict with them."""
+    changed, deleted, purged, edited = (
+        bench.writes.create(f"{name}, old.", title=name).memory for name in ("Changed", "Deleted", "Purged", "Edited")
+    )
+    bench.vault.follow()
+    bench.put(place(edited), bench.text(place(edited)).replace("old", "by hand"))
+    unmount(bench)
+    bench.synced()
+    bench.change(changed.id, content="Changed, new.")
+    bench.change(changed.id, content="Changed, newer.", tags=("t",))
+    bench.forgo(deleted.id)
+    bench.forgo(purged.id, hard=True)
+    bench.vault.follow()
+    mount(bench)
+
+    counts = bench.synced()
+    assert counts.pop("CONFLICT") == 1
+    assert counts == {"WRITTEN": 1, "REMOVED": 1, "INVALID": 1}
+    assert bench.memory(changed.id).content == "Changed, newer."
+    assert "Changed, newer." in bench.text(place(changed))
+    assert bench.memory(deleted.id).status is Status.DELETED
+    assert not (bench.root / place(deleted)).exists()
+    assert "deleted for good" in bench.took(place(purged)).detail
+    assert bench.memory(edited.id).content == "Edited, by hand."
+    assert {memory.id for memory in bench.memories()} == {changed.id, deleted.id, edited.id}
+
+
+def test_a_file_that_returns_after_its_removal_restores_the_memory(bench: Bench) -> None:
+    """Unedited, in a vault that is known."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    bench.synced()
+    text = bench.text(NOTE)
+    (bench.root / NOTE).unlink()
+    assert bench.take(NOTE) is VaultAction.DELETED
+    bench.put(NOTE, text)
+    assert bench.take(NOTE) is VaultAction.RESTORED
+    assert bench.memory(made).status is Status.ACTIVE
+
+
+def test_a_moved_file_does_not_bring_its_deleted_memory_back(bench: Bench) -> None:
+    """The memory is deleted by a call before the move is imported."""
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.vault.follow()
+    moved = bench.put(f"{BASE}/core/other.md", bench.text(NOTE))
+    (bench.root / NOTE).unlink()
+    bench.forgo(made)
+    bench.vault.follow()
+    assert bench.files() == []
+    for path in (moved, NOTE):
+        bench.take(path)
+    assert bench.memory(made).status is Status.DELETED
+
+    bench.writes.writing.revise.restore(ADA, made, expected_revision=0, options=WriteOptions())
+    bench.vault.follow()
+    assert bench.files() == [place(bench.memory(made))]
