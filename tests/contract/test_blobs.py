@@ -105,7 +105,7 @@ class TestFolderBlobs(BlobStoreContract):
         """When its making or a write of it was given up, nothing of it stays open or in the folder."""
         module = tempfile if hanging == "mkstemp" else os
         call, release = getattr(module, hanging), threading.Event()
-        store = stack.enter_context(BLOBS.open(FsspecSettings(timeout_seconds=0.05), context))
+        store = stack.enter_context(BLOBS.open(FsspecSettings(timeout_seconds=1.0), context))
         put(store, b"y")
         before = _open_files()
 

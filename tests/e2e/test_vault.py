@@ -309,8 +309,9 @@ def test_a_vault_of_concepts_is_written_and_read(tmp_path: Path) -> None:
             )
             memory = types_pb.Memory(id=indexed.id, status=types_pb.MEMORY_STATUS_ARCHIVED)
             stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=memory), timeout=TIMEOUT)
-            archived = until(lambda: list((folder / "archive").rglob("*.md")))
-            assert "status: deprecated\nstate: archived\n" in archived[0].read_text()
+            # The file is moved first, and then written.
+            archived = "status: deprecated\nstate: archived\n"
+            until(lambda: any(archived in path.read_text() for path in (folder / "archive").rglob("*.md")))
 
     copy = tmp_path / "copy"
     with ServerProcess(copy, FAST) as other:
