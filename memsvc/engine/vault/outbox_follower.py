@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ChangesLostError(Exception):
-    """The outbox no longer holds the next changes, because the vault is too far behind."""
+    """The next changes do not bring the vault up to date: it is too far behind the outbox, or was emptied."""
 
 
 class OutboxFollower:
@@ -54,7 +54,8 @@ class OutboxFollower:
         Transcripts are written when there are no more changes, so that a long import writes each of them once.
 
         Raises:
-            ChangesLostError: The next changes are no longer in the outbox: a synchronisation recovers them.
+            ChangesLostError: The next changes are no longer in the outbox, or the vault was emptied: a synchronisation
+                recovers them.
             VaultGoneError: The vault does not exist, or is another one.
             OSError: The vault cannot be written to.
         """
@@ -67,6 +68,9 @@ class OutboxFollower:
             if not changes:
                 return self._export_transcripts()
             self._context.require_vault()
+            if self._context.is_emptied():
+                # A single file in it would make the missing ones removals.
+                raise ChangesLostError
             return self._export_changes(changes)
 
     def retry(self) -> list[FileResult]:

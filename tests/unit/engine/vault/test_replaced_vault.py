@@ -18,6 +18,7 @@ from memsvc.domain.vault import FileResult, NoteFormat, VaultAction
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError
 from memsvc.engine.vault.note_import import ThreeWayMerge
+from memsvc.engine.vault.outbox_follower import ChangesLostError
 from memsvc.engine.vault.sync import SyncPlan
 from tests.unit.engine.memories.write_path import ADA
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
@@ -75,6 +76,10 @@ def test_a_vault_that_was_emptied_is_filled(bench: Bench, count: int) -> None:
         list(bench.taking.take_all([place(memory) for memory in made]))
 
     assert bench.synced(is_dry=True) == {"WRITTEN": count}
+    made.append(bench.writes.create("By call.", title="U").memory)
+    with pytest.raises(ChangesLostError):
+        bench.vault.follow()
+    count += 1
     assert bench.files() == []
     assert bench.synced() == {"WRITTEN": count}
     assert bench.files() == [place(memory) for memory in made]
