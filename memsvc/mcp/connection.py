@@ -95,7 +95,7 @@ class ContextHandles:
         """Know none."""
         self.memory_ids: dict[str, str] = {}
         self.first = random.randint(1, LAST_FIRST_HANDLE)  # noqa: S311 - keeps no secret
-        self.is_in_use = asyncio.Lock()
+        self.lock = asyncio.Lock()
         """Held while a context is gathered: only its end shows how many numbers it takes."""
 
     def add(self, memory_ids: Mapping[str, str]) -> None:

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+
 from memsvc.mcp.formatting import (
     DATA,
     OpenConflict,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 SNIPPET_CHARS = 500
+PROGRESS_SECONDS = 1.0
+"""A client that does not take a report within this time gets no more of them: other contexts wait for this one."""
 MOST_IN_CONTEXT = 1_000
 """Memories that one context names, at most."""
 _HANDLE_IN_TEXT = re.compile(r"\b[m-z][1-9]\d{0,2}\b")
@@ -72,7 +76,7 @@ async def context(asked: ToolCall, given: Context) -> Reply:
     async def gather() -> str:
         options["first_handle"] = handles.first
         texts: list[str] = []
-        steps, spent = count(1), 0
+        steps, spent, patience = count(1), 0, PROGRESS_SECONDS
         cited.clear()
         async for event in asked.link.here.build_context(given.query, **options):
             match event.WhichOneof("event"):
@@ -90,12 +94,14 @@ async def context(asked: ToolCall, given: Context) -> Reply:
                 case _:
                     texts.append(event.summary.text)
                     spent = event.summary.token_count
-            await asked.progress(next(steps), f"{spent} of {given.total_tokens} tokens")
+            with anyio.move_on_after(patience) as sending:
+                await asked.progress(next(steps), f"{spent} of {given.total_tokens} tokens")
+            patience = 0.0 if sending.cancelled_caught else patience
         return "".join(texts)
 
     warnings: list[str] = []
     cited: dict[str, str] = {}
-    async with handles.is_in_use:
+    async with handles.lock:
         markdown = await asked.link.call(gather)
         handles.add(cited)
     return Reply("\n".join([markdown.rstrip("\n") or "Nothing is remembered.", *dict.fromkeys(warnings)]))

@@ -101,11 +101,11 @@ def _bare_id(told: Any, info: ValidationInfo) -> Any:
 
 
 def _iso(told: Any) -> Any:
-    """Return the text of a date or time; a bare number would be read as seconds since 1970."""
-    if isinstance(told, str) and not _DATE.match(told.strip()):
+    """Return the text of a date or time; a number would be read as seconds since 1970."""
+    if not isinstance(told, str) or not _DATE.match(told.strip()):
         message = "give a date or time as in 2026-03-01 or 2026-03-01T18:30"
         raise ValueError(message)
-    return told.strip() if isinstance(told, str) else told
+    return told.strip()
 
 
 def _listed(told: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from memsvc.client import Changes, NewMemory
+    from memsvc.mcp.connection import BridgeScope
 
 _DONE = {"CREATED": "Remembered", "UPDATED": "Updated", "DUPLICATE": "It was remembered already"}
 
@@ -59,7 +60,7 @@ async def remember(asked: ToolCall, given: Remember) -> Reply:
         return await _supersede(asked, given, fields)
     reply = await asked.link.call(lambda: client.create(given.content, request_id=asked.request_id, **fields))
     outcome = types_pb.WriteOutcome.Name(reply.outcome).removeprefix("WRITE_OUTCOME_")
-    unchanged = list(_unchanged(reply.memory, given)) if outcome == "DUPLICATE" else []
+    unchanged = list(_unchanged(reply.memory, given, asked.link.place)) if outcome == "DUPLICATE" else []
     return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions), unchanged)
 
 
@@ -80,7 +81,7 @@ async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Rep
     return _remembered(reply.memory, "CREATED", reply.conflicts, len(reply.redactions))
 
 
-def _unchanged(memory: types_pb.Memory, given: Remember) -> Iterator[str]:
+def _unchanged(memory: types_pb.Memory, given: Remember, place: BridgeScope) -> Iterator[str]:
     """Yield the arguments that were given and that the memory, which was there already, does not have."""
     layer = types_pb.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_")
     if given.kind is not None and given.kind != kind_of(memory):
@@ -93,7 +94,8 @@ def _unchanged(memory: types_pb.Memory, given: Remember) -> Iterator[str]:
         yield "tags"
     if given.key and given.key != memory.key:
         yield "key"
-    if given.happened is not None and not memory.HasField("event_time"):
+    known = memory.event_time.ToDatetime(tzinfo=UTC) if memory.HasField("event_time") else None
+    if given.happened is not None and place.moment(given.happened) != known:
         yield "happened"
 
 
@@ -177,12 +179,7 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
 
 def _statement(decision: memory_pb.CaptureDecision) -> Statement:
     reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
-    return Statement(
-        text=cut(decision.statement),
-        remembered=decision.remember,
-        reason=reason,
-        id=decision.memory.id,
-    )
+    return Statement(text=cut(decision.statement), remembered=decision.remember, reason=reason, id=decision.memory.id)
 
 
 async def resolve_conflict(asked: ToolCall, given: ResolveConflict) -> Reply:

@@ -1,1 +1,1 @@
-"""The parts that both backends on PostgreSQL share: the watchdog of connections, and URLs."""
+"""The parts that both backends on PostgreSQL share: how to connect, and the watchdog of connections."""

@@ -29,7 +29,6 @@ PROBE_SECONDS = 2.5
 CONNECT_SECONDS = 2
 REST_SECONDS = 2.0
 """Pause between two questions while the server answers."""
-READ_ONLY = "is read-only: its url leads to a standby; let it lead to the primary, and the service goes on by itself"
 HANGS = "has not answered for some seconds"
 _SLICES = 5
 _ACTIVE = 1
@@ -76,8 +75,8 @@ class ConnectionWatchdog:
 
     If a statement takes longer than a second, a statement on a connection of its own shows whether the server answers.
     If it does not, the sockets of all connections in use are shut down, so that their calls fail, and the breaker fails
-    further ones until a probe is answered. If it does, a connection whose statement the server has not begun, or that
-    takes longer than the limit, is shut down alone.
+    further ones until a probe is answered. If it does, a connection whose session the server does not know, whose
+    statement it has not begun, or that takes longer than the limit, is shut down alone.
     """
 
     def __init__(

@@ -18,13 +18,12 @@ from psycopg.pq import TransactionStatus
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError, MemsvcError
 from memsvc.ports.faults import FaultLog
-from memsvc_backends.postgres_common.watchdog import READ_ONLY, ConnectionWatchdog
+from memsvc_backends.postgres_common.connection_options import READ_ONLY, connection_options
+from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
 from memsvc_backends.postgres_index.settings import PostgresSettings
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
-_LONGEST_SILENCE_SECONDS = 30
-"""After so long without an answer a server is taken for gone."""
 _TIMES_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
 """Statement timeouts: the next of these above the time left, so that a connection is seldom reconfigured."""
 _UNLIMITED = (
@@ -130,13 +129,7 @@ class ConnectionPool:
         self._watchdog.confirm(made, pid)
 
     def _connect(self, seconds: int) -> Connection:
-        silence: dict[str, Any] = {
-            "tcp_user_timeout": _LONGEST_SILENCE_SECONDS * 1000,
-            "keepalives_idle": _LONGEST_SILENCE_SECONDS,
-        }
-        return psycopg.connect(
-            **{**self._settings.connection_options, **silence, "connect_timeout": seconds, "autocommit": True}
-        )
+        return psycopg.connect(**connection_options(self._settings.address, seconds=seconds))
 
     def require_open(self) -> None:
         """Raise BackendClosedError once it is closed."""

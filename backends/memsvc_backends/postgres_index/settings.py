@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
-from sqlalchemy.exc import ArgumentError
 
 from memsvc.ports.plugin import BackendSettings
-from memsvc_backends.postgres_common.urls import connection_options
-
-SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+from memsvc_backends.postgres_common.connection_options import is_database_url
 
 
 class PostgresSettings(BackendSettings):
@@ -41,22 +38,15 @@ class PostgresSettings(BackendSettings):
                 "or give the metadata store one (metadata.options.url)"
             )
             raise ValueError(message)
-        if not (self.url.get_secret_value().startswith(SCHEMES) and self._is_readable()):
+        if not is_database_url(self.url.get_secret_value()):
             message = "url must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             raise ValueError(message)
         return self
 
-    def _is_readable(self) -> bool:
-        try:
-            _ = self.connection_options
-        except (ArgumentError, ValueError):
-            return False
-        return True
-
     @property
-    def connection_options(self) -> dict[str, Any]:
-        """Return what the client library takes to connect."""
-        return connection_options((self.url or SecretStr("")).get_secret_value())
+    def address(self) -> str:
+        """Return the URL with its password."""
+        return (self.url or SecretStr("")).get_secret_value()
 
 
 class PgvectorSettings(PostgresSettings):

@@ -17,7 +17,7 @@ from sqlalchemy import exc
 
 from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.ports.metadata import UniquenessRaceError
-from memsvc_backends.postgres_common.watchdog import READ_ONLY
+from memsvc_backends.postgres_common.connection_options import READ_ONLY
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import SqlSettings
 

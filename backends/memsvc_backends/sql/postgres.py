@@ -34,8 +34,8 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
-from memsvc_backends.postgres_common.urls import connection_options
-from memsvc_backends.postgres_common.watchdog import READ_ONLY, ConnectionWatchdog
+from memsvc_backends.postgres_common.connection_options import READ_ONLY, SILENCE, connection_options
+from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
@@ -70,8 +70,6 @@ The statement sees the counters as they were when it began, and the locks as the
 _PATIENCE_WITH_ONE = 3
 """A writer that is silent in its transaction for so many times what others wait has lost it: a process that hangs
 must not keep all others from writing."""
-_LONGEST_SILENCE_SECONDS = 30
-"""A server that does not answer for so long counts as lost."""
 _UNLIMITED = (
     "SELECT set_config(name, '0', false) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
@@ -107,23 +105,18 @@ class PostgresDriver:
             raise ModuleNotFoundError(message, name=error.name) from error
         target = sa.make_url(url).set(drivername="postgresql+psycopg")
         patience = max(1, math.ceil(settings.wait_seconds))
-        silence = {
-            "application_name": target.query.get("application_name", "memsvc"),
-            "tcp_user_timeout": _LONGEST_SILENCE_SECONDS * 1000,
-            "keepalives_idle": _LONGEST_SILENCE_SECONDS,
-        }
+        name = {"application_name": target.query.get("application_name", "memsvc")}
         self._engine = sa.create_engine(
             target,
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
             paramstyle="format",
             use_native_hstore=False,
-            connect_args={"connect_timeout": patience, **silence},
+            connect_args={"connect_timeout": patience, **SILENCE, **name},
         )
-        options = connection_options(url)
 
         def connect(seconds: int) -> Any:
-            return psycopg.connect(**{**options, **silence, "connect_timeout": seconds, "autocommit": True})
+            return psycopg.connect(**{**connection_options(url, seconds=seconds), **name})
 
         self._watchdog = ConnectionWatchdog(
             _NAME, faults or FaultLog(), connect, statement_seconds=settings.statement_seconds

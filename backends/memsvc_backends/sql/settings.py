@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
 
 from memsvc.ports.plugin import BackendSettings
-
-_SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+from memsvc_backends.postgres_common.connection_options import is_database_url
 
 
 class Durability(StrEnum):
@@ -62,7 +59,7 @@ class SqlSettings(BackendSettings):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not (url.get_secret_value().startswith(_SCHEMES) and _is_readable(url)):
+        if url is not None and not is_database_url(url.get_secret_value()):
             message = "must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             raise ValueError(message)
         return url
@@ -76,11 +73,3 @@ class SqlSettings(BackendSettings):
             message = f"readers must be at least {LEAST_SHARED_READERS} with url: the indexer holds up to three"
             raise ValueError(message)
         return self
-
-
-def _is_readable(url: SecretStr) -> bool:
-    try:
-        make_url(url.get_secret_value())
-    except (ArgumentError, ValueError):
-        return False
-    return True

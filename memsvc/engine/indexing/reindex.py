@@ -163,20 +163,20 @@ class ReindexService:
 
     def find_due(self) -> list[IndexKind]:
         """Return the indexes whose live generation is outdated: model, analysis, means or graph."""
-        total = self._estimate_total()
+        total = self._estimate_total(within=RECOUNTED)
         return [
             kind
             for kind, writer in self._writers.items()
             if writer.is_stale() or (isinstance(writer, VectorIndexWriter) and writer.needs_refresh(total))
         ]
 
-    def _estimate_total(self) -> int:
-        """Return the number of memories that the indexes should hold, within `RECOUNTED` of it.
+    def _estimate_total(self, *, within: float) -> int:
+        """Return the number of memories that the indexes should hold, *within* a share of the last count.
 
         A count reads an index of the store from end to end: 0.4 s at 1 000 000 memories.
         """
         head = self._feed.head_position()
-        if self._counted is None or head - self._counted[0] > RECOUNTED * self._counted[1]:
+        if self._counted is None or head - self._counted[0] > within * self._counted[1]:
             self._counted = head, self._feed.indexable()
         return self._counted[1]
 
@@ -196,7 +196,7 @@ class ReindexService:
     def is_quiet(self, quiet_period: QuietPeriodDetector) -> bool:
         """Return whether no import is running that a rebuild would compete with."""
         head, pending = self._feed.head_position(), self._feed.pending_count()
-        return quiet_period.is_quiet(head, pending, memories=self._estimate_total())
+        return quiet_period.is_quiet(head, pending, memories=self._estimate_total(within=1.0))
 
     def _repair_all(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
         yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, self._feed.indexable(), writer.generation())

@@ -224,11 +224,17 @@ def test_what_was_remembered_already_says_what_it_does_not_change(bridge: Bridge
     """The kind, layer, importance, tags and key of the first time hold."""
     bridge.done("remember", content="Answer with metric units.")
     again = bridge.said(
-        "remember", content="Answer with metric units.", layer="CORE", importance=5, tags=["style"], key="units"
+        "remember",
+        content="Answer with metric units.",
+        layer="CORE",
+        importance=5,
+        tags=["style"],
+        key="units",
+        happened="2026-01-02",
     )
     same = bridge.said("remember", content="Answer with metric units.", layer="LONG_TERM")
 
-    assert "Not changed: its layer, importance, tags, key. To change that, call update_memory." in again
+    assert "Not changed: its layer, importance, tags, key, happened. To change that, call update_memory." in again
     assert "Not changed" not in same
 
 
@@ -335,6 +341,7 @@ def test_a_repeated_call_happens_once(bridge: Bridge) -> None:
         ("remember", {"content": "a", "tags": ["x" * 65]}, "tags[0]"),
         ("remember", {"content": "a", "happened": "last week"}, "happened"),
         ("remember", {"content": "a", "happened": "2019"}, "happened"),
+        ("remember", {"content": "a", "happened": 2019}, "happened"),
         ("remember", {"content": "a", "happened": "20240503"}, "happened"),
         ("recall", {"query": "a", "until": "2030"}, "until"),
         ("remember", {"content": "a", "key": "daily/never"}, "key"),

@@ -17,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.plugin import BackendContext
+from memsvc_backends.postgres_common.connection_options import connection_options
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from memsvc_backends.sql import SQL
 from memsvc_backends.sql.database import SchemaVersionError
@@ -126,7 +127,7 @@ def test_a_user_that_may_not_make_tables(tmp_path: Path) -> None:
 )
 def test_store_and_indexes_read_a_url_alike(url: str, options: dict[str, str]) -> None:
     """Also one that the client library itself reads otherwise."""
-    found = PgvectorSettings(url=SecretStr(url)).connection_options
+    found = connection_options(PgvectorSettings(url=SecretStr(url)).address, seconds=5)
     assert options.items() <= found.items()
     assert SqlSettings(url=SecretStr(url)).url is not None
 

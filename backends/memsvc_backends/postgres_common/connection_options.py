@@ -1,0 +1,33 @@
+"""Options of connections to PostgreSQL, for store and indexes: valid URLs, and the arguments of the client library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+LONGEST_SILENCE_SECONDS = 30
+"""A server that does not answer for so long counts as lost."""
+SILENCE = {"tcp_user_timeout": LONGEST_SILENCE_SECONDS * 1000, "keepalives_idle": LONGEST_SILENCE_SECONDS}
+READ_ONLY = "is read-only: its url leads to a standby; let it lead to the primary, and the service goes on by itself"
+"""What is wrong with a connection to a server in recovery."""
+
+
+def is_database_url(url: str) -> bool:
+    """Return whether a text is the URL of a PostgreSQL database."""
+    try:
+        return url.startswith(SCHEMES) and bool(sa.make_url(url))
+    except (ArgumentError, ValueError):
+        return False
+
+
+def connection_options(url: str, *, seconds: int) -> dict[str, Any]:
+    """Return the arguments of `psycopg.connect` for a URL, as SQLAlchemy reads it, and *seconds* to connect.
+
+    The client library reads URLs otherwise: a password with "/" and several hosts as `?host=one:5432&host=two:5432`.
+    """
+    target = sa.make_url(url).set(drivername="postgresql+psycopg")
+    _, options = target.get_dialect()().create_connect_args(target)
+    return {**options, **SILENCE, "connect_timeout": seconds, "autocommit": True}
