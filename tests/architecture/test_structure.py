@@ -71,6 +71,15 @@ def test_files_are_subjects_and_not_crumbs() -> None:
     assert statistics.median(sizes) >= LEAST_MEDIAN_LINES
 
 
+def test_test_modules_outside_packages_have_names_of_their_own() -> None:
+    """One process can import a second module of that name in no folder, so that a run of all tests leaves it out."""
+    found: dict[str, list[str]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if not (path.parent / "__init__.py").exists():
+            found.setdefault(path.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
 def test_docstrings_open_with_a_noun_or_an_imperative() -> None:
     """No docstring opens with a question word: it would paraphrase the name instead of stating the promise."""
     wrong = [

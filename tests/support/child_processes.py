@@ -16,12 +16,13 @@ EDGE = "memsvc_backends.qdrant_edge.worker"
 def edge_pids(server: ServerProcess) -> list[int]:
     """Return the ids of the processes that hold the vectors: the live one, and builders while there are some."""
     assert server.process is not None
-    found = []
-    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
-        for child in _read(task / "children").split():
-            if EDGE.encode() in _read(Path(f"/proc/{child.decode()}/cmdline")).split(b"\0"):
-                found.append(int(child))
-    return found
+    children = child_pids(server.process.pid)
+    return [child for child in children if EDGE.encode() in _read(Path(f"/proc/{child}/cmdline")).split(b"\0")]
+
+
+def child_pids(parent: int) -> list[int]:
+    """Return the ids of the child processes of the process *parent*, a thread of which may end during the call."""
+    return [int(child) for task in Path(f"/proc/{parent}/task").iterdir() for child in _read(task / "children").split()]
 
 
 def _read(path: Path) -> bytes:

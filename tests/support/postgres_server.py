@@ -19,6 +19,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.support.child_processes import child_pids
+
 START_ATTEMPTS = 5
 _AS_NEW = "UPDATE counters SET last_row = 0, last_position = 0, trimmed_position = 0, store_id = md5(random()::text)"
 
@@ -66,8 +68,7 @@ def stopped() -> Iterator[None]:
 def pids() -> list[int]:
     """Return the processes of the server, the one that would replace others first."""
     parent = int((Path(server().pgdata) / "postmaster.pid").read_text().splitlines()[0])
-    tasks = Path(f"/proc/{parent}/task").glob("*/children")
-    return [parent, *(int(pid) for task in tasks for pid in task.read_text().split())]
+    return [parent, *child_pids(parent)]
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from memsvc.testing.vectors import unit, vector_entry
 from memsvc_backends.qdrant_edge.generation import EdgeGeneration
 from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
+from tests.support.child_processes import child_pids
 from tests.support.thread_limit import no_new_threads
 from tests.support.until import PATIENCE_SECONDS, until
 
@@ -421,20 +422,15 @@ def test_a_builder_that_works_for_long_is_left_alone(directory: Path, stack: Exi
 def test_a_child_whose_thread_cannot_be_started_is_not_left(index: QdrantEdgeIndex) -> None:
     """Nor its process; the next search has a child as soon as a thread can be started."""
     index.replace({1: [entry(1)]})
-    before = _children()
+    before = set(child_pids(os.getpid()))
     with no_new_threads("edge-messages"):
         os.kill(child_of(index), signal.SIGKILL)
         for _ in range(2):
             with pytest.raises(BackendUnavailableError):
                 found(index)
-        assert _children() < before
+        assert set(child_pids(os.getpid())) < before
 
     assert until(lambda: _found_again(index)) == [1]
-
-
-def _children() -> set[str]:
-    tasks = Path("/proc/self/task").iterdir()
-    return {child for task in tasks for child in (task / "children").read_text().split()}
 
 
 def _found_again(index: QdrantEdgeIndex) -> list[int]:
