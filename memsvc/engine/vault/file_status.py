@@ -34,13 +34,17 @@ from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
-from memsvc.text.vault_notes import note_of, read_note
+from memsvc.text.vault_notes import note_of, read_note, unmerged_lines
 
 MAX_RENAME_CANDIDATES = 8
 """Maximum number of entries with the same content that are compared to find a renamed file."""
 REVISIONS = 100
 """Revisions read at a time."""
 _PURGED = "Its memory was deleted for good: remove the file, or the line id, which makes a new memory of it."
+_UNMERGED = (
+    "It has the marks of an unfinished merge (<<<<<<<, =======, >>>>>>>): merge the two sides, or indent marks that "
+    "are content."
+)
 _SPELLING = "Its name differs from that of {} only in case or in the form of letters: rename one of the two."
 
 
@@ -122,11 +126,16 @@ class FileInspector:
             return replace(
                 seen, action=VaultAction.READ_ONLY, detail="Transcripts are read-only; edits are not imported."
             )
+        unmerged = unmerged_lines(seen.data or b"")
         try:
             note = read_note(seen.data or b"", self._form)
-            return self._inspect_known(replace(seen, note=note, scope=self._scope(seen)))
+            found = self._inspect_known(replace(seen, note=note, scope=self._scope(seen)))
         except NoteError as error:
-            return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
+            found = replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
+        own = [] if found.memory is None or not unmerged else unmerged_lines(found.memory.content.encode())
+        if len(unmerged) > len(own):
+            return replace(seen, action=VaultAction.INVALID, line=unmerged[0], detail=_UNMERGED)
+        return found
 
     def _inspect_gone(self, path: str, entry: VaultEntry | None, claimed: AbstractSet[str]) -> FileStatus:
         if entry is None or entry.memory_id in claimed:
