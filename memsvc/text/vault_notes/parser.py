@@ -38,6 +38,7 @@ _TELLING_COUNT = 2
 _MERGE_MARK = re.compile(
     r"^(?:(?P<start><{7})(?=[ \t\r\n]|\Z)|={7}(?=[ \t]*\r?$)|(?P<end>>{7})(?=[ \t\r\n]|\Z))", re.MULTILINE
 )
+_OF_TRANSCRIPTS = frozenset({"session", "first_time", "messages"})
 _SHOWN = frozenset({"id", "agent", "session", "create_time", "supersedes", "superseded_by", "metadata"})
 """Names of the front matter that are not fields that an edit changes, or are read otherwise."""
 
@@ -53,6 +54,16 @@ def read_note(data: bytes, form: NoteFormat = NoteFormat.MEMSVC) -> Note:
         return _read_text(text, form)
     except NoteError as error:
         raise NoteError(error.line + blank if error.line else 0, error.description) from error
+
+
+def is_transcript(data: bytes) -> bool:
+    """Return whether a file is the transcript of a session, as the service writes it."""
+    try:
+        front, _, _ = _split_front_matter(_text(data).removeprefix(_BOM))
+        values = _front_values(front)
+    except NoteError:
+        return False
+    return values.get("read_only") is True and "id" not in values and values.keys() >= _OF_TRANSCRIPTS
 
 
 def unmerged_lines(data: bytes) -> list[int]:
