@@ -12,6 +12,7 @@ from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.capture.known_text import KnownTextFilter
 from memsvc.engine.capture.statement_extraction import EventScopes, StatementExtractor
+from memsvc.engine.capture.statement_layer import load_statement_reader
 from memsvc.engine.services import CaptureServices, SessionService
 from memsvc.engine.sessions.append import MessageAppender, MessageRemover
 from memsvc.engine.sessions.flush import SessionFlusher
@@ -23,10 +24,11 @@ from memsvc.engine.sessions.trim import BackgroundTrimmer, SessionTrimmer, TrimH
 def build_capture_services(assembly: Assembly, parts: WriteParts) -> CaptureServices:
     """Build the use cases that capture memories from conversations, and those of sessions."""
     settings, backends = assembly.settings, assembly.backends
+    reader = load_statement_reader(backends.embedder) if settings.capture.statement_layer else None
     extractor = StatementExtractor(
         Redactor(is_on=settings.redaction.capture),
         KnownTextFilter(backends.metadata.memories, backends.lexical),
-        CaptureDecider(backends.language_model, backends.now),
+        CaptureDecider(backends.language_model, backends.now, reader),
         EventScopes(backends.metadata.reminders, backends.now),
     )
     writer = CaptureWriter(parts.memory_builder, parts.upserter, parts.requests, parts.accesses)

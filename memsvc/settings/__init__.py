@@ -24,6 +24,7 @@ from memsvc.settings.groups import (
     AccessSettings,
     BackendChoice,
     BackupSettings,
+    CaptureSettings,
     ConsolidationSettings,
     ContextSettings,
     EventLoop,
@@ -122,6 +123,7 @@ class Settings(BaseSettings):
     language_model: BackendChoice = BackendChoice(backend="none")
     """Decides what to remember of a conversation and sums sessions up, if there is one; without it, and when it fails,
     rules do, and sentences of the session."""
+    capture: CaptureSettings = CaptureSettings()
     redaction: RedactionSettings = RedactionSettings()
     """Secrets."""
     provenance: ProvenanceSettings = ProvenanceSettings()

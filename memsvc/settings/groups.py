@@ -183,6 +183,15 @@ class SessionSettings(SettingsGroup):
     """Whether opening a session archives the other active ones of the same user and project."""
 
 
+class CaptureSettings(SettingsGroup):
+    """Recognition of what to remember in conversations."""
+
+    statement_layer: bool = True
+    """Have the embedding of a statement decide in which the rules recognise nothing, as in "Chuy's been my foreman
+    since '03". It is made for the bundled embedder; with another one the rules decide alone. A language model does not
+    use it."""
+
+
 class RedactionSettings(SettingsGroup):
     """Places where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
 

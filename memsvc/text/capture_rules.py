@@ -136,6 +136,16 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
     return replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
 
 
+def verdict_of_reading(text: str, chance: float) -> CaptureVerdict:
+    """Return the verdict on a statement of which the rules know nothing and that lasts with this probability."""
+    shown = text.strip()[:CUE_CHARS].translate(_WIDE)
+    is_chinese = _is_chinese(shown)
+    is_own = _HAN_OWN.search(shown) if is_chinese else not _OWN.isdisjoint(cues.plain_words(shown))
+    is_personal = is_own or cues.PERSONAL_LIFE.search(shown)
+    verdict = _verdict(CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT, shown, None)
+    return replace(verdict, detail=f"It reads like something that lasts (probability {chance:.2f}).")
+
+
 def _of_user(text: str) -> CaptureVerdict:
     """Judge a statement of a user. Cues within quotations do not count."""
     verdict = _in_own_words(text)

@@ -182,7 +182,10 @@ class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Captur
     CAPTURE_DECIDER_UNSPECIFIED: _CaptureDecider.ValueType  # 0
     """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
     CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
-    """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English."""
+    """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
+    setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
+    nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
+    """
     CAPTURE_DECIDER_LANGUAGE_MODEL: _CaptureDecider.ValueType  # 2
     """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
 
@@ -192,7 +195,10 @@ class CaptureDecider(_CaptureDecider, metaclass=_CaptureDeciderEnumTypeWrapper):
 CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
 """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
 CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
-"""CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English."""
+"""CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
+setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
+nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
+"""
 CAPTURE_DECIDER_LANGUAGE_MODEL: CaptureDecider.ValueType  # 2
 """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
 Global___CaptureDecider: _TypeAlias = CaptureDecider  # noqa: Y015
@@ -2441,8 +2447,8 @@ class CaptureMemoryResponse(_message.Message):
     decider: Global___CaptureDecider.ValueType
     """decider is the component that decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice is the reason, in English, why a configured language model did not decide, or a note that the text has more
-    than 1 000 statements. Empty: neither applies.
+    """notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that the
+    text has more than 1 000 statements. Empty: neither applies.
     """
     consistency_token: _builtins.str
     """consistency_token makes later searches include the stored memories: see MemoryService. Empty after a dry run."""
@@ -2589,8 +2595,9 @@ class FlushMessagesResponse(_message.Message):
     decider: Global___CaptureDecider.ValueType
     """decider is the component that decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice is the reason, in English, why a configured language model did not decide, or a description of the parts
-    that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither applies.
+    """notice is the reason, in English, why a configured language model or the embedder did not decide, or a description
+    of the parts that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither
+    applies.
     """
     consistency_token: _builtins.str
     """consistency_token makes later searches include the stored memories: see MemoryService. Never empty."""

@@ -15,8 +15,9 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json, Kind, Layer
 from memsvc.domain.sessions import Role
+from memsvc.engine.capture.statement_layer import StatementReader
 from memsvc.ports.models import LanguageModel, Prompt, Schema, UnusableAnswerError
-from memsvc.text.capture_rules import judge, judge_day_ahead, title_of
+from memsvc.text.capture_rules import judge, judge_day_ahead, title_of, verdict_of_reading
 
 BATCH_STATEMENTS = 40
 BATCH_CHARS = 12_000
@@ -26,6 +27,7 @@ RESERVE_SECONDS = 1.0
 """Time reserved after the model for the rules and the write."""
 _SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QUOTED})
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
+_NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
 log = logging.getLogger(__name__)
 _KINDS = (
     Kind.FACT,
@@ -97,10 +99,16 @@ SCHEMA = Schema(
 class CaptureDecider:
     """Decides which statements to remember."""
 
-    def __init__(self, model: LanguageModel | None, now: Callable[[], datetime]) -> None:
-        """Ask *model* first; without one the rules decide. What has no time was said *now*."""
+    def __init__(
+        self, model: LanguageModel | None, now: Callable[[], datetime], reader: StatementReader | None = None
+    ) -> None:
+        """Ask *model* first; without one the rules decide, and *reader* where they recognise nothing.
+
+        What has no time was said *now*.
+        """
         self._model = model
         self._now = now
+        self._reader = reader
 
     @property
     def asks_a_model(self) -> bool:
@@ -112,19 +120,17 @@ class CaptureDecider:
         decisions = [self._decide_by_rules(one) for one in statements]
         asked = [place for place, one in enumerate(decisions) if one.verdict.reason not in _SETTLED]
         if self._model is None or not asked:
-            return Judgement(tuple(decisions), Decider.RULES)
+            return self._read(decisions)
         batches = list(_batches(asked, statements))
         if len(batches) > MOST_BATCHES:
-            return Judgement(
-                tuple(decisions), Decider.RULES, "The text is too long for the language model; rules decided."
-            )
+            return self._read(decisions, "The text is too long for the language model; rules decided.")
         try:
             for batch in batches:
                 self._ask(self._model, batch, decisions, deadline)
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not decide what to remember; the rules decided: %s", error)
-            rules = tuple(self._decide_by_rules(one) for one in statements)
-            return Judgement(rules, Decider.RULES, f"The language model did not decide, the rules did: {_cause(error)}")
+            rules = [self._decide_by_rules(one) for one in statements]
+            return self._read(rules, f"The language model did not decide, the rules did: {_cause(error)}")
         return Judgement(tuple(decisions), Decider.LANGUAGE_MODEL)
 
     def _decide_by_rules(self, statement: SourceStatement) -> StatementDecision:
@@ -132,6 +138,26 @@ class CaptureDecider:
         if verdict.reason is CaptureReason.NOTHING and statement.role is Role.USER:
             verdict = judge_day_ahead(statement.text, statement.event_time or self._now()) or verdict
         return StatementDecision(statement, verdict, statement.text)
+
+    def _read(self, decisions: list[StatementDecision], notice: str = "") -> Judgement:
+        """Return the decisions of the rules, with what the reader finds where they recognise nothing."""
+        places = [
+            place
+            for place, one in enumerate(decisions)
+            if one.verdict.reason is CaptureReason.NOTHING and one.statement.role is Role.USER
+        ]
+        if self._reader is not None and places:
+            try:
+                lasting = self._reader.find_lasting([decisions[place].statement.text for place in places])
+            except BackendUnavailableError as error:
+                log.warning("statements were judged by rules alone: %s", error)
+                notice = " ".join(filter(None, (notice, _NOT_READ)))
+            else:
+                for at, chance in lasting.items():
+                    decision = decisions[places[at]]
+                    verdict = verdict_of_reading(decision.statement.text, chance)
+                    decisions[places[at]] = replace(decision, verdict=verdict)
+        return Judgement(tuple(decisions), Decider.RULES, notice)
 
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:

@@ -226,7 +226,9 @@ type CaptureDecider int32
 const (
 	// CAPTURE_DECIDER_UNSPECIFIED is never in a response.
 	CaptureDecider_CAPTURE_DECIDER_UNSPECIFIED CaptureDecider = 0
-	// CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English.
+	// CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
+	// setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
+	// nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
 	CaptureDecider_CAPTURE_DECIDER_RULES CaptureDecider = 1
 	// CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model.
 	CaptureDecider_CAPTURE_DECIDER_LANGUAGE_MODEL CaptureDecider = 2
@@ -4340,8 +4342,8 @@ type CaptureMemoryResponse struct {
 	Redactions []*Redaction `protobuf:"bytes,2,rep,name=redactions,proto3" json:"redactions,omitempty"`
 	// decider is the component that decided. Never UNSPECIFIED.
 	Decider CaptureDecider `protobuf:"varint,3,opt,name=decider,proto3,enum=memsvc.v1.CaptureDecider" json:"decider,omitempty"`
-	// notice is the reason, in English, why a configured language model did not decide, or a note that the text has more
-	// than 1 000 statements. Empty: neither applies.
+	// notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that the
+	// text has more than 1 000 statements. Empty: neither applies.
 	Notice string `protobuf:"bytes,4,opt,name=notice,proto3" json:"notice,omitempty"`
 	// consistency_token makes later searches include the stored memories: see MemoryService. Empty after a dry run.
 	ConsistencyToken string `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
@@ -4598,8 +4600,9 @@ type FlushMessagesResponse struct {
 	RecalledCount int32 `protobuf:"varint,5,opt,name=recalled_count,json=recalledCount,proto3" json:"recalled_count,omitempty"`
 	// decider is the component that decided. Never UNSPECIFIED.
 	Decider CaptureDecider `protobuf:"varint,6,opt,name=decider,proto3,enum=memsvc.v1.CaptureDecider" json:"decider,omitempty"`
-	// notice is the reason, in English, why a configured language model did not decide, or a description of the parts
-	// that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither applies.
+	// notice is the reason, in English, why a configured language model or the embedder did not decide, or a description
+	// of the parts that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither
+	// applies.
 	Notice string `protobuf:"bytes,7,opt,name=notice,proto3" json:"notice,omitempty"`
 	// consistency_token makes later searches include the stored memories: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,8,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`

@@ -2275,8 +2275,8 @@ export type CaptureMemoryResponse = Message<"memsvc.v1.CaptureMemoryResponse"> &
   decider: CaptureDecider;
 
   /**
-   * notice is the reason, in English, why a configured language model did not decide, or a note that the text has more
-   * than 1 000 statements. Empty: neither applies.
+   * notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that the
+   * text has more than 1 000 statements. Empty: neither applies.
    *
    * @generated from field: string notice = 4;
    */
@@ -2451,8 +2451,9 @@ export type FlushMessagesResponse = Message<"memsvc.v1.FlushMessagesResponse"> &
   decider: CaptureDecider;
 
   /**
-   * notice is the reason, in English, why a configured language model did not decide, or a description of the parts
-   * that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither applies.
+   * notice is the reason, in English, why a configured language model or the embedder did not decide, or a description
+   * of the parts that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither
+   * applies.
    *
    * @generated from field: string notice = 7;
    */
@@ -3651,7 +3652,9 @@ export enum CaptureDecider {
   UNSPECIFIED = 0,
 
   /**
-   * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English.
+   * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
+   * setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
+   * nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
    *
    * @generated from enum value: CAPTURE_DECIDER_RULES = 1;
    */
