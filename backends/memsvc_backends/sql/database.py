@@ -393,6 +393,13 @@ class Driver(Protocol):
         """Begin a transaction for writes without an order; it may run next to one that changes memories."""
         ...
 
+    def keep_alive(self, connection: sa.Connection) -> AbstractContextManager[None]:
+        """Keep the transaction of a connection while its thread does something else; that of a stopped process ends.
+
+        Without it a transaction other than `begin_write`'s ends when its connection is silent for half a minute.
+        """
+        ...
+
     def commit(self, connection: sa.Connection) -> None:
         """Commit, or raise: a transaction in which a statement failed is not passed off as committed."""
         ...
