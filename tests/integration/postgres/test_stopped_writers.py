@@ -142,7 +142,7 @@ def _can_write(index: Any) -> bool:
 def test_what_a_stopped_process_holds_is_free_after_a_while(
     code: str, is_free: Callable[[Any], bool], patience: None
 ) -> None:
-    """When it continues it meets an error."""
+    """The process gets an error after it continues."""
     url = without_tables("stopped_writers")
     with _opened(url) as index, _holding(url, code) as process:
         assert not is_free(index)

@@ -134,7 +134,7 @@ HELD = {
 
 @pytest.mark.parametrize("kind", HELD)
 def test_what_a_stopped_process_holds_is_free_after_a_while(kind: str, patience: None, context: BackendContext) -> None:
-    """Not before its silence has lasted; when it continues it meets an error."""
+    """Not before the limit of silence; the process gets an error after it continues."""
     code, is_free = HELD[kind]
     with emptied("stopped") as url, SQL.open(SqlSettings(url=SecretStr(url), wait_seconds=0.5), context) as store:
         insert(store, *(factories.memory(f"{number}") for number in range(2)))
