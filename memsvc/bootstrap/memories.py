@@ -79,7 +79,8 @@ def build_write_parts(assembly: Assembly, index: IndexParts) -> WriteParts:
     """Build the write path and start its periodic tasks."""
     settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     store, now = backends.metadata, backends.now
-    committer = GroupCommitter(store)
+    # Threads are left for the writes of other users.
+    committer = GroupCommitter(store, max_waiting=max(2, settings.server.write_threads * 3 // 4))
     stack.callback(committer.close)
     committer.on_commit(index.indexer.notify)
     accesses = AccessCounts(committer, now)

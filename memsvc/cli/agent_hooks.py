@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import HookAgent
 from memsvc.cli.errors import CommandError, print_error
-from memsvc.cli.moments import machine_time_zone
+from memsvc.cli.moments import in_machine_zone
 from memsvc.cli.output import write
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ TIMEOUT_SECONDS = 10.0
 START_TOKENS = 1_500
 PROMPT_TOKENS = 800
 MOST_QUERY_CHARS = 8_192
+MOST_ID_CHARS = 128
 BATCH = 100
 BATCH_BYTES = 2_000_000
 """The size of the texts at which a batch ends; a call holds 16 MiB."""
@@ -95,7 +97,15 @@ def _event() -> Mapping[str, Any]:
 
 def _session_id(agent: HookAgent, event: Mapping[str, Any]) -> str:
     named = _field(event, "session_id")
-    return f"{agent}-{named}"[:128] if named else ""
+    return _fitting(f"{agent}-{named}") if named else ""
+
+
+def _fitting(name: str) -> str:
+    """Return an id of at most `MOST_ID_CHARS` characters: a longer one with a digest in place of its end."""
+    if len(name) <= MOST_ID_CHARS:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{name[: MOST_ID_CHARS - len(digest) - 1]}-{digest}"
 
 
 def _field(fields: Mapping[str, Any], name: str) -> str:
@@ -128,12 +138,10 @@ def _recall(client: Memsvc, query: str, tokens: int, sections: Sequence[Section]
         )
         condition.values.add().string_value = without
         filters = {"where": filters_pb.FilterExpression(condition=condition)}
-    found = client.render_context(
-        query[:MOST_QUERY_CHARS],
-        total_tokens=tokens,
-        sections=sections,
-        filters=filters,
-        time_zone=machine_time_zone(),
+    found = in_machine_zone(
+        lambda zone: client.render_context(
+            query[:MOST_QUERY_CHARS], total_tokens=tokens, sections=sections, filters=filters, time_zone=zone
+        )
     )
     is_irrelevant = any(one.code == types_pb.WARNING_CODE_NOTHING_RELEVANT for one in found.warnings)
     if not found.citations or (query and is_irrelevant and "GLOBAL_CORE" not in sections):
@@ -234,7 +242,7 @@ def _append(client: Memsvc, batch: list[_Turn], limit: int) -> None:
     """Append messages; one with more tokens than the session's *limit* is cut to as many bytes, which are no fewer."""
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
 
-    request_id = f"{batch[0].id}-{len(batch)}-{batch[-1].id}"[:128]
+    request_id = _fitting(f"{batch[0].id}-{len(batch)}-{batch[-1].id}")
     try:
         client.append_messages([_message(turn) for turn in batch], request_id=request_id)
     except MemsvcCallError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, cast
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
@@ -10,6 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ContextSection
 from memsvc.cli.errors import print_error
+from memsvc.cli.moments import MACHINE_ZONE, in_zone
 from memsvc.cli.output import date_of, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 CONTENT_WIDTH = 100
+T = TypeVar("T")
 
 
 @connected
@@ -30,7 +34,7 @@ def context(  # noqa: PLR0913 - an option each
     ] = None,
     section: Annotated[list[ContextSection] | None, typer.Option(help="Only this section. May be repeated.")] = None,
     locale: Annotated[str, typer.Option(help="Language of headings: en or zh.")] = "",
-    time_zone: Annotated[str, typer.Option(help="Time zone of dates, such as Asia/Shanghai.")] = "",
+    time_zone: Annotated[str, typer.Option(help=f"Time zone of dates, such as Asia/Shanghai.  {MACHINE_ZONE}")] = "",
     since: Annotated[str, typer.Option(help="Cursor of an earlier context: return only changes since.")] = "",
     resume: Annotated[str, typer.Option(help="With --json: resume after the event with this cursor.")] = "",
     stream: Annotated[bool, typer.Option("--stream", help="With --json: write each event as it arrives.")] = False,
@@ -60,7 +64,6 @@ def context(  # noqa: PLR0913 - an option each
     """
     asked: ContextOptions = {
         "locale": locale,
-        "time_zone": time_zone,
         "earlier_cursor": since,
         "relevant_limit": relevant_limit,
         "min_score": min_score,
@@ -78,14 +81,25 @@ def context(  # noqa: PLR0913 - an option each
         asked["sections"] = [cast("request_types.Section", one.name) for one in section]
     with session.client(conversation=conversation) as client:
         if (stream or resume) and session.as_json:
-            for event in client.build_context(query, cursor=resume, **asked):
+            for event in in_zone(
+                time_zone, lambda zone: _begun(client.build_context(query, cursor=resume, **_in_zone(asked, zone)))
+            ):
                 write_json(event)
             return
-        _show(session, client, query, asked)
+        _show(session, client, query, time_zone, asked)
 
 
-def _show(session: CliContext, client: Memsvc, query: str, asked: ContextOptions) -> None:
-    rendered = client.render_context(query, **asked)
+def _in_zone(asked: ContextOptions, zone: str) -> ContextOptions:
+    return {**asked, "time_zone": zone}
+
+
+def _begun(events: Iterator[T]) -> Iterator[T]:
+    """Return a stream once its first event, or its error, has arrived."""
+    return chain(list(islice(events, 1)), events)
+
+
+def _show(session: CliContext, client: Memsvc, query: str, time_zone: str, asked: ContextOptions) -> None:
+    rendered = in_zone(time_zone, lambda zone: client.render_context(query, **_in_zone(asked, zone)))
     if session.as_json:
         write_json(rendered)
         return
@@ -101,14 +115,14 @@ def load(
     session: CliContext,
     *,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of each list.")] = 50,
-    zone: Annotated[str, typer.Option(help="Time zone of the user, such as Asia/Shanghai.")] = "",
+    zone: Annotated[str, typer.Option(help=f"Time zone of the user, such as Asia/Shanghai.  {MACHINE_ZONE}")] = "",
 ) -> None:
     """Show what an agent loads at its start.
 
     Core and active memories, preferences, due reminders.
     """
     with session.client() as client:
-        found = client.load_core(limit=limit, time_zone=zone)
+        found = in_zone(zone, lambda zone: client.load_core(limit=limit, time_zone=zone))
     if session.as_json:
         write_json(found)
         return

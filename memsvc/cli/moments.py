@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
+
+from memsvc.cli.errors import print_error
 
 MOMENT_FORMS = (
     'YYYY-MM-DD, "YYYY-MM-DD HH:MM" (with Z or +HH:MM for a zone), now, today, yesterday, tomorrow, "tomorrow 9:00", '
@@ -28,6 +30,7 @@ _UNITS: Mapping[str, timedelta] = {
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
 }
+T = TypeVar("T")
 _SPAN = rf"(?P<count>\d{{1,6}}|an?)\s+(?P<unit>{'|'.join(_UNITS)})s?"
 _AGO, _IN = re.compile(rf"{_SPAN}\s+ago"), re.compile(rf"in\s+{_SPAN}")
 _DAY_AND_TIME = re.compile(rf"(?P<day>{'|'.join(_DAYS)})?\s*(?:at\s+)?(?P<time>\d\d?:\d\d)?")
@@ -107,10 +110,12 @@ def _time(text: str | None) -> time:
 # Names of time zones.
 
 
+MACHINE_ZONE = "[default: that of this machine; if that is UTC, that of the service]"
 _ZONE_FOLDER = "zoneinfo/"
 """The folder of the files of zones, as it is named in links and in TZ."""
 _UNNAMED_ZONES = frozenset({"localtime", "posixrules", "Factory"})
 """Files of that folder that are no zones of the IANA."""
+_UTC = frozenset({"", "UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"})
 
 
 def is_time_zone(name: str) -> bool:
@@ -130,6 +135,50 @@ def machine_time_zone(root: Path = Path("/")) -> str:
     *root* is the folder that holds `etc`.
     """
     return next((name for name in _zone_candidates(root) if name and is_time_zone(name)), "")
+
+
+def in_zone(named: str, ask: Callable[[str], T]) -> T:
+    """Return what *ask* returns for a time zone, for that of this machine if none is named."""
+    return ask(named) if named else in_machine_zone(ask)
+
+
+def in_machine_zone(ask: Callable[[str], T]) -> T:
+    """Return what *ask* returns for this machine's time zone; for none if it is UTC, so that the service's own holds.
+
+    If the service does not know the zone, such as "US/Pacific" where the system has no names of earlier times, it gets
+    the present offset from UTC, or no zone; that is written to stderr.
+    """
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    zone = machine_time_zone()
+    if zone in _UTC:
+        return ask("")
+    zones = dict.fromkeys((zone, _zone_of_offset(zone), ""))
+    for each in zones:
+        try:
+            found = ask(each)
+        except MemsvcCallError as error:
+            fields = {violation.field.rpartition(".")[2] for violation in error.violations}
+            if not each or fields != {"time_zone"}:
+                raise
+            continue
+        if each != zone:
+            print_error(
+                f"memsvc: The service does not know this machine's time zone {zone!r} and uses {each or 'its own'}. "
+                "Set TZ to another name, such as America/Los_Angeles."
+            )
+        return found
+    raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+
+def _zone_of_offset(zone: str) -> str:
+    """Return the zone of the whole hours that *zone* is ahead of UTC now; empty if its offset has minutes."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - a quick start
+
+    offset = datetime.now(ZoneInfo(zone)).utcoffset() or timedelta()
+    hours = offset // timedelta(hours=1)
+    # The signs of these names are those of POSIX.
+    return f"Etc/GMT{-hours:+d}" if offset == timedelta(hours=hours) and hours else ""
 
 
 def _zone_candidates(root: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Recurrence, Slot
 from memsvc.cli.errors import CommandError, print_error
-from memsvc.cli.moments import moment_option, parse_day
+from memsvc.cli.moments import MACHINE_ZONE, in_zone, moment_option, parse_day
 from memsvc.cli.options import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
@@ -29,7 +29,7 @@ _EVERY = {2: Recurrence.YEAR, 3: Recurrence.MONTH, 4: Recurrence.WEEK}
 """By the numbers of ReminderRecurrence: the messages take long to import."""
 app = typer.Typer(help="List due reminders and acknowledge them.", no_args_is_help=True)
 
-Zone = Annotated[str, typer.Option("--zone", help="Time zone of the user, such as Asia/Shanghai.")]
+Zone = Annotated[str, typer.Option("--zone", help=f"Time zone of the user, such as Asia/Shanghai.  {MACHINE_ZONE}")]
 SlotOption = Annotated[Slot | None, typer.Option("--slot", help="Part of the day.")]
 
 
@@ -50,15 +50,22 @@ def list_reminders(  # noqa: PLR0913 - an option each
 ) -> None:
     """List the memories that are due. They come again until they are acknowledged."""
     with session.client(conversation=conversation) as client:
-        due = client.due_reminders(
-            time=None if at is None else in_utc(at),
-            time_zone=zone,
-            slot=_name(slot),
-            overdue_days=overdue_days,
-            days_ahead=days_ahead,
-            page_size=min(limit, 1_000),
+        found = in_zone(
+            zone,
+            lambda zone: list(
+                islice(
+                    client.due_reminders(
+                        time=None if at is None else in_utc(at),
+                        time_zone=zone,
+                        slot=_name(slot),
+                        overdue_days=overdue_days,
+                        days_ahead=days_ahead,
+                        page_size=min(limit, 1_000),
+                    ),
+                    limit,
+                )
+            ),
         )
-        found = list(islice(due, limit))
     if session.as_json:
         for one in found:
             write_json(one)
@@ -89,7 +96,8 @@ def ack(
         if day:
             reply = client.acknowledge_reminder(memory_id, _occurrence(day), slot=_name(slot))
         else:
-            one = next((one for one in client.due_reminders(time_zone=zone) if one.memory.id == memory_id), None)
+            due = in_zone(zone, lambda zone: list(client.due_reminders(time_zone=zone)))
+            one = next((one for one in due if one.memory.id == memory_id), None)
             if one is None:
                 message = f"{memory_id} is not due now; name the DATE, as YYYY-MM-DD."
                 raise CommandError(message)

@@ -113,6 +113,7 @@ class FileResult:
     Attributes:
         line: Where the file is wrong; 0: nowhere in particular.
         detail: What is wrong, or the path of the other version of a conflict.
+        kept_path: The path of the other version of a conflict; empty: none was kept.
     """
 
     path: str
@@ -120,6 +121,7 @@ class FileResult:
     memory_id: str = ""
     line: int = 0
     detail: str = ""
+    kept_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import anyio
 from mcp import MCPError
 from mcp import types as mcp
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -45,6 +45,10 @@ class Links(Protocol):
         Raises:
             MCPError: The request does not say for whom.
         """
+        ...
+
+    def is_read_only(self, request: Any) -> bool:
+        """Return whether the caller of a request may change nothing; the request need not say for whom it is."""
         ...
 
 
@@ -129,7 +133,16 @@ def _tool(name: str, tools: Mapping[str, OfferedTool]) -> OfferedTool:
     return tool
 
 
-def built(links: Links, instructions: str) -> Server[Links]:
+async def _instruct(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Give a caller that may change nothing the instructions for that."""
+    result = await call_next(ctx)
+    if ctx.method not in {"initialize", "server/discover"} or not isinstance(result, dict):
+        return result
+    is_read_only = ctx.lifespan_context.is_read_only(ctx.request)
+    return {**result, "instructions": READ_ONLY_INSTRUCTIONS} if is_read_only else result
+
+
+def built(links: Links) -> Server[Links]:
     """Return the server on what is open."""
 
     @asynccontextmanager
@@ -137,12 +150,12 @@ def built(links: Links, instructions: str) -> Server[Links]:
         yield links
 
     handlers = Handlers()
-    return Server(
+    server = Server(
         "memsvc",
         version=version("memsvc"),
         title="memsvc",
         description="Long-term memory",
-        instructions=instructions,
+        instructions=INSTRUCTIONS,
         lifespan=lifespan,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
@@ -155,6 +168,8 @@ def built(links: Links, instructions: str) -> Server[Links]:
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
     )
+    server.middleware.append(_instruct)
+    return server
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +182,10 @@ class OneLink:
         """Return what is open."""
         return self.opened
 
+    def is_read_only(self, _: Any) -> bool:
+        """Return whether nothing may be changed."""
+        return self.opened.read_only
+
 
 def run(place: BridgeScope) -> None:
     """Serve until the client closes stdin.
@@ -178,8 +197,7 @@ def run(place: BridgeScope) -> None:
 
     async def serve() -> None:
         async with linked(place) as link, updates(link) as watched:
-            instructions = READ_ONLY_INSTRUCTIONS if place.read_only else INSTRUCTIONS
-            server = built(OneLink(Open(link, watched)), instructions)
+            server = built(OneLink(Open(link, watched)))
             async with stdio_server() as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
 

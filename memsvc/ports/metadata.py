@@ -170,6 +170,22 @@ class UniquenessRaceError(Exception):
     """A key or content became taken between the look and the write; the transaction is void: repeat it."""
 
 
+class OwnersBusyError(Exception):
+    """Transactions of other processes that concern *owners* take long; None: any that does. Nothing was begun."""
+
+    def __init__(self, owners: AbstractSet[str] | None) -> None:
+        super().__init__("Another process writes for the same owners.")
+        self.owners = owners
+
+
+class OwnerLock(Protocol):
+    """Lock of an owner that the next transaction takes over."""
+
+    def release(self) -> None:
+        """Release what was not taken over. Idempotent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A memory with all its dependent rows.
@@ -567,7 +583,12 @@ class MetadataStore(Protocol):
         ...
 
     def transaction(
-        self, *, owners: AbstractSet[str] | None = None, works: int = 1
+        self,
+        *,
+        owners: AbstractSet[str] | None = None,
+        works: int = 1,
+        is_patient: bool = True,
+        lock: OwnerLock | None = None,
     ) -> AbstractContextManager[Transaction]:
         """Open a transaction; leaving it normally commits, durably (kill -9 after that loses nothing).
 
@@ -578,9 +599,29 @@ class MetadataStore(Protocol):
         Args:
             owners: The owners whose data the transaction reads and writes; others must not be written to. None: any.
             works: About how many changes are made.
+            is_patient: Wait for the transactions of other processes as long as the store's settings say, instead of a
+                moment.
+            lock: The result of `lock` for the one owner, which is used up.
 
         Raises:
+            OwnersBusyError: It is not patient, and those of other processes take long.
             BackendUnavailableError: The store cannot be reached; nothing was changed.
+            BackendClosedError: The store was closed.
+        """
+        ...
+
+    def lock(self, owner: str | None, *, waited_seconds: float = 0) -> OwnerLock:
+        """Wait until no other process writes for *owner*, and prevent it until the lock is used or released.
+
+        With None, wait for a moment without transactions of other processes; nothing is prevented after it. It may run
+        in any thread, beside transactions of this process, none of which it holds up.
+
+        Args:
+            owner: The owner.
+            waited_seconds: How long the caller has waited for the owner already.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached, or the time to wait is over.
             BackendClosedError: The store was closed.
         """
         ...

@@ -212,6 +212,12 @@ def test_the_image_is_locked_with_all_extras() -> None:
     assert {name: pin for name, pin in image.items() if tested.get(name, pin) != pin} == {}
 
 
+@pytest.mark.parametrize("name", ["requirements.lock", "docker/requirements.lock"])
+def test_the_service_has_all_time_zones_on_every_system(name: str) -> None:
+    """Debian 13 and Ubuntu 24.04 have US/Pacific in a package of its own, which images do not have."""
+    assert re.search(r"^tzdata==\S+ \\$", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def pins(path: Path) -> dict[str, str]:
     """Return the versions that a lock names."""
     return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE))

@@ -45,6 +45,7 @@ BROAD_CATCHES = {
     "memsvc/engine/maintenance/scheduler.py",
     "memsvc/engine/vault/outbox_follower.py",
     "memsvc/engine/vault/watcher.py",
+    "memsvc/engine/commit/busy_owners.py",
     "memsvc/engine/commit/group_committer.py",
     "memsvc/ports/faults.py",
     "memsvc/server/webhooks.py",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.server_process import FAST, HTTP, ServerProcess, Stubs
 from tests.support.tcp_proxy import Proxy, proxy
 
 SOURCE = Path(__file__).with_name("preload.c")
@@ -23,6 +23,7 @@ DISK_MB = 768
 """Size of the file system of the data directory, if it has one of its own."""
 SETTINGS = {
     **FAST,
+    **HTTP,
     "MEMSVC_LEXICAL__OPTIONS__WRITE_TIMEOUT_SECONDS": "2",
     "MEMSVC_INDEXING__UPKEEP_SECONDS": "1",
     "MEMSVC_LOG__LEVEL": "INFO",
@@ -78,7 +79,7 @@ class Environment:
     Attributes:
         folder: Its folder; the data directory is on a file system of its own if `has_own_disk`.
         network: The proxy between clients and server.
-        is_postgres: Whether the store is a PostgreSQL database.
+        postgres: The address of the store on PostgreSQL; empty: it is SQLite.
     """
 
     folder: Path
@@ -86,7 +87,7 @@ class Environment:
     network: Proxy
     control: Control
     has_own_disk: bool
-    is_postgres: bool
+    postgres: str
     failed_starts: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -128,7 +129,7 @@ def running(folder: Path, *, postgres: str = "") -> Iterator[Environment]:
         # A new interpreter: a fork of a warm one would have its libraries already.
         server = CampaignServer(disk / "data", settings, f"127.0.0.1:{port}", module=("memsvc",))
         with server:
-            yield Environment(folder, server, network, control, has_own_disk, bool(postgres))
+            yield Environment(folder, server, network, control, has_own_disk, postgres)
 
 
 @contextlib.contextmanager

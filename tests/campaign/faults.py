@@ -13,10 +13,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
+from pydantic import SecretStr
 
+from memsvc.domain.scope import Scope
+from memsvc.ports.plugin import BackendContext
+from memsvc_backends.sql import SQL, SqlSettings
 from tests.campaign.environment import Environment
 from tests.support import postgres_server
 from tests.support.child_processes import edge_pids
@@ -261,6 +266,16 @@ def _stop_session(environment: Environment, chance: random.Random) -> Iterator[N
                 os.kill(row[0], signal.SIGCONT)
 
 
+@contextmanager
+def _lock_user(environment: Environment, chance: random.Random) -> Iterator[None]:
+    """Hold the lock of a user of the load, as another server does that hangs in a write."""
+    context = BackendContext(environment.folder, lambda: datetime.now(UTC))
+    settings = SqlSettings(url=SecretStr(environment.postgres))
+    with SQL.open(settings, context) as store, store.transaction(owners={Scope("u0").owner}):
+        rest(chance.uniform(0.5, 12.0))
+    yield
+
+
 FAULTS = (
     Fault("kill -9", _kill),
     Fault("restart", _restart),
@@ -279,6 +294,7 @@ FAULTS = (
     Fault("PostgreSQL: killed", _kill_postgres, needs="postgres"),
     Fault("PostgreSQL: sessions ended", _end_sessions, needs="postgres"),
     Fault("PostgreSQL: session stopped", _stop_session, needs="postgres"),
+    Fault("PostgreSQL: user locked", _lock_user, is_search_answered=True, needs="postgres"),
 )
 
 
@@ -288,6 +304,6 @@ def available(environment: Environment) -> list[Fault]:
         "": True,
         "disk": environment.has_own_disk,
         "preload": environment.control.is_available,
-        "postgres": environment.is_postgres,
+        "postgres": bool(environment.postgres),
     }
     return [fault for fault in FAULTS if had[fault.needs]]

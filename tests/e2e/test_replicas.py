@@ -6,13 +6,19 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 
 import grpc
 import pytest
+from pydantic import SecretStr
 
+from memsvc.domain.scope import Scope
+from memsvc.ports.plugin import BackendContext
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.write_session import QUOTA_SECONDS
 from tests.support.postgres_server import schema
 from tests.support.rpc import TIMEOUT, get, list_all, write
@@ -23,6 +29,7 @@ from tests.support.watch import watching
 STORED = types_pb.WAIT_FOR_STORED
 COUNT = 12
 WRITES = 80
+WAITING, HELD = 100, 12
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +37,11 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerP
     """Two servers that share a schema. Each has indexes of its own, which these tests do not ask."""
     folder = tmp_path_factory.mktemp("replicas")
     with schema() as url, ExitStack() as stack:
-        environment = {**FAST, "MEMSVC_METADATA__OPTIONS__URL": url}
+        environment = {
+            **FAST,
+            "MEMSVC_METADATA__OPTIONS__URL": url,
+            "MEMSVC_METADATA__OPTIONS__WAIT_SECONDS": str(TIMEOUT),
+        }
         one, other = (stack.enter_context(ServerProcess(folder / name, environment)) for name in ("one", "other"))
         yield one, other
 
@@ -179,3 +190,30 @@ def test_watches_lose_and_double_nothing_when_a_writer_is_killed(
 def _acknowledge(stubs: Stubs, scope: types_pb.Scope, content: str, acknowledged: dict[str, str]) -> None:
     with suppress(grpc.RpcError):
         acknowledged[write(stubs, scope, content, wait_for=STORED).memory.id] = scope.user_id
+
+
+def test_a_write_that_stalls_on_one_holds_up_its_user_alone(
+    replicas: tuple[ServerProcess, ServerProcess], scope: types_pb.Scope
+) -> None:
+    """A few writes of the user wait, more are refused; those of other users are stored, and reads are answered."""
+    url = SecretStr(replicas[0].environment["MEMSVC_METADATA__OPTIONS__URL"])
+    owner, other_scope = Scope(scope.user_id).owner, types_pb.Scope(user_id=f"{scope.user_id} beside")
+    context = BackendContext(replicas[0].data_dir, lambda: datetime.now(UTC))
+    with SQL.open(SqlSettings(url=url), context) as store, replicas[0].stubs() as stubs:
+        with store.transaction(owners={owner}):
+            requests = [
+                memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content=f"no {number}"))
+                for number in range(WAITING)
+            ]
+            calls = [stubs.memory.CreateMemory.future(request, timeout=TIMEOUT) for request in requests]
+            until(lambda: sum(not call.done() for call in calls) == HELD)
+            for number in range(COUNT):
+                memory = write(stubs, other_scope, f"no {number}", wait_for=STORED).memory
+                assert get(stubs, other_scope, memory.id) == memory
+            assert list_all(stubs, scope) == []
+            assert sum(not call.done() for call in calls) == HELD
+        stored = [call.result().memory.content for call in calls if call.code() is grpc.StatusCode.OK]
+        refused = [call.details() for call in calls if call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED]
+        assert (len(stored), len(refused)) == (HELD, WAITING - HELD)
+        assert all("wait for another server to end its write of the user" in text for text in refused)
+        assert sorted(memory.content for memory in list_all(stubs, scope)) == sorted(stored)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,21 @@ from sqlalchemy import exc
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
-from memsvc.ports.metadata import UniquenessRaceError
+from memsvc.ports.metadata import OwnersBusyError, UniquenessRaceError
 from memsvc_backends.postgres_common.connection_options import READ_ONLY
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import SqlSettings
 
 BACKEND = "sql"
 _UNIQUE_VIOLATION, _DEADLOCK = "23505", "40P01"
+LOCK_NOT_IN_TIME = "55P03"
+MOMENT_SECONDS = 0.2
+"""How long work waits for the same owner's work in other processes before work for other owners goes first.
+
+A commit takes milliseconds.
+"""
+_LONGEST_SECONDS = 2.0
+"""How long an attempt to write alone waits at most: it holds up the transactions that begin, in all processes."""
 NOT_DURABLE = "SET synchronous_commit = off"
 """Numbers are durable with the commit of the transaction that uses them, which comes later in the log."""
 _TAKE_NUMBERS = (
@@ -72,7 +80,7 @@ _STATES = {
         "search_path = …)"
     ),
     "42P07": ("has a table of another application in the schema: give memsvc a schema or a database of its own"),
-    "55P03": "has a lock that another server holds for long: try again",
+    LOCK_NOT_IN_TIME: "has a lock that another server holds for long: try again",
     "57014": "ended a statement that took too long: raise or remove the statement_timeout of the user of its url",
 }
 """Faults of PostgreSQL that have a code."""
@@ -158,19 +166,95 @@ class Database:
 
     @contextmanager
     def write_transaction(
-        self, *, owners: AbstractSet[str] | None = None, is_limited: bool = True
+        self,
+        *,
+        owners: AbstractSet[str] | None = None,
+        is_limited: bool = True,
+        is_patient: bool = True,
+        lock: BegunTransaction | None = None,
     ) -> Iterator[sa.Connection]:
         """Provide the writing connection in a transaction: committed at its end, rolled back on an error.
 
         It waits for those of other processes that write to one of *owners*; without owners, for all. Without
         *is_limited* it waits for them, and its statements take, as long as need be.
+
+        Args:
+            owners: The owners.
+            is_limited: The settings limit how long it waits and how long a statement takes.
+            is_patient: It waits more than a moment for others.
+            lock: A transaction that was begun before, and is used unless it is lost.
+
+        Raises:
+            OwnersBusyError: It is not patient, and others take long.
         """
+        begun = None if lock is None else lock.take(self.driver)
+        if begun is not None:
+            with self._writing_connection(begun) as connection, self._commit_on_exit(connection, _is_begun):
+                yield connection
+            return
         begin = partial(self.driver.begin_write, owners=owners, is_limited=is_limited)
-        with (
-            self._writing_connection(is_limited=is_limited) as connection,
-            self._commit_on_exit(connection, begin),
-        ):
-            yield connection
+        with ExitStack() as stack:
+            if not is_patient:
+                seconds = MOMENT_SECONDS if lock is None else _LONGEST_SECONDS
+                yield self._begin_write(stack, partial(begin, lock_seconds=seconds))
+            elif owners is None and is_limited and self.driver.is_shared:
+                yield self._begin_alone(stack)
+            else:
+                yield self._begin_write(stack, begin, is_limited=is_limited)
+
+    def _begin_write(
+        self, stack: ExitStack, begin: Callable[[sa.Connection], None], *, is_limited: bool = True
+    ) -> sa.Connection:
+        """Begin on the writing connection; the exit of *stack* commits and gives it back."""
+        with ExitStack() as attempt:
+            connection = attempt.enter_context(self._writing_connection(is_limited=is_limited))
+            attempt.enter_context(self._commit_on_exit(connection, begin))
+            stack.push(attempt.pop_all())
+        return connection
+
+    def _begin_alone(self, stack: ExitStack) -> sa.Connection:
+        """Begin when no transaction of another process or of `lock` is under way.
+
+        Those of `lock` need the turn of the writing connection to end: it is given up between the attempts.
+        """
+        for seconds in _attempts(self._wait_seconds):
+            with suppress(OwnersBusyError):
+                return self._begin_write(stack, partial(self.driver.begin_write, lock_seconds=seconds))
+        raise BackendUnavailableError(BACKEND, problem=_STATES[LOCK_NOT_IN_TIME])
+
+    def lock(self, owner: str | None, *, waited_seconds: float) -> BegunTransaction:
+        """Begin a transaction on a connection of its own, once no other process writes for *owner*.
+
+        With None, wait for a moment in which no other process writes at all.
+        """
+        self._refuse_when_closed()
+        if not self.driver.is_shared:
+            return BegunTransaction(None)
+        left = max(self._wait_seconds - waited_seconds, MOMENT_SECONDS)
+        with self._translated():
+            self.driver.check()
+            connection = self.driver.connect()
+            try:
+                with self.driver.watch(connection):
+                    if owner is not None:
+                        self.driver.begin_write(connection, {owner}, lock_seconds=left)
+                        return BegunTransaction(connection)
+                    self._find_moment_alone(connection, left)
+            except BaseException as error:
+                _close_connection(connection)
+                if isinstance(error, OwnersBusyError):
+                    raise BackendUnavailableError(BACKEND, problem=_STATES[LOCK_NOT_IN_TIME]) from error
+                raise
+        _close_connection(connection)
+        return BegunTransaction(None)
+
+    def _find_moment_alone(self, connection: sa.Connection, seconds: float) -> None:
+        for patience in _attempts(seconds):
+            self._refuse_when_closed()
+            with suppress(OwnersBusyError):
+                self.driver.begin_write(connection, lock_seconds=patience)
+                return
+        raise OwnersBusyError(None)
 
     def take_numbers(self, connection: sa.Connection, rows: int, positions: int) -> tuple[int, int]:
         """Take the next numbers of a shared store, at once for all; return the last row and the last position.
@@ -280,11 +364,23 @@ class Database:
             _close_connection(connection)
 
     @contextmanager
-    def _writing_connection(self, *, is_limited: bool = True) -> Iterator[sa.Connection]:
-        self._wait_for_turn()
+    def _writing_connection(
+        self, begun: sa.Connection | None = None, *, is_limited: bool = True
+    ) -> Iterator[sa.Connection]:
+        """Provide the connection for writes, or the one that has *begun*, which is closed in the end."""
+        try:
+            self._wait_for_turn()
+        except BaseException:
+            if begun is not None:
+                _close_connection(begun)
+            raise
         try:
             with self._translated():
                 self.driver.check()
+                if begun is not None:
+                    with self.driver.watch(begun, is_limited=is_limited):
+                        yield begun
+                    return
                 if self._writer is not None and not self.driver.is_usable(self._writer):
                     self._close_writer()
                 if self._writer is None:
@@ -292,6 +388,8 @@ class Database:
                 with self.driver.watch(self._writer, is_limited=is_limited):
                     yield self._writer
         finally:
+            if begun is not None:
+                _close_connection(begun)
             if self._writer is not None and not self.driver.is_clean(self._writer):
                 self._close_writer()
                 self._close_idle()
@@ -324,6 +422,44 @@ class Database:
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
             raise BackendClosedError(BACKEND)
+
+
+class BegunTransaction:
+    """`memsvc.ports.metadata.OwnerLock`: a transaction that holds the lock of its owner, and has done nothing yet."""
+
+    def __init__(self, connection: sa.Connection | None) -> None:
+        """Keep the connection of the transaction. None: no lock is needed."""
+        self._connection = connection
+
+    def take(self, driver: Driver) -> sa.Connection | None:
+        """Return the connection for its only use, None if it is lost."""
+        connection, self._connection = self._connection, None
+        if connection is None or driver.is_usable(connection):
+            return connection
+        _close_connection(connection)
+        return None
+
+    def release(self) -> None:
+        """Roll back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _close_connection(connection)
+
+
+def _attempts(seconds: float) -> Iterator[float]:
+    """Iterate for about *seconds* over how long to wait, with pauses of the same length between."""
+    end, patience = time.monotonic() + seconds, MOMENT_SECONDS
+    while True:
+        yield patience
+        if time.monotonic() + patience > end:
+            return
+        time.sleep(patience)
+        patience = min(2 * patience, _LONGEST_SECONDS)
+
+
+def _is_begun(connection: sa.Connection) -> None:
+    """Return: the transaction was begun when its lock was taken."""
+    del connection
 
 
 def _close_connection(connection: sa.Connection) -> None:
@@ -376,14 +512,26 @@ class Driver(Protocol):
         ...
 
     def begin_write(
-        self, connection: sa.Connection, owners: AbstractSet[str] | None = None, *, is_limited: bool = True
+        self,
+        connection: sa.Connection,
+        owners: AbstractSet[str] | None = None,
+        *,
+        is_limited: bool = True,
+        lock_seconds: float | None = None,
     ) -> None:
         """Begin a transaction that changes memories of *owners*, or with None of any.
 
-        Without *is_limited* the driver sets no limit to the time that it waits and takes.
-
         It waits until no other one of these is under way, in this process or another, so that it cannot fail half way
         for it.
+
+        Args:
+            connection: A connection that is in no transaction.
+            owners: The owners.
+            is_limited: The driver limits the time that it waits and takes.
+            lock_seconds: How long it waits for each of the owners. None: as long as for any lock.
+
+        Raises:
+            OwnersBusyError: The *lock_seconds* are over.
         """
         ...
 

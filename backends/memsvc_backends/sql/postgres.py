@@ -37,8 +37,10 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
+from memsvc.ports.metadata import OwnersBusyError
 from memsvc_backends.postgres_common.connection_options import READ_ONLY, SERVER_SILENCE, SILENCE, connection_options
 from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS, ConnectionWatchdog, Heartbeat
+from memsvc_backends.sql.database import LOCK_NOT_IN_TIME
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
@@ -54,6 +56,10 @@ _OWNER, _UNDER_WAY = 1_835_363_704, 1_835_363_705
 """Combined with the name of the schema: the classes of the locks of owners, and of positions."""
 _OF_OWNERS = (
     f"SELECT pg_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock) FROM unnest(ARRAY[{{}}]) AS lock"  # noqa: S608 - numbers
+)
+_HELD_OF_OWNERS = (
+    f"SELECT lock FROM unnest(ARRAY[{{}}]) AS lock "  # noqa: S608 - numbers
+    f"WHERE NOT pg_try_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock)"
 )
 _ANNOUNCE = (
     f"SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()) # {_UNDER_WAY}, last_position::bit(32)::int) "  # noqa: S608 - a constant
@@ -128,6 +134,7 @@ class PostgresDriver:
         self._begin_write = f"{_BEGIN_NOTE}; {idle_limit}"
         self._heartbeat = Heartbeat(_NAME, self._watchdog)
         self._limit_idle = f"SET LOCAL idle_in_transaction_session_timeout = {LONGEST_IDLE_SECONDS * 1000}"
+        self._usual_limit = f"SET LOCAL lock_timeout = {lock_timeout}"
         durable = _ALWAYS_DURABLE if settings.durability is Durability.FULL else "'off'"
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
@@ -177,14 +184,46 @@ class PostgresDriver:
         _say(connection, f"{_BEGIN_SNAPSHOT}; {self._limit_idle}")
 
     def begin_write(
-        self, connection: sa.Connection, owners: AbstractSet[str] | None = None, *, is_limited: bool = True
+        self,
+        connection: sa.Connection,
+        owners: AbstractSet[str] | None = None,
+        *,
+        is_limited: bool = True,
+        lock_seconds: float | None = None,
     ) -> None:
         """Wait for the locks of the owners, or for that of the whole store."""
-        steps = [self._begin_write, *([] if is_limited else _NO_LIMITS), ALONE if owners is None else _BESIDE]
-        if owners:
-            locks = ",".join(map(str, sorted(set(map(_lock_of, owners)))))
-            steps.append(_OF_OWNERS.format(locks))
-        _say(connection, "; ".join(steps))
+        begin = [self._begin_write, *([] if is_limited else _NO_LIMITS)]
+        keys = ",".join(map(str, sorted(set(map(_lock_of, owners or ())))))
+        beside = [] if owners is None else [_BESIDE]
+        locks = [ALONE] if owners is None else [_OF_OWNERS.format(keys)] if owners else []
+        if lock_seconds is None or not locks:
+            _say(connection, "; ".join([*begin, *beside, *locks]))
+            return
+        if owners and not self._held(connection, [*begin, *beside], owners, keys):
+            return
+        limit = f"SET LOCAL lock_timeout = {math.ceil(lock_seconds * 1000)}"
+        try:
+            _say(connection, "; ".join([*begin, *beside, limit, *locks, self._usual_limit]))
+        except sa.exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) != LOCK_NOT_IN_TIME:
+                raise
+            self.undo(connection)
+            if owners is None:
+                raise OwnersBusyError(None) from error
+            if held := self._held(connection, [*begin, *beside], owners, keys):
+                raise OwnersBusyError(held) from error
+
+    def _held(
+        self, connection: sa.Connection, begin: Sequence[str], owners: AbstractSet[str], keys: str
+    ) -> AbstractSet[str]:
+        """Begin if the locks of all owners are free; otherwise return those whose locks are not, in no transaction."""
+        with _spoken(connection, "; ".join([*begin, _HELD_OF_OWNERS.format(keys)])) as cursor:
+            while cursor.nextset():
+                pass
+            held = {key for (key,) in cursor}
+        if held:
+            self.undo(connection)
+        return {owner for owner in owners if _lock_of(owner) in held}
 
     def announce(self, connection: sa.Connection) -> None:
         """Hold the settled position back until the transaction ends."""
@@ -253,6 +292,13 @@ def _driver(connection: sa.Connection) -> Any:
 
 def _say(connection: sa.Connection, text: str) -> str:
     """Run words without parameters, which may be several statements, and return what the server says of the first."""
+    with _spoken(connection, text) as cursor:
+        return str(cursor.statusmessage)
+
+
+@contextmanager
+def _spoken(connection: sa.Connection, text: str) -> Iterator[Any]:
+    """Run words without parameters, and provide the cursor, which is at the result of the first statement."""
     driver: Any = connection.dialect.dbapi
     if connection.invalidated:
         # SQLAlchemy would connect again, and a COMMIT there would succeed without the transaction.
@@ -261,6 +307,6 @@ def _say(connection: sa.Connection, text: str) -> str:
         # A connection that was lost refuses this already.
         with closing(connection.connection.cursor()) as cursor:
             cursor.execute(text)
-            return str(cursor.statusmessage)
+            yield cursor
     except driver.Error as error:
         raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error

@@ -67,10 +67,15 @@ class SqliteDriver:
         execute(connection, "BEGIN")
 
     def begin_write(
-        self, connection: sa.Connection, owners: AbstractSet[str] | None = None, *, is_limited: bool = True
+        self,
+        connection: sa.Connection,
+        owners: AbstractSet[str] | None = None,
+        *,
+        is_limited: bool = True,
+        lock_seconds: float | None = None,
     ) -> None:
         """Take the writer's lock at once, for any owners."""
-        del owners, is_limited
+        del owners, is_limited, lock_seconds
         execute(connection, "BEGIN IMMEDIATE")
 
     def announce(self, connection: sa.Connection) -> None:

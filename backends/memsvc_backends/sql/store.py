@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -24,7 +25,7 @@ from memsvc.ports.features import (
     UseReads,
     VaultManifest,
 )
-from memsvc.ports.metadata import MetadataStore, Record, Transaction, UserReads
+from memsvc.ports.metadata import MetadataStore, OwnerLock, Record, Transaction, UserReads
 from memsvc.ports.operations import (
     ErasureReads,
     IntegrityReads,
@@ -39,7 +40,7 @@ from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.sql.api_keys import SqlKeyReads, SqlQuotaReads
 from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.conflicts import SqlConflictReads, SqlStatementReads
-from memsvc_backends.sql.database import BACKEND, ClockDifference, Database, Driver
+from memsvc_backends.sql.database import BACKEND, BegunTransaction, ClockDifference, Database, Driver
 from memsvc_backends.sql.dialect import database_clock, execute
 from memsvc_backends.sql.erasure import SqlErasureReads
 from memsvc_backends.sql.files import SqlFileReads
@@ -229,13 +230,21 @@ class SqlMetadataStore:
         return self._vault
 
     @contextmanager
-    def transaction(self, *, owners: AbstractSet[str] | None = None, works: int = 1) -> Iterator[Transaction]:
+    def transaction(
+        self,
+        *,
+        owners: AbstractSet[str] | None = None,
+        works: int = 1,
+        is_patient: bool = True,
+        lock: OwnerLock | None = None,
+    ) -> Iterator[Transaction]:
         """Open a transaction; others of this process, and those of the same owners, wait until it ends."""
+        begun = cast("BegunTransaction | None", lock)
         changed: AbstractSet[int] = frozenset()
         counted: Mapping[int, int] = {}
         inserted: Sequence[Record] = ()
         try:
-            with self._database.write_transaction(owners=owners) as connection:
+            with self._database.write_transaction(owners=owners, is_patient=is_patient, lock=begun) as connection:
                 numbering = self._numbering(connection, works)
                 ledger = UsageLedger(connection, self._known_quotas, SHARDS if self.is_shared else 1)
                 transaction = SqlTransaction(connection, self._clocks, numbering, owners, ledger)
@@ -258,6 +267,10 @@ class SqlMetadataStore:
         self._memories.forget(changed)
         self._memories.recount(counted, version)
         self._memories.keep(inserted, version)
+
+    def lock(self, owner: str | None, *, waited_seconds: float = 0) -> OwnerLock:
+        """Wait until no other process writes for *owner*."""
+        return self._database.lock(owner, waited_seconds=waited_seconds)
 
     def _numbering(self, connection: sa.Connection, works: int) -> NumberAllocator:
         if self._database.driver.is_shared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, LimitExceededError, LimitKind
+from memsvc.engine.commit.busy_owners import BusyOwners, WaitEnd
+from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Transaction, UniquenessRaceError
 from memsvc.ports.thread_wait import ThreadWait
 
 T = TypeVar("T")
@@ -36,18 +38,29 @@ _ATTEMPTS = 8
 class GroupCommitter:
     """The only entry to the transactions of the store. Thread-safe.
 
-    Work must be repeatable: it reads and writes through its transaction only, and may run more than once.
+    Work must be repeatable: it reads and writes through its transaction only, and may run more than once. Work for one
+    owner is done in the order in which it was queued. Work for an owner whom another process writes for at length
+    waits, and later work for other owners passes it; so does work for several owners.
     """
 
-    def __init__(self, store: MetadataStore, *, max_group: int = 64) -> None:
-        """Start the thread that commits to *store*, at most *max_group* tasks per transaction."""
+    def __init__(self, store: MetadataStore, *, max_group: int = 64, max_waiting: int = 24) -> None:
+        """Start the thread that commits to *store*.
+
+        Args:
+            store: The store.
+            max_group: The most tasks of a transaction.
+            max_waiting: The most tasks that wait for owners whom other processes write for, half as many of one owner.
+        """
         self._store = store
+        self._max_waiting = max_waiting
         self._max_group = max_group
-        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Task | WaitEnd | None] = SimpleQueue()
+        self._busy: BusyOwners[_Task] = BusyOwners(store.lock, self._queue.put, most=max_waiting)
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._owner_listeners: tuple[Callable[[AbstractSet[str]], None], ...] = ()
         self._gate = threading.Lock()
         self._closed = False
+        self._is_ending = False
         self._thread = threading.Thread(target=self._drain, name="memsvc-committer", daemon=True)
         self._thread.start()
 
@@ -68,7 +81,9 @@ class GroupCommitter:
                 other processes. None: it concerns several owners, and runs alone.
 
         Raises:
-            BackendUnavailableError: The store cannot be reached, or the work lost too many races.
+            BackendUnavailableError: The store cannot be reached, another process writes for the owner without end, or
+                the work lost too many races.
+            LimitExceededError: Too much work waits for another process that writes for its owner.
             BackendClosedError: The committer or the store is closed.
         """
         queued = self.queue(work, owner=owner)
@@ -91,7 +106,7 @@ class GroupCommitter:
     @property
     def queue_length(self) -> int:
         """Return the approximate number of tasks that wait for the next transaction."""
-        return self._queue.qsize()
+        return self._queue.qsize() + len(self._busy)
 
     def close(self) -> None:
         """Finish all submitted work, then stop. Idempotent."""
@@ -102,52 +117,129 @@ class GroupCommitter:
         self._thread.join()
 
     def _drain(self) -> None:
-        is_open = True
-        while is_open:
-            group: list[_Task] = []
-            task = self._queue.get()
-            while task is not None:
-                group.append(task)
-                if len(group) == self._max_group:
-                    break
-                try:
-                    task = self._queue.get_nowait()
-                except Empty:
-                    break
-            is_open = task is not None
-            self._commit(group)
+        while not self._is_ending or len(self._busy):
+            group, ends = self._collect()
+            for end in ends:
+                self._commit_after_wait(end)
+            if group:
+                self._commit(group)
 
-    def _commit(self, group: Sequence[_Task], attempts: int = _ATTEMPTS) -> None:
+    def _collect(self) -> tuple[list[_Task], list[WaitEnd]]:
+        """Wait for work; return what there is by now for owners who are not busy, and the waits that have ended."""
+        group: list[_Task] = []
+        ends: list[WaitEnd] = []
+        item = self._queue.get()
+        while True:
+            if item is None:
+                self._is_ending = True
+            elif isinstance(item, WaitEnd):
+                ends.append(item)
+            elif not self._busy.is_busy(item.owner):
+                group.append(item)
+            elif not self._busy.add(item.owner, item):
+                self._fail((item,), self._refusal())
+            if len(group) == self._max_group:
+                break
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                break
+        return group, ends
+
+    def _commit_after_wait(self, end: WaitEnd) -> None:
+        """Commit the work that waited for an owner, in the transaction that has the lock, or fail it."""
+        waited = self._busy.take(end, self._max_group)
+        group = [task for task, _ in waited]
+        if end.lock is None:
+            self._fail(group, end.error or BackendUnavailableError("metadata"))
+            return
         try:
-            results, changed = self._run(group)
-        except (BackendUnavailableError, BackendClosedError) as error:
-            self._fail(group, error)
-        except Exception as error:  # noqa: BLE001 - delivered to the callers
-            if len(group) > 1:
-                # The error may come from the combination of several writes: commit each task alone.
-                for task in group:
-                    self._commit((task,))
-            elif not isinstance(error, UniquenessRaceError):
+            self._commit(group, lock=end.lock, waiting_since=waited[0][1])
+        finally:
+            end.lock.release()
+
+    def _commit(
+        self, group: Sequence[_Task], *, lock: OwnerLock | None = None, waiting_since: float | None = None
+    ) -> None:
+        """Commit a group, or each of its tasks alone; have those wait whose owner is busy.
+
+        Args:
+            group: The tasks, in the order in which they were queued.
+            lock: The lock of their only owner.
+            waiting_since: When they began to wait for their owner, of `time.monotonic`. None: they did not.
+        """
+        left = group
+        try:
+            if not self._commit_together(group, lock):
+                for index, task in enumerate(group):
+                    left = group[index:]
+                    self._commit_together((task,))
+        except OwnersBusyError as error:
+            self._hold_back(left, error.owners, waiting_since)
+
+    def _hold_back(self, group: Sequence[_Task], owners: AbstractSet[str] | None, waiting_since: float | None) -> None:
+        """Have the tasks of *owners* wait, with None those that concern several, and commit the others."""
+        held: dict[str | None, list[_Task]] = {}
+        rest: list[_Task] = []
+        for task in group:
+            is_held = task.owner is None if owners is None else task.owner in owners
+            (held.setdefault(task.owner, []) if is_held else rest).append(task)
+        since = time.monotonic() if waiting_since is None else waiting_since
+        for owner, tasks in held.items():
+            if refused := self._busy.put_back(owner, tasks, since=since):
+                self._fail(refused, self._refusal())
+        if rest:
+            self._commit(rest)
+
+    def _commit_together(self, group: Sequence[_Task], lock: OwnerLock | None = None) -> bool:
+        """Commit a group in one transaction and deliver its results or error.
+
+        Returns:
+            False if nothing was done, since the error may come from the combination of several writes.
+
+        Raises:
+            OwnersBusyError: Some of the owners are busy; nothing was done.
+        """
+        failure: Exception | None = None
+        for _ in range(_ATTEMPTS):
+            try:
+                results, changed = self._run(group, lock)
+            except OwnersBusyError:
+                raise
+            except (BackendUnavailableError, BackendClosedError) as error:
                 self._fail(group, error)
-            elif attempts > 1:
-                self._commit(group, attempts - 1)
+            except Exception as error:  # noqa: BLE001 - delivered to the callers
+                if len(group) > 1:
+                    return False
+                if isinstance(error, UniquenessRaceError):
+                    failure, lock = error, None
+                    continue
+                self._fail(group, error)
             else:
-                failure = BackendUnavailableError("metadata", retry_seconds=0.1)
-                failure.__cause__ = error
-                self._fail(group, failure)
-        else:
-            self._finish(group, results, changed)
+                self._finish(group, results, changed)
+            return True
+        lost = BackendUnavailableError("metadata", retry_seconds=0.1)
+        lost.__cause__ = failure
+        self._fail(group, lost)
+        return True
+
+    def _refusal(self) -> LimitExceededError:
+        limit = (
+            f"{self._max_waiting} writes, {self._max_waiting // 2} of one user, that wait for another server to end "
+            "its write of the user"
+        )
+        return LimitExceededError(limit, retry_seconds=1.0, kind=LimitKind.QUEUE)
 
     @staticmethod
     def _fail(group: Sequence[_Task], error: Exception) -> None:
         for task in group:
             task.future.set_exception(error)
 
-    def _run(self, group: Sequence[_Task]) -> tuple[list[_TaskResult], AbstractSet[str] | None]:
+    def _run(self, group: Sequence[_Task], lock: OwnerLock | None) -> tuple[list[_TaskResult], AbstractSet[str] | None]:
         """Commit a group; return the result of each task, and the owners of changed memories, None without changes."""
         named = {task.owner for task in group if task.owner is not None}
         owners = named if all(task.owner is not None for task in group) else None
-        with self._store.transaction(owners=owners, works=len(group)) as transaction:
+        with self._store.transaction(owners=owners, works=len(group), is_patient=False, lock=lock) as transaction:
             results = [_attempt(task, transaction) for task in group]
             changed = transaction.owners if transaction.position else None
         return results, changed

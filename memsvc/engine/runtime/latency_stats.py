@@ -12,7 +12,6 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -439,11 +438,11 @@ class Instrumentation:
         """Return an instrumented store: reads of memories, and whole transactions."""
 
         @contextmanager
-        def transaction(*, owners: AbstractSet[str] | None = None, works: int = 1) -> Iterator[Transaction]:
+        def transaction(**options: Any) -> Iterator[Transaction]:
             started = time.perf_counter()
             is_done = False
             try:
-                with inner.transaction(owners=owners, works=works) as opened:
+                with inner.transaction(**options) as opened:
                     yield opened
                 is_done = True
             finally:

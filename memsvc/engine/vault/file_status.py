@@ -18,6 +18,7 @@ from memsvc.domain.vault import Note, NoteError, NoteFormat, VaultAction, VaultE
 from memsvc.domain.vault_layout import (
     ABSENT,
     PUT_AWAY,
+    SESSIONS,
     NotePath,
     is_listing,
     is_memory_path,
@@ -34,13 +35,18 @@ from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
-from memsvc.text.vault_notes import note_of, read_note
+from memsvc.text.vault_notes import is_transcript, note_of, read_note, unmerged_lines
 
 MAX_RENAME_CANDIDATES = 8
 """Maximum number of entries with the same content that are compared to find a renamed file."""
 REVISIONS = 100
 """Revisions read at a time."""
 _PURGED = "Its memory was deleted for good: remove the file, or the line id, which makes a new memory of it."
+_READ_ONLY = "Transcripts are read-only; edits are not imported."
+_UNMERGED = (
+    "It has the marks of an unfinished merge (<<<<<<<, =======, >>>>>>>): merge the two sides, or indent marks that "
+    "are content."
+)
 _SPELLING = "Its name differs from that of {} only in case or in the form of letters: rename one of the two."
 
 
@@ -105,7 +111,10 @@ class FileInspector:
         try:
             data = self._folder.read(path)
         except NoteError as error:
-            return FileStatus(path, VaultAction.INVALID, entry=entry, line=error.line, detail=error.description)
+            # A transcript may be larger than a note.
+            is_own = entry is not None and entry.session_id != "" and self._folder.digest(path) == entry.digest
+            action = VaultAction.UNCHANGED if is_own else VaultAction.INVALID
+            return FileStatus(path, action, entry=entry, line=error.line, detail="" if is_own else error.description)
         if data is None:
             return self._inspect_gone(path, entry, claimed)
         if entry is not None and entry.path != path and self._is_other_file(entry.path, path):
@@ -119,14 +128,20 @@ class FileInspector:
         if seen.entry is not None and seen.entry.digest == seen.digest:
             return seen
         if seen.entry is not None and seen.entry.session_id:
-            return replace(
-                seen, action=VaultAction.READ_ONLY, detail="Transcripts are read-only; edits are not imported."
-            )
+            return replace(seen, action=VaultAction.READ_ONLY, detail=_READ_ONLY)
+        if seen.place is not None and seen.place.rest[:1] == (SESSIONS,) and is_transcript(seen.data or b""):
+            # The transcript of an unknown vault, or of a session that no longer exists.
+            return replace(seen, action=VaultAction.READ_ONLY, entry=None, detail=_READ_ONLY)
+        unmerged = unmerged_lines(seen.data or b"")
         try:
             note = read_note(seen.data or b"", self._form)
-            return self._inspect_known(replace(seen, note=note, scope=self._scope(seen)))
+            found = self._inspect_known(replace(seen, note=note, scope=self._scope(seen)))
         except NoteError as error:
-            return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
+            found = replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
+        own = [] if found.memory is None or not unmerged else unmerged_lines(found.memory.content.encode())
+        if len(unmerged) > len(own):
+            return replace(seen, action=VaultAction.INVALID, line=unmerged[0], detail=_UNMERGED)
+        return found
 
     def _inspect_gone(self, path: str, entry: VaultEntry | None, claimed: AbstractSet[str]) -> FileStatus:
         if entry is None or entry.memory_id in claimed:

@@ -16,7 +16,15 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import TENANTS, USERS, is_note, is_watched_folder, path_key, readable_misnamed_path
+from memsvc.domain.vault_layout import (
+    TENANTS,
+    USERS,
+    conflict_path,
+    is_note,
+    is_watched_folder,
+    path_key,
+    readable_misnamed_path,
+)
 from memsvc.text.vault_notes.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
@@ -30,6 +38,8 @@ UNLISTED = "The service cannot list this folder; its files are not imported unti
 _PERMISSIONS = 0o777
 _TEMPORARY = ".memsvc-"
 _NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
+UNWRITABLE = "The service cannot write, move or remove the file"
+_FULL = frozenset({errno.ENOSPC, errno.EROFS, errno.EDQUOT})
 
 
 _DAMAGED = (
@@ -48,6 +58,16 @@ def _ignore(path: str, state: os.stat_result | None) -> None:
 
 class VaultGoneError(OSError):
     """The folder is missing, or is not the vault that the store knows: its content must not be interpreted."""
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether the disk is full or read-only, so that no other file can be written either."""
+    return error.errno in _FULL
+
+
+def reason_of(error: OSError) -> str:
+    """Return the reason of an error in the words of the system."""
+    return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
 def digest_of(data: bytes) -> str:
@@ -112,9 +132,37 @@ class VaultFilesystem:
                 raise NoteError(0, "It is not a regular file of the vault: links are not followed.") from error
             raise NoteError(0, "The file cannot be read by the service.") from error
 
+    def digest(self, path: str) -> str | None:
+        """Return the digest of a file of any size; None: there is none; empty: it is no regular file, or unreadable."""
+        try:
+            with ExitStack() as stack:
+                folder = _Folders(self.root, stack).open(_parent(path))
+                with _open_in(_name(path), _READ, folder) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+                    is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+                    return hashlib.file_digest(file, "sha256").hexdigest() if is_regular else ""
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return ""
+
     def exists(self, path: str) -> bool:
         """Return whether *path* exists, as a file, folder or link."""
         return os.path.lexists(self.root / path)
+
+    def free_conflict_path(self, path: str, mark: str, data: bytes | None = None) -> str:
+        """Return the path for the losing version of a conflict at *path*; no other version is at it.
+
+        A file there that already has the content *data* is no other version.
+        """
+        number = 1
+        while True:
+            found = conflict_path(path, mark if number == 1 else f"{mark}-{number}")
+            if not self.exists(found):
+                return found
+            with suppress(NoteError):
+                if data is not None and self.read(found) == data:
+                    return found
+            number += 1
 
     def is_same_file(self, path: str, other: str) -> bool:
         """Return whether two paths are names of one existing file, as on file systems that ignore case."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +11,6 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
 from memsvc.domain.vault_layout import (
     NoteLocation,
-    conflict_path,
     has_file,
     location_of,
     parse_note_path,
@@ -22,7 +19,7 @@ from memsvc.domain.vault_layout import (
     user_folder,
 )
 from memsvc.engine.vault.file_status import scope_of
-from memsvc.engine.vault.filesystem import digest_of
+from memsvc.engine.vault.filesystem import UNWRITABLE, digest_of, is_full, reason_of
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext, ignore_result
 from memsvc.text.vault_notes import read_note, render_note
 
@@ -32,8 +29,6 @@ GROUP_BYTES = 4_000_000
 
 MAX_FAILURES = 10_000
 """Failed files that are repeated; those beyond it are written by the next synchronisation."""
-UNWRITABLE = "The service cannot write, move or remove the file"
-_FULL = frozenset({errno.ENOSPC, errno.EROFS, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,10 +281,10 @@ class NoteExporter:
             entry = replace(entry, path=moved)
             present = self._present(entry)
         if present is not None and present != entry.digest:
-            conflict_file = conflict_path(entry.path, f"r{entry.revision}")
-            operations.kept_versions.append((entry.path, conflict_file))
+            kept = self._context.folder.free_conflict_path(entry.path, f"r{entry.revision}")
+            operations.kept_versions.append((entry.path, kept))
             operations.done.append(
-                FileResult(entry.path, VaultAction.CONFLICT, entry.memory_id, detail=f"Kept as {conflict_file}")
+                FileResult(entry.path, VaultAction.CONFLICT, entry.memory_id, detail=f"Kept as {kept}.", kept_path=kept)
             )
         else:
             operations.removed.append((entry.path, entry.digest, entry.path))
@@ -334,17 +329,22 @@ class NoteExporter:
             taken = self._importer.take(operations.edited.get(key, planned.path))
             if taken.action is not VaultAction.INVALID:
                 operations.imported.add(planned.memory_id)
+            elif taken.detail.startswith(UNWRITABLE):
+                self._note_failure(planned)
             return taken
         if key in operations.failed:
             detail = f"{UNWRITABLE} ({operations.reasons[key]}); it tries again every minute."
-            failed = replace(planned, action=VaultAction.INVALID, detail=detail)
-            if len(self._failures) < MAX_FAILURES:
-                self._failures[planned.memory_id] = _Failure(planned.path)
+            failed = replace(planned, action=VaultAction.INVALID, detail=detail, kept_path="")
+            self._note_failure(planned)
             self._on_result(failed)
             return failed
         if planned.action is VaultAction.CONFLICT:
             self._on_result(planned)
         return planned
+
+    def _note_failure(self, planned: FileResult) -> None:
+        if len(self._failures) < MAX_FAILURES:
+            self._failures[planned.memory_id] = _Failure(planned.path)
 
     def _move_files(self, operations: _FileOperations) -> None:
         """Move files, and record that before they are rewritten."""
@@ -391,8 +391,8 @@ class NoteExporter:
         except OSError as error:
             self._context.require_vault()
             operations.failed.add(path_key(path))
-            operations.reasons[path_key(path)] = os.strerror(error.errno) if error.errno else type(error).__name__
-            if error.errno in _FULL:
+            operations.reasons[path_key(path)] = reason_of(error)
+            if is_full(error):
                 operations.full_error = error
 
 

@@ -21,13 +21,20 @@ from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
 from memsvc.domain.vault import FileResult, MergedNote, Note, NoteFormat, VaultAction, VaultEntry, differences
-from memsvc.domain.vault_layout import TENANTS, USERS, conflict_path, fields_of_name, location_of, path_key
+from memsvc.domain.vault_layout import TENANTS, USERS, fields_of_name, location_of, path_key
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.vault.file_status import FileInspector, FileStatus, fields_of_move
-from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError, digest_of
+from memsvc.engine.vault.filesystem import (
+    UNWRITABLE,
+    VaultFilesystem,
+    VaultGoneError,
+    digest_of,
+    is_full,
+    reason_of,
+)
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.vault_notes import note_of, render_note
@@ -206,7 +213,21 @@ class NoteImporter:
                 raise
             except MemsvcError as error:
                 return replace(_import_files(seen), action=VaultAction.INVALID, detail=error.message)
+            except OSError as error:
+                self._require_passable(error)
+                detail = f"{UNWRITABLE} ({reason_of(error)}); it tries again at the next synchronisation."
+                return replace(_import_files(seen), action=VaultAction.INVALID, detail=detail)
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+    def _require_passable(self, error: OSError) -> None:
+        """Require that an error concerns one file alone.
+
+        Raises:
+            OSError: It concerns the whole vault: its folder is gone, or the disk is full or read-only.
+        """
+        self._context.require_vault()
+        if is_full(error):
+            raise error
 
     def _import_one(self, seen: FileStatus) -> FileResult:
         if seen.action in {VaultAction.IGNORED, VaultAction.INVALID}:
@@ -242,7 +263,7 @@ class NoteImporter:
         return _import_files(seen) if other is None else self._take(other)
 
     def _change(self, seen: FileStatus, memory: Memory) -> FileResult:
-        patch, detail, note = dict(seen.patch or {}), "", _require_note(seen.note)
+        patch, kept, note = dict(seen.patch or {}), "", _require_note(seen.note)
         if seen.action is VaultAction.RESTORED:
             memory = self._context.memory_updater.restore(
                 _scope_for(memory), memory.id, expected_revision=memory.revision, options=WriteOptions()
@@ -257,7 +278,7 @@ class NoteImporter:
                     action = VaultAction.RENAMED if seen.has_moved else VaultAction.UNCHANGED
                     return replace(_import_files(seen), action=action)
             else:
-                patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
+                patch, kept = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
                 patch |= fields_of_move(seen, patch)
         if patch:
             memory = self._context.memory_updater.update(
@@ -269,8 +290,9 @@ class NoteImporter:
                 options=WriteOptions(),
             ).memory
         self._settle([(seen, memory)])
-        action = VaultAction.UPDATED if seen.is_behind and not detail else seen.action
-        return replace(_import_files(seen), action=action, memory_id=memory.id, detail=detail)
+        action = VaultAction.UPDATED if seen.is_behind and not kept else seen.action
+        detail = f"The other version is kept in {kept}." if kept else ""
+        return replace(_import_files(seen), action=action, memory_id=memory.id, detail=detail, kept_path=kept)
 
     def _base(self, seen: FileStatus, memory: Memory) -> Memory | None:
         """Return the memory as the file had it when it was written."""
@@ -282,12 +304,13 @@ class NoteImporter:
     def _keep_other_version(
         self, seen: FileStatus, memory: Memory, merged: MergedNote
     ) -> tuple[dict[str, PatchValue], str]:
-        """Write the other version to a conflict file before any change; return the patch and a detail."""
+        """Write the other version to a conflict file before any change; return the patch, and the path or ""."""
         if merged.other_version is None:
             return differences(merged.note, memory, note_of(memory)), ""
-        conflict_file = conflict_path(seen.path, f"r{merged.other_version.revision}")
-        self._context.folder.write_all([(conflict_file, render_note(merged.other_version, self._context.form))])
-        return differences(merged.note, memory, note_of(memory)), f"The other version is kept in {conflict_file}"
+        data = render_note(merged.other_version, self._context.form)
+        kept = self._context.folder.free_conflict_path(seen.path, f"r{merged.other_version.revision}", data)
+        self._context.folder.write_all([(kept, data)])
+        return differences(merged.note, memory, note_of(memory)), kept
 
     def _create(self, seen: FileStatus) -> FileResult:
         scope, draft = self._draft_of(seen)
@@ -346,7 +369,10 @@ class NoteImporter:
         return own, Draft(origin=Origin.USER, **given)  # type: ignore[arg-type]  # the fields of a note are those of a draft
 
     def _settle(self, changed: Sequence[tuple[FileStatus, Memory]]) -> None:
-        """Record the entries of files, after rewriting those that differ from their memories."""
+        """Record the entries of files, after rewriting those that differ from their memories.
+
+        Files that cannot be written stay as they are.
+        """
         files: list[tuple[str, bytes]] = []
         for seen, memory in changed:
             note = _require_note(seen.note)
@@ -355,7 +381,7 @@ class NoteImporter:
                 if rendered != seen.data:
                     files.append((seen.path, rendered))
         # Files saved since are skipped; their change is imported later, and merged with what they were written from.
-        kept = self._context.folder.write_all(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
+        kept = self._rewrite(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
         written = {path: digest_of(data) for path, data in files if path not in kept}
         if changed:
             self._context.manifest.record(
@@ -364,6 +390,21 @@ class NoteImporter:
                     for seen, memory in changed
                 ]
             )
+
+    def _rewrite(self, files: Sequence[tuple[str, bytes]], over: Mapping[str, str | None]) -> list[str]:
+        """Write files over those of the digests *over*, and return the paths of those that stay as they are."""
+        try:
+            return self._context.folder.write_all(files, over)
+        except OSError as error:
+            self._require_passable(error)
+        kept = []
+        for path, data in files:
+            try:
+                kept += self._context.folder.write_all([(path, data)], over)
+            except OSError as error:
+                self._require_passable(error)
+                kept.append(path)
+        return kept
 
 
 def _is_plainly_new(seen: FileStatus) -> bool:

@@ -81,7 +81,7 @@ class OutboxFollower:
             OSError: The vault cannot be written to.
         """
         with self._context.lock:
-            return self._exporter.retry()
+            return self._exporter.retry() + self._transcripts.retry()
 
     def behind(self) -> int:
         """Return the number of changes that are not written yet."""

@@ -16,9 +16,9 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult, VaultAction
 from memsvc.domain.vault_layout import user_folder
 from memsvc.engine.vault.file_status import TreeMissingError, scan, scope_of
-from memsvc.engine.vault.filesystem import VaultGoneError
+from memsvc.engine.vault.filesystem import UNWRITABLE, VaultGoneError
 from memsvc.engine.vault.git import GitCommits
-from memsvc.engine.vault.note_export import UNWRITABLE, NoteExporter
+from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import MergeStrategy, NoteImporter, VaultContext, ignore_result
 from memsvc.engine.vault.outbox_follower import OutboxFollower, VaultWorker
 from memsvc.engine.vault.sync import SyncEvent, SyncPlan, VaultSync, forget_user
@@ -131,7 +131,7 @@ def create_vault(
 ) -> Vault:
     """Build a vault; *on_result* gets the result of each imported file, and of each that cannot be written."""
     importer = NoteImporter(context, merge, on_result)
-    exporter, transcripts = NoteExporter(context, importer, on_result), Transcripts(context)
+    exporter, transcripts = NoteExporter(context, importer, on_result), Transcripts(context, on_result)
     follower = OutboxFollower(context, feed, exporter, transcripts)
     return Vault(
         VaultComponents(context, importer, follower, VaultSync(context, feed, importer, exporter, transcripts))
@@ -153,7 +153,7 @@ class VaultMonitor:
         self._config = config
         self._git = git
         self._watcher: Watcher | None = None
-        self._warnings = VaultWarnings()
+        self._warnings = VaultWarnings(lambda path: os.path.lexists(root / path))
 
     def start(self, take: Callable[[Iterable[str]], Iterator[FileResult]]) -> None:
         """Start the watcher unless the mode is OFF; import changed files with *take*."""
@@ -218,10 +218,14 @@ class VaultMonitor:
 
 
 class VaultWarnings:
-    """The files whose last import failed or was in conflict, until an import succeeds."""
+    """The files whose last import failed or was in conflict.
 
-    def __init__(self) -> None:
-        """Start with no warnings."""
+    A warning ends with the next import that succeeds, that of a conflict also with the removal of the kept version.
+    """
+
+    def __init__(self, exists: Callable[[str], bool]) -> None:
+        """Start with no warnings; *exists* returns whether there is a file at a path of the vault."""
+        self._exists = exists
         self._lock = threading.Lock()
         self._results: dict[str, FileResult] = {}
 
@@ -242,8 +246,7 @@ class VaultWarnings:
     def of(self, scope: Scope) -> list[HealthWarning]:
         """Return the warnings about the files of the user of *scope*, by path; no other user's files are named."""
         folder = f"{user_folder(scope)}/"
-        with self._lock:
-            own = sorted((taken for path, taken in self._results.items() if path.startswith(folder)), key=_path)
+        own = sorted((taken for taken in self._current() if taken.path.startswith(folder)), key=_path)
         found = [HealthWarning(_CODES[one.action], _sentence(one)) for one in own[:MAX_NAMED_FILES]]
         if len(own) > MAX_NAMED_FILES:
             found.append(
@@ -255,8 +258,7 @@ class VaultWarnings:
 
     def count(self) -> list[HealthWarning]:
         """Return the number of files with warnings over all users, without naming any."""
-        with self._lock:
-            actions = [taken.action for taken in self._results.values()]
+        actions = [taken.action for taken in self._current()]
         return [
             HealthWarning(
                 code, f"{count} files of the vault have warnings; the log and GetStats of their users name them.", _MILD
@@ -264,6 +266,17 @@ class VaultWarnings:
             for action, code in _CODES.items()
             if (count := actions.count(action))
         ]
+
+    def _current(self) -> list[FileResult]:
+        """Return the warnings, after dropping conflicts whose kept versions were removed."""
+        with self._lock:
+            kept = [taken for taken in self._results.values() if taken.kept_path]
+        settled = [taken for taken in kept if not self._exists(taken.kept_path)]
+        with self._lock:
+            for taken in settled:
+                if self._results.get(taken.path) == taken:
+                    del self._results[taken.path]
+            return list(self._results.values())
 
 
 def _path(taken: FileResult) -> str:

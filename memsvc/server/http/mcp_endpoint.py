@@ -29,7 +29,7 @@ from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError, MemsvcError
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
-from memsvc.mcp.server import INSTRUCTIONS, Open, built
+from memsvc.mcp.server import Open, built
 from memsvc.server.http.connect import Message, Receive, Scope, Send, in_time, peer_of, send_error
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
@@ -123,7 +123,7 @@ class _Links:
         Raises:
             MCPError: The request does not say for whom, or for others than its key.
         """
-        token = request.user.access_token if isinstance(request.user, AuthenticatedUser) else None
+        token = _token_of(request)
         key = token.key if isinstance(token, VerifiedToken) else None
         place = scope_of(request, key)
         caller = _caller(request, token)
@@ -140,6 +140,11 @@ class _Links:
         channel.caller = caller
         return opened
 
+    def is_read_only(self, request: Any) -> bool:
+        """Return whether the key of a request may change nothing."""
+        token = _token_of(request)
+        return isinstance(token, VerifiedToken) and _is_reader(token.key)
+
     async def close(self) -> None:
         """End all watches."""
         for each, _ in self.opened.values():
@@ -152,6 +157,14 @@ class _Links:
         here, everywhere = (client_of(place, project, notices).open(opened) for project in (place.project, ""))
         link = Link(place, here, everywhere, notices=notices)
         return Open(link, Updates(link)), channel
+
+
+def _token_of(request: Request) -> AccessToken | None:
+    return request.user.access_token if isinstance(request.user, AuthenticatedUser) else None
+
+
+def _is_reader(key: ApiKey) -> bool:
+    return not key.role.covers(ApiKeyRole.READ_WRITE)
 
 
 def _caller(request: Request, token: AccessToken | None) -> Caller:
@@ -196,7 +209,7 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
         session=asked["session"],
         time_zone=asked["time_zone"],
         locale=asked["locale"],
-        read_only=key is not None and not key.role.covers(ApiKeyRole.READ_WRITE),
+        read_only=key is not None and _is_reader(key),
     )
 
 
@@ -248,9 +261,7 @@ class McpEndpoint:
         self._verifier = _Verifier(authentication, tokens)
         self._has_tokens = tokens is not None
         self._links = _Links(methods)
-        self._manager = StreamableHTTPSessionManager(
-            built(self._links, INSTRUCTIONS), max_request_body_size=self._max_bytes
-        )
+        self._manager = StreamableHTTPSessionManager(built(self._links), max_request_body_size=self._max_bytes)
         self._sdk: Any = StreamableHTTPASGIApp(self._manager)
         resource = AnyHttpUrl(oauth.resource) if tokens is not None else None
         where = None if resource is None else build_resource_metadata_url(resource)

@@ -5,7 +5,7 @@ editors add anyhow. So the content comes back exactly, whatever it holds; a file
 throughout is read as if it had none of them.
 """
 
-from memsvc.text.vault_notes.parser import read_note
+from memsvc.text.vault_notes.parser import is_transcript, read_note, unmerged_lines
 from memsvc.text.vault_notes.renderer import file_bytes, note_of, render_note
 
-__all__ = ["file_bytes", "note_of", "read_note", "render_note"]
+__all__ = ["file_bytes", "is_transcript", "note_of", "read_note", "render_note", "unmerged_lines"]

@@ -30,6 +30,15 @@ _ID = re.compile(
     r"^[\"']?id[\"']?[ \t]*:[ \t]*[\"']?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[\"']?[ \t]*\r?$",
     re.IGNORECASE | re.MULTILINE,
 )
+_FRONT_LINE = re.compile(r"(?:[\"']?(?P<name>[\w-]+)[\"']?[ \t]*:(?=[ \t\r\n]|\Z)|-[ \t]|[ \t]+\S)[^\n]*(?:\n|\Z)")
+_WORDLESS_LINES = re.compile(r"(?:[^\w\n]*\n)*")
+_TELLING = frozenset({"layer", "kind", "create_time", "generated"})
+"""Names that every file of the service has, and texts seldom; two of them are in the files of either format."""
+_TELLING_COUNT = 2
+_MERGE_MARK = re.compile(
+    r"^(?:(?P<start><{7})(?=[ \t\r\n]|\Z)|={7}(?=[ \t]*\r?$)|(?P<end>>{7})(?=[ \t\r\n]|\Z))", re.MULTILINE
+)
+_OF_TRANSCRIPTS = frozenset({"session", "first_time", "messages"})
 _SHOWN = frozenset({"id", "agent", "session", "create_time", "supersedes", "superseded_by", "metadata"})
 """Names of the front matter that are not fields that an edit changes, or are read otherwise."""
 
@@ -45,6 +54,36 @@ def read_note(data: bytes, form: NoteFormat = NoteFormat.MEMSVC) -> Note:
         return _read_text(text, form)
     except NoteError as error:
         raise NoteError(error.line + blank if error.line else 0, error.description) from error
+
+
+def is_transcript(data: bytes) -> bool:
+    """Return whether a file is the transcript of a session, as the service writes it."""
+    try:
+        front, _, _ = _split_front_matter(_text(data).removeprefix(_BOM))
+        values = _front_values(front)
+    except NoteError:
+        return False
+    return values.get("read_only") is True and "id" not in values and values.keys() >= _OF_TRANSCRIPTS
+
+
+def unmerged_lines(data: bytes) -> list[int]:
+    """Return the lines at which the unmerged parts of a file begin: <<<<<<<, =======, >>>>>>> at starts of lines."""
+    if b"<<<<<<<" not in data:
+        return []
+    text = data.decode(errors="replace")
+    found: list[int] = []
+    line, counted = 1, 0
+    start, is_divided = 0, False
+    for mark in _MERGE_MARK.finditer(text):
+        line, counted = line + text.count("\n", counted, mark.start()), mark.start()
+        if mark["start"]:
+            start, is_divided = line, False
+        elif not mark["end"]:
+            is_divided = True
+        elif start and is_divided:
+            found.append(start)
+            start = 0
+    return found
 
 
 def _read_text(text: str, form: NoteFormat) -> Note:
@@ -80,10 +119,12 @@ def _split_front_matter(plain: str) -> tuple[str | None, str, bool]:
     """Return front matter (None: there is none), content, and whether the file has Windows line ends throughout.
 
     Raises:
-        NoteError: The front matter of a memory does not end.
+        NoteError: The front matter of a memory does not begin or does not end.
     """
     opening = _OPENING.match(plain)
     if opening is None or opening["blank"]:
+        if _is_front_without_opening(plain):
+            raise NoteError(1, "The front matter does not begin with a line ---: put one above it.")
         return None, *_whole_body(plain)
     closing = _CLOSING.search(plain, opening.end())
     if closing is None:
@@ -97,6 +138,21 @@ def _split_front_matter(plain: str) -> tuple[str | None, str, bool]:
             break
     is_windows = opening["end"] == "\r\n"
     return front, _without_end(rest, is_windows=is_windows), is_windows
+
+
+def _is_front_without_opening(text: str) -> bool:
+    """Return whether a text begins with the front matter of a memory, perhaps below the remains of its first line.
+
+    Names and values alone may be content: an id and a closing line, or two names that all files of memories have.
+    """
+    start = at = _WORDLESS_LINES.match(text).end()  # type: ignore[union-attr]  # it matches any text
+    names: set[str] = set()
+    while at < FRONT_CHARS and (line := _FRONT_LINE.match(text, at)) is not None and line.end() > at:
+        names.add(line["name"] or "")
+        at = line.end()
+    has_id = _ID.search(text, start, at) is not None
+    has_names = len(names & _TELLING) >= _TELLING_COUNT
+    return (has_id or has_names) if _CLOSING.match(text, at) else (has_id and has_names)
 
 
 def _whole_body(text: str) -> tuple[str, bool]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 import shutil
 import subprocess
 import sys
+import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,6 +203,56 @@ def test_days_are_those_of_the_machine(server: ServerProcess, tmp_path: Path, mo
     monkeypatch.setenv("TZ", "Asia/Shanghai")
     assert "2026-11-02" in asked()
     assert "2026-11-01" not in asked()
+
+
+@pytest.fixture
+def zone_of_this_machine_alone(tmp_path: Path) -> Iterator[str]:
+    """A time zone, 9 hours ahead of UTC, that this process knows and the service does not."""
+    name = "Mars/Olympus"
+    path = tmp_path / "zones" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(importlib.resources.files("tzdata.zoneinfo.Asia").joinpath("Tokyo").read_bytes())
+    before = zoneinfo.TZPATH
+    zoneinfo.reset_tzpath(to=[str(tmp_path / "zones"), *before])
+    yield name
+    zoneinfo.reset_tzpath(to=before)
+    zoneinfo.ZoneInfo.clear_cache()
+
+
+def test_a_zone_that_the_service_does_not_know_costs_no_context(
+    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone_of_this_machine_alone: str
+) -> None:
+    """Days are those of the same offset from UTC, and one line on stderr says so."""
+    user = "unknown-zone"
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_text(line(1, "user", "My cat is called Mia.", timestamp="2026-11-01T20:00:00.000Z"))
+    hook(server, user, "Stop", transcript_path=str(transcript))
+    prompt = "What is my cat called?"
+    until(lambda: "Mia" in hook(server, user, "UserPromptSubmit", prompt=prompt, session_id="s2"))
+
+    monkeypatch.setenv("TZ", zone_of_this_machine_alone)
+    given = json.dumps({"session_id": "s2", "hook_event_name": "UserPromptSubmit", "prompt": prompt})
+    options = ["--address", server.bound, "--user", user, "--project", "web"]
+    told = invoke("hook", "claude-code", *options, given=given)
+    assert told.exit_code == 0
+    context = json.loads(told.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert ("Mia" in context, "2026-11-02" in context) == (True, True)
+    assert told.stderr.count("\n") == 1
+    assert f"'{zone_of_this_machine_alone}'" in told.stderr
+    assert "Etc/GMT-9" in told.stderr
+
+
+def test_long_ids_of_one_beginning_are_distinct(server: ServerProcess) -> None:
+    """Those of messages and of sessions: no message is taken for a repetition of another one."""
+    user, long = "long-ids", "x" * 200
+    for session in ("1", "2"):
+        for number in (1, 2, 2):
+            messages = [{"id": f"{long}{session}{number}", "role": "user", "text": f"Message {session}.{number}."}]
+            text_hook(server, user, "hermes", "Stop", session_id=f"{long}{session}", messages=messages)
+    with Memsvc(server.bound, user_id=user, project_id="web") as client:
+        sessions = [one.scope.session_id for one in client.list_sessions()]
+        kept = {tuple(one.content for one in client.list_messages(one, include_archived=True)) for one in sessions}
+    assert kept == {(f"Message {one}.1.", f"Message {one}.2.") for one in "12"}
 
 
 def test_nothing_is_given_where_nothing_is_relevant(server: ServerProcess) -> None:

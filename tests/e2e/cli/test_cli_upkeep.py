@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import CliRunner
@@ -94,6 +95,36 @@ def test_what_is_due_is_listed_until_it_is_acknowledged(run: Any) -> None:
     run("reminders", "ack", memory_id, "2026-03-06", code=1)
     if datetime.now(UTC).strftime("%m-%d") != "03-05":
         run("reminders", "ack", memory_id, code=1)
+
+
+def test_days_are_those_of_this_machine(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In contexts, in what an agent loads, and of reminders; `--zone` names another zone."""
+    # At any time of the day one of the two has another day than UTC.
+    now = datetime.now(UTC)
+    zone = next(
+        name for name in ("Pacific/Kiritimati", "Etc/GMT+12") if now.astimezone(ZoneInfo(name)).date() != now.date()
+    )
+    day = max(now.date(), now.astimezone(ZoneInfo(zone)).date())
+    memory_id = run("add", "mow the lawn", "--remind", str(day), "--when", "2031-05-01T23:30Z").split()[0]
+    is_due = now.astimezone(ZoneInfo(zone)).date() >= day
+
+    def found(option: str = "") -> tuple[bool, bool, bool]:
+        named = ("--zone", option) if option else ()
+        loaded = "reminder\t" in run("load", *named)
+        listed = memory_id in run("reminders", "list", *named)
+        acknowledged = "acknowledged" in run("reminders", "ack", memory_id, *named, code=0 if listed else 1)
+        return loaded, listed, acknowledged
+
+    monkeypatch.setenv("TZ", zone)
+    due, not_due = ("", "UTC") if is_due else ("UTC", "")
+    assert found(not_due) == (False, False, False)
+    assert found(due) == (True, True, True)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    query = ("context", "When do I mow the lawn?")
+    assert "2031-05-02" in run(*query)
+    assert "2031-05-01" in run(*query, "--time-zone", "UTC")
+    events = [run(*query, "--json", "--stream", "--time-zone", each) for each in ("", "Asia/Tokyo", "UTC")]
+    assert ["2031-05-02" in one for one in events] == [True, True, False]
 
 
 def test_same_memories_are_merged_and_parted(run: Any) -> None:

@@ -17,8 +17,9 @@ import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from mcp import ClientSession, MCPError
+from mcp import Client, ClientSession, MCPError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.streamable_http import streamable_http_client
 
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
@@ -135,7 +136,11 @@ def test_a_key_says_for_whom(keyed: Keyed) -> None:
 
 
 def test_a_reader_gets_tools_that_read(keyed: Keyed) -> None:
-    """Nothing that changes something is offered, nor called."""
+    """Nothing that changes something is offered, called or asked for."""
+    for key, word in (("ada", True), ("any", True), ("reader", False)):
+        with keyed.session(key) as bridge:
+            instructions = bridge.session.initialize_result.instructions
+        assert ("remember" in instructions, "recall" in instructions) == (word, True)
     with keyed.session("reader") as bridge:
         tools = {tool.name for tool in bridge.ask(bridge.session.list_tools).tools}
         assert {"recall", "context", "conflicts"} < tools
@@ -143,6 +148,22 @@ def test_a_reader_gets_tools_that_read(keyed: Keyed) -> None:
         assert ["brief-me"] == [prompt.name for prompt in bridge.ask(bridge.session.list_prompts).prompts]
         with pytest.raises(MCPError, match="no tool"):
             bridge.call("remember", content="x")
+
+
+@pytest.mark.parametrize("key", ["ada", "reader"])
+def test_a_client_of_the_newer_protocol_gets_the_instructions_of_its_key(keyed: Keyed, key: str) -> None:
+    """It has no handshake, and asks for them."""
+
+    async def main() -> Any:
+        bearer = {"Authorization": f"Bearer {keyed.texts[key]}"}
+        async with httpx2.AsyncClient(headers=bearer, timeout=SECONDS) as client:
+            streams = streamable_http_client(f"{keyed.server.url}/mcp", http_client=client)
+            async with Client(streams) as one:
+                return one.session.discover_result
+
+    discovered = asyncio.run(main())
+    assert discovered is not None
+    assert ("remember" in discovered.instructions, "recall" in discovered.instructions) == (key == "ada", True)
 
 
 @pytest.mark.parametrize("token", ["", "memsvc_nonsense", "nonsense", "late"])

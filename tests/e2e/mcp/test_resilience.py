@@ -22,10 +22,14 @@ from mcp import Client
 from memsvc.client import Memsvc
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
+from memsvc.mcp import read_tools
+from memsvc.mcp.connection import BridgeScope, linked
+from memsvc.mcp.tool_definitions import called, offered
+from memsvc.mcp.tool_inputs import Progress
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
 from tests.e2e.access.support import ASKING, make_key
-from tests.e2e.mcp.support import SECONDS, bridged, parameters
+from tests.e2e.mcp.support import SECONDS, bridged, parameters, text_of
 from tests.support.forked_process import run_memsvc
 from tests.support.server_process import ROOT, ServerProcess
 from tests.support.until import until
@@ -125,6 +129,7 @@ def test_a_key_that_may_only_read(tmp_path: Path) -> None:
         with bridged(parameters(server.bound, "ada", "--read-only")) as bridge:
             keyless = bridge.refused("recall", query="who?")
             names = [tool.name for tool in bridge.ask(bridge.session.list_tools).tools]
+            instructions = bridge.session.initialize_result.instructions
             with pytest.raises(Exception, match="There is no tool 'remember'"):
                 bridge.call("remember", content="x")
 
@@ -132,6 +137,7 @@ def test_a_key_that_may_only_read(tmp_path: Path) -> None:
     assert "I am the writer." in recalled
     assert "MEMSVC_API_KEY" in keyless
     assert names == ["context", "recall", "get_memory", "recent", "conflicts"]
+    assert ("it can only be read" in instructions, "remember" in instructions) == (True, False)
 
 
 @dataclass
@@ -176,6 +182,38 @@ def test_a_cancelled_call_is_cancelled_at_the_service(tmp_path: Path) -> None:
                 return [tool.name for tool in (await client.list_tools()).tools]
 
     assert "recall" in asyncio.run(main())
+
+
+def test_a_context_waits_for_its_client_once(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that takes no report of progress gets the context, and holds up no other; later reports do not wait."""
+    monkeypatch.setattr(read_tools, "PROGRESS_SECONDS", 0.1)
+    left: list[float] = []
+
+    async def progress(_done: float, _message: str) -> None:
+        left.append(anyio.current_effective_deadline() - anyio.current_time())
+        await anyio.sleep_forever()
+
+    async def taken(done: float, message: str) -> None:
+        del done, message
+
+    async def main() -> list[str]:
+        async with linked(BridgeScope(server.bound, f"ada-{uuid.uuid4()}")) as link:
+            await link.here.create("The walrus project ships from Rotterdam.", wait_for="INDEXED")
+            texts: list[str] = []
+
+            async def gather(report: Progress) -> None:
+                result = await called(offered(read_only=True)["context"], link, {"query": "walrus project"}, report)
+                texts.append(text_of(result))
+
+            with anyio.fail_after(SECONDS):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(gather, progress)
+                    tasks.start_soon(gather, taken)
+            return texts
+
+    assert ["Rotterdam" in text for text in asyncio.run(main())] == [True, True]
+    assert len(left) > 1
+    assert [seconds > 0 for seconds in left] == [True] + [False] * (len(left) - 1)
 
 
 def memsvc(*words: str, script: str = "") -> subprocess.CompletedProcess[str]:

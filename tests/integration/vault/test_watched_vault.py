@@ -88,7 +88,7 @@ def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watch
 def quiet_house(tmp_path: Path) -> Iterator[House]:
     """A vault that nobody watches yet."""
     with open_bench(tmp_path) as bench:
-        yield House(bench, VaultWarnings())
+        yield House(bench, VaultWarnings(bench.context.folder.exists))
 
 
 @pytest.fixture
@@ -357,7 +357,7 @@ def _git(root: Path, *arguments: str) -> None:
 
 def test_a_conflict_is_told_until_the_file_is_edited() -> None:
     """Looking at the file again does not settle it."""
-    troubles = VaultWarnings()
+    troubles = VaultWarnings(lambda _: True)
     troubles.note(FileResult(NOTE, VaultAction.CONFLICT, detail="The other side lies beside."))
     troubles.note(FileResult(NOTE, VaultAction.UNCHANGED))
     before = [notice.code for notice in troubles.of(ADA)]
@@ -368,7 +368,7 @@ def test_a_conflict_is_told_until_the_file_is_edited() -> None:
 
 def test_troubles_name_only_the_files_of_their_user() -> None:
     """And to an operator how many there are."""
-    troubles = VaultWarnings()
+    troubles = VaultWarnings(lambda _: True)
     for number in range(12):
         troubles.note(FileResult(f"{BASE}/long_term/{number:02}.md", VaultAction.INVALID, line=3, detail="Bad."))
     troubles.note(FileResult("users/eve/long_term/a.md", VaultAction.INVALID, detail="Bad."))

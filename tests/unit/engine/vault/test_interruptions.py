@@ -13,9 +13,10 @@ import pytest
 
 from memsvc.domain.memory import Kind, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.vault import FileResult
-from memsvc.engine.vault.filesystem import VaultFilesystem
+from memsvc.domain.vault import FileResult, VaultAction, VaultSummary
+from memsvc.engine.vault.filesystem import UNWRITABLE, VaultFilesystem
 from memsvc.engine.vault.note_import import KeepBothMerge
+from memsvc.engine.vault.sync import SyncPlan
 from memsvc.engine.vault.vault import Vault, VaultWarnings, create_vault
 from tests.unit.engine.memories.write_path import ADA
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
@@ -52,7 +53,7 @@ class LockedFolder(VaultFilesystem):
 
 def open_warned(bench: Bench) -> tuple[Vault, VaultWarnings]:
     """Return the vault with warnings of its files."""
-    warnings = VaultWarnings()
+    warnings = VaultWarnings(bench.context.folder.exists)
 
     def note(taken: FileResult) -> None:
         warnings.note(taken)
@@ -208,17 +209,163 @@ def test_a_kept_edit_of_a_deleted_memory_is_reported(bench: Bench) -> None:
     [kept] = bench.files()
     [warning] = warnings.of(ADA)
     assert f"Kept as {kept}" in warning.message
+    assert len(warnings.count()) == 1
+
+    (bench.root / kept).unlink()
+    assert (warnings.of(ADA), warnings.count()) == ([], [])
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_the_kept_version_of_a_conflict_is_reported_until_it_is_removed(bench: Bench, *, is_removed: bool) -> None:
+    """Or until the file is edited; another look at the file does not settle it."""
+    vault, warnings = open_warned(bench)
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.put(NOTE, bench.text(NOTE).replace("One.", "By hand."))
+    bench.change(made, content="By call.")
+    vault.follow()
+    [kept] = [path for path in bench.files() if path != NOTE]
+    assert [taken.action for taken in vault.take([NOTE])] == [VaultAction.UNCHANGED]
+    assert [kept in warning.message for warning in warnings.of(ADA)] == [True]
+
+    if is_removed:
+        (bench.root / kept).unlink()
+    else:
+        bench.put(NOTE, bench.text(NOTE).replace("By hand.", "By hand and by call."))
+        assert [taken.action for taken in vault.take([NOTE])] == [VaultAction.UPDATED]
+    assert warnings.of(ADA) == []
+
+
+def test_a_kept_version_is_not_written_over(bench: Bench) -> None:
+    """By that of another memory of the same path and revision."""
+    for text in ("One", "Two"):
+        made = bench.writes.create(f"{text}.", title="T").memory
+        bench.vault.follow()
+        bench.put(place(made), bench.text(place(made)).replace(f"{text}.", f"{text}, by hand."))
+        bench.forgo(made.id)
+        bench.vault.follow()
+
+    assert sorted(bench.text(path).split()[-3] for path in bench.files()) == ["One,", "Two,"]
 
 
 def test_a_failed_removal_of_a_transcript_is_repeated(bench: Bench) -> None:
     """Messages that were purged do not stay in a transcript that could not be removed."""
+    vault, warnings = open_warned(bench)
     said = bench.writes.create("Secret.", SAID, kind=Kind.MESSAGE, speaker="ada").memory
-    bench.vault.follow()
+    vault.follow()
     bench.forgo(said.id, hard=True)
-    with pytest.raises(PermissionError):
-        follow_locked(bench)
     assert isinstance(bench.context.folder, LockedFolder)
-    bench.context.folder.is_locked = False
-    bench.vault.follow()
+    bench.context.folder.is_locked = True
+    vault.follow()
+    [path] = bench.files()
+    assert [path in warning.message for warning in warnings.of(ADA)] == [True]
 
-    assert bench.files() == []
+    bench.context.folder.is_locked = False
+    vault.follow()
+    assert (bench.files(), warnings.of(ADA)) == ([], [])
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "file above", "edited"])
+def test_a_transcript_that_cannot_be_written_holds_up_no_other_file(bench: Bench, obstacle: str) -> None:
+    """It is reported with the reason and repeated; notes and other transcripts are written, also by a sync."""
+    vault, warnings = open_warned(bench)
+    minute = "30" if obstacle == "edited" else "31"
+    path = f"{BASE}/sessions/2026-02/20260206_09{minute}00_s1.md"
+    blocked = bench.root / (f"{BASE}/sessions" if obstacle == "file above" else path)
+    if obstacle == "edited":
+        bench.writes.create("Hello.", SAID, kind=Kind.MESSAGE, speaker="ada")
+        vault.follow()
+        bench.put(path, "edited")
+        assert isinstance(bench.context.folder, LockedFolder)
+        bench.context.folder.is_locked = True
+    else:
+        blocked.parent.mkdir(parents=True)
+        blocked.touch() if obstacle == "file above" else blocked.mkdir()
+    bench.writes.clock.advance(minutes=1)
+    bench.writes.create("How are you?", SAID, kind=Kind.MESSAGE, speaker="ada")
+    other = Scope("bob", session_id="s2")
+    bench.writes.create("Hi.", other, kind=Kind.MESSAGE, speaker="bob")
+    made = bench.writes.create("One.", title="T").memory
+    vault.follow()
+    *_, summary = vault.sync(SyncPlan())
+
+    assert isinstance(summary, VaultSummary)
+    assert summary.counts[VaultAction.INVALID] == 1
+    assert vault.behind() == 0
+    assert "One." in bench.text(place(made))
+    assert any("Hi." in bench.text(name) for name in bench.files() if name.startswith("users/bob/"))
+    [message] = [warning.message for warning in warnings.of(ADA)]
+    assert path in message
+    assert UNWRITABLE in message
+
+    if obstacle == "edited":
+        assert isinstance(bench.context.folder, LockedFolder)
+        bench.context.folder.is_locked = False
+    elif obstacle == "folder":
+        blocked.rmdir()
+    else:
+        blocked.unlink()
+    vault.follow()
+    assert "How are you?" in bench.text(path)
+    assert warnings.of(ADA) == []
+
+
+def test_a_large_transcript_is_no_edited_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be larger than a note: it is not kept twice with each message, nor reported."""
+    monkeypatch.setattr("memsvc.engine.vault.filesystem.FILE_BYTES", 300)
+    for text in ("Hello. " * 50, "Bye."):
+        bench.writes.create(text, SAID, kind=Kind.MESSAGE, speaker="ada")
+        bench.vault.follow()
+
+    [path] = bench.files()
+    assert "Bye." in bench.text(path)
+    assert bench.synced() == {}
+
+
+def refuse_folder(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    """Refuse to write files of a folder."""
+    real = VaultFilesystem.write_all
+
+    def write_all(self: VaultFilesystem, files: Sequence[tuple[str, bytes]], *rest: Any) -> list[str]:
+        if any(path.startswith(f"{folder}/") for path, _ in files):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(self, files, *rest)
+
+    monkeypatch.setattr(VaultFilesystem, "write_all", write_all)
+
+
+def test_a_file_without_permission_to_write_is_imported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays as it is and has one memory, that follows its edits; other files get their front matter."""
+    closed = bench.put(f"{BASE}/core/closed/a.md", "Closed.\n")
+    bench.put(NOTE, "Open.\n")
+    with monkeypatch.context() as patch:
+        refuse_folder(patch, f"{BASE}/core/closed")
+        assert bench.synced() == {"CREATED": 2}
+        assert bench.synced() == {}
+        assert (bench.text(closed), "id: " in bench.text(NOTE)) == ("Closed.\n", True)
+        bench.put(closed, "Still closed.\n")
+        assert bench.synced() == {"UPDATED": 1}
+        made = next(one for one in bench.memories() if "closed" in one.content)
+        bench.change(made.id, content="By call.")
+        bench.vault.follow()
+        assert bench.text(closed) == "Still closed.\n"
+
+    bench.vault.follow()
+    assert "By call." in bench.text(closed)
+    assert sorted(one.content for one in bench.memories()) == ["By call.", "Open."]
+
+
+def test_a_conflict_that_cannot_be_kept_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither side is changed until the other version can be written."""
+    vault, warnings = open_warned(bench)
+    made = bench.took(bench.put(NOTE, "One.\n")).memory_id
+    bench.put(NOTE, bench.text(NOTE).replace("One.", "By hand."))
+    bench.change(made, content="By call.")
+    with monkeypatch.context() as patch:
+        refuse_folder(patch, f"{BASE}/long_term")
+        vault.follow()
+        assert bench.memory(made).content == "By call."
+        assert [UNWRITABLE in warning.message for warning in warnings.of(ADA)] == [True]
+
+    vault.follow()
+    assert bench.memory(made).content == "By hand."
+    assert any("By call." in bench.text(path) for path in bench.files() if path != NOTE)

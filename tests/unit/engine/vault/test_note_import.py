@@ -170,6 +170,28 @@ def test_a_file_moved_to_where_another_was_keeps_its_memory(
         assert (bench.root / paths[other]).read_bytes() == said[name]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(BASE, "users/ada/projects/web"), (BASE, "users/ada"), ("users/ada", BASE)]
+)
+def test_a_file_moved_to_another_project_is_a_new_memory(bench: Bench, before: str, after: str) -> None:
+    """With all that the file says; the old memory is deleted softly and can be restored with its history."""
+    old, new = f"{before}/long_term/a.md", f"{after}/long_term/a.md"
+    made = bench.took(bench.put(old, "One.\n")).memory_id
+    bench.change(made, content="Two.", tags=("x",))
+    bench.vault.follow()
+    (bench.root / new).parent.mkdir(parents=True, exist_ok=True)
+    (bench.root / old).rename(bench.root / new)
+    taken = {one.path: one for one in bench.taking.take_all([old, new])}
+
+    every = {memory.id: memory for memory in bench.memories()}
+    moved, kept = every[taken[new].memory_id], every[made]
+    assert (taken[new].action, taken[old].action) == (VaultAction.CREATED, VaultAction.DELETED)
+    assert (moved.content, moved.tags, moved.status) == (kept.content, kept.tags, Status.ACTIVE)
+    assert (kept.id != moved.id, kept.status, kept.revision) == (True, Status.DELETED, 3)
+    bench.vault.follow()
+    assert bench.files() == [new]
+
+
 def test_documents_logs_and_knowledge_are_known_by_their_place(bench: Bench) -> None:
     """The name of the file is the key."""
     for path, key in (

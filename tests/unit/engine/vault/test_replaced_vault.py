@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.memory import Status
+from memsvc.domain.memory import Kind, Status
+from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult, NoteFormat, VaultAction
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError
@@ -209,3 +210,86 @@ def test_a_moved_file_does_not_bring_its_deleted_memory_back(bench: Bench) -> No
     bench.writes.writing.revise.restore(ADA, made, expected_revision=0, options=WriteOptions())
     bench.vault.follow()
     assert bench.files() == [place(bench.memory(made))]
+
+
+SAID = Scope("ada", project_id="apollo", session_id="s1")
+TRANSCRIPT = f"{BASE}/sessions/2026-02/20260206_093000_s1.md"
+
+
+def say(bench: Bench, text: str) -> None:
+    """Add a message to the session, a minute after the one before."""
+    bench.writes.create(text, SAID, kind=Kind.MESSAGE, speaker="ada")
+    bench.writes.clock.advance(minutes=1)
+    bench.vault.follow()
+
+
+def test_transcripts_of_an_unknown_vault_are_no_memories(bench: Bench) -> None:
+    """An earlier state is replaced; one with later messages is kept under another path; another file too."""
+    say(bench, "Hello.")
+    earlier = bench.text(TRANSCRIPT)
+    say(bench, "Bye.")
+    now = bench.text(TRANSCRIPT)
+    later = f"{now}\n\n## 2026-02-06 09:40:00 ada\n\nBack again.\n"
+    for text, kept in ((now, []), (earlier, []), (later, [later]), ("Mine.\n", [later, "Mine.\n"])):
+        bench.put(TRANSCRIPT, text)
+        (bench.root / ".memsvc" / "vault.json").unlink()
+        VaultFilesystem(bench.root).prepare()
+        bench.synced()
+        bench.vault.follow()
+        assert bench.text(TRANSCRIPT) == now
+        assert sorted(bench.text(path) for path in bench.files() if path != TRANSCRIPT) == sorted(kept)
+    assert [memory.kind for memory in bench.memories()] == [Kind.MESSAGE] * 2
+
+
+def test_the_transcript_of_an_unknown_session_is_left_alone(bench: Bench) -> None:
+    """As after the restore of older data."""
+    say(bench, "Hello.")
+    path = bench.put(TRANSCRIPT.replace("s1", "s2"), bench.text(TRANSCRIPT).replace("session: s1", "session: s2"))
+    assert bench.synced() == {"READ_ONLY": 1}
+    assert bench.files() == [TRANSCRIPT, path]
+    assert len(bench.memories()) == 1
+
+
+def test_an_older_store_takes_over_what_the_vault_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restored backup: newer notes, moves and restored memories win, and a removed file is a removal."""
+    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.KeepBothMerge", ThreeWayMerge)
+    with open_bench(tmp_path) as bench:
+        names = ("Kept", "Changed", "Removed", "Purged", "Archived", "Back")
+        made = {name: bench.writes.create(f"{name}, old.", title=name).memory for name in names}
+        bench.forgo(made["Back"].id)
+        say(bench, "Hello.")
+        bench.synced()
+    shutil.copytree(tmp_path / "data", tmp_path / "backup")
+    with open_bench(tmp_path) as bench:
+        bench.change(made["Changed"].id, content="Changed, new.", title="Changed title")
+        bench.forgo(made["Removed"].id)
+        bench.forgo(made["Purged"].id, hard=True)
+        bench.change(made["Archived"].id, status=Status.ARCHIVED)
+        bench.writes.writing.revise.restore(ADA, made["Back"].id, expected_revision=0, options=WriteOptions())
+        bench.writes.create("Later.", title="Later")
+        say(bench, "Bye.")
+        bench.vault.follow()
+        newer = {path: bench.text(path).partition("\n---\n")[2] for path in bench.files()}
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "backup").rename(tmp_path / "data")
+
+    with open_bench(tmp_path) as bench:
+        bench.synced()
+        bench.vault.follow()
+        say(bench, "Again.")
+        assert bench.synced() == {}
+        now = {path: bench.text(path).partition("\n---\n")[2] for path in bench.files()}
+        states = {one.title: one.status for one in bench.memories() if one.title}
+    [kept] = now.keys() - newer.keys()
+    assert now.pop(kept) == newer.pop(TRANSCRIPT)
+    assert "Again." in now.pop(TRANSCRIPT)
+    assert now == newer
+    assert states == {
+        "Kept": Status.ACTIVE,
+        "Changed title": Status.ACTIVE,
+        "Removed": Status.DELETED,
+        "Purged": Status.DELETED,
+        "Archived": Status.ARCHIVED,
+        "Back": Status.ACTIVE,
+        "Later": Status.ACTIVE,
+    }
