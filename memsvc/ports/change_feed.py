@@ -63,7 +63,8 @@ class IndexFeed(Protocol):
         They are those at the *wanted* positions that can be claimed, or, without any, the oldest ones, at most *limit*,
         but for those at the positions *without*.
         All changes of a memory are claimed by one process at a time, so an older state that one process has read cannot
-        replace a later state that another process has read. The claims of a process that dies are released.
+        replace a later state that another process has read. The claims of a process that dies, is stopped or loses its
+        connection are released within a minute; see `confirm_claim`.
         """
         ...
 
@@ -86,6 +87,29 @@ class IndexFeed(Protocol):
 
         Raises:
             BackendUnavailableError: The claim is lost.
+        """
+        ...
+
+    def confirm_claim(self, changes: Sequence[Change]) -> None:
+        """Return if this thread still holds its claim; to be called after an attempt to write *changes* to an index.
+
+        If the claim was lost during the write, another process may have written a later state before. The changes then
+        become pending again, so that the present state is written once more: at once, or with a later `claim` of this
+        process if the store is unreachable or another process has claimed the memories.
+
+        Raises:
+            BackendUnavailableError: The claim is lost.
+        """
+        ...
+
+    def confirm_pause(self, position: int) -> None:
+        """Return if this thread still holds its pause; to be called after a switch to a generation of *position*.
+
+        Otherwise every change after *position* becomes pending again, as by `confirm_claim`: other processes may have
+        applied some of them to the earlier generation.
+
+        Raises:
+            BackendUnavailableError: The pause is lost.
         """
         ...
 

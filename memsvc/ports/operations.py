@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -226,12 +226,16 @@ class UpkeepReads(Protocol):
 
 
 class Leases(Protocol):
-    """Leases of names, each with one holder at a time until it is released or expires. Shared by all processes."""
+    """Leases of names, each with one holder at a time until it is released or expires. Shared by all processes.
 
-    def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
-        """Give *name* to *holder* until then, and return True; False: another has it at *now*, and nothing is changed.
+    A store that processes share decides by a clock of its own, so that their clocks may differ.
+    """
+
+    def take(self, name: str, *, holder: str, now: datetime, term: timedelta) -> bool:
+        """Give *name* to *holder* for *term*, and return True; False: another has it, and nothing is changed.
 
         A holder may take again what it has, which moves its end. Of several who take at the same time one succeeds.
+        *now* counts where one process alone uses the store.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -239,11 +243,11 @@ class Leases(Protocol):
         ...
 
     def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
-        """Take *name* from *holder*, if it has it, and remember when its work *ended* (None: it was not finished)."""
+        """Take *name* from *holder*, if it has it; remember that its work *ended* now (None: it was not finished)."""
         ...
 
     def last_end(self, name: str) -> datetime | None:
-        """Return when work under *name* was finished last by any process; None: never."""
+        """Return when work under *name* was finished last by any process, by the clock of this one; None: never."""
         ...
 
 
@@ -474,7 +478,10 @@ class ErasureWrites(Protocol):
         ...
 
     def end_erasure(self, erasure: Erasure) -> None:
-        """Note that an erasure has ended; of the owner no more is kept than a digest."""
+        """Note that an erasure has ended; of the owner no more is kept than a digest.
+
+        A store that processes share notes the end by a clock of its own.
+        """
         ...
 
     def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
@@ -492,7 +499,7 @@ class ErasureWrites(Protocol):
         ...
 
     def set_began(self, moment: int) -> None:
-        """Say when the work that follows was begun, in microseconds; 0: now."""
+        """Say when the work that follows was begun, in microseconds by the clock of this process; 0: now."""
         ...
 
 

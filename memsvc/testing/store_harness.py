@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -51,6 +51,15 @@ class StoreSeams:
     def clock(self) -> Clock:
         """Return the clock that the binding passes to the store."""
         return Clock()
+
+    @pytest.fixture
+    def let_pass(self, clock: Clock) -> Callable[[timedelta], None]:
+        """Let a time pass for leases; a store that decides by a clock of its own overrides it."""
+
+        def run(time: timedelta) -> None:
+            clock.moment += time
+
+        return run
 
     @pytest.fixture
     def close(self) -> Callable[[], None]:

@@ -17,7 +17,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, revise
+from memsvc.testing.store_harness import ADA, OWNER, Clock, StoreSeams, insert, revise
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 TICK = timedelta(microseconds=1)
@@ -219,36 +219,53 @@ class StoreUpkeepContract(StoreSeams):
         revise(store, expired, status=Status.ACTIVE)
         assert store.feed.indexable() == 2
 
-    def test_a_lease_is_had_by_one(self, store: MetadataStore) -> None:
+    def test_a_lease_is_had_by_one(
+        self, store: MetadataStore, clock: Clock, let_pass: Callable[[timedelta], None]
+    ) -> None:
         """Until it expires or is released; its holder may renew it; leases of other names are independent."""
-        leases = store.leases
-        assert leases.take("n", holder="a", now=NOW, until=NOW + SECOND)
-        assert not leases.take("n", holder="b", now=NOW, until=NOW + SECOND)
-        assert leases.take("名", holder="b", now=NOW, until=NOW + SECOND)
-        assert leases.take("n", holder="a", now=NOW, until=NOW + 2 * SECOND)
-        assert not leases.take("n", holder="b", now=NOW + 2 * SECOND - TICK, until=NOW + DAY)
 
-        assert leases.take("n", holder="b", now=NOW + 2 * SECOND, until=NOW + DAY)
-        assert not leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
-        leases.release("n", holder="a", ended=NOW)
-        assert not leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
-        leases.release("n", holder="b", ended=None)
-        assert leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
+        def take(name: str, holder: str, minutes: float) -> bool:
+            return store.leases.take(name, holder=holder, now=clock(), term=timedelta(minutes=minutes))
 
-    def test_the_end_of_work_is_remembered(self, store: MetadataStore) -> None:
+        assert take("n", "a", 10)
+        assert not take("n", "b", 10)
+        assert take("名", "b", 10)
+        assert take("n", "a", 20)
+        let_pass(timedelta(minutes=15))
+        assert not take("n", "b", 60)
+
+        let_pass(timedelta(minutes=5))
+        assert take("n", "b", 60)
+        let_pass(timedelta(minutes=1))
+        assert not take("n", "a", 60)
+        store.leases.release("n", holder="a", ended=clock())
+        assert not take("n", "a", 60)
+        store.leases.release("n", holder="b", ended=None)
+        assert take("n", "a", 60)
+
+    def test_the_end_of_work_is_remembered(
+        self, store: MetadataStore, clock: Clock, let_pass: Callable[[timedelta], None]
+    ) -> None:
         """The last one that was finished, independent of the later holder; only a holder can finish one."""
         leases = store.leases
         assert leases.last_end("n") is None
-        leases.release("n", holder="a", ended=NOW)
+        leases.release("n", holder="a", ended=clock())
         assert leases.last_end("n") is None
 
-        leases.take("n", holder="a", now=NOW, until=NOW + SECOND)
-        leases.release("n", holder="a", ended=NOW + TICK)
-        leases.take("n", holder="b", now=NOW + DAY, until=NOW + 2 * DAY)
-        leases.release("n", holder="a", ended=NOW + DAY)
-        assert leases.last_end("n") == NOW + TICK
+        def passed() -> timedelta:
+            """Return the time since the end, in whole minutes: a clock of the store's own goes on."""
+            end = leases.last_end("n")
+            assert end is not None
+            return (clock() - end) // timedelta(minutes=1) * timedelta(minutes=1)
+
+        leases.take("n", holder="a", now=clock(), term=timedelta(minutes=1))
+        leases.release("n", holder="a", ended=clock())
+        let_pass(DAY)
+        leases.take("n", holder="b", now=clock(), term=DAY)
+        leases.release("n", holder="a", ended=clock())
+        assert passed() == DAY
         leases.release("n", holder="b", ended=None)
-        assert leases.last_end("n") == NOW + TICK
+        assert passed() == DAY
 
     def test_one_of_many_gets_a_lease(self, store: MetadataStore) -> None:
         """However many ask at the same time."""
@@ -256,7 +273,7 @@ class StoreUpkeepContract(StoreSeams):
 
         def ask(number: int) -> None:
             start.wait()
-            if store.leases.take("n", holder=str(number), now=NOW, until=NOW + SECOND):
+            if store.leases.take("n", holder=str(number), now=NOW, term=timedelta(minutes=1)):
                 taken.append(number)
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]

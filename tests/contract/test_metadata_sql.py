@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -73,3 +75,16 @@ class TestPostgresMetadata(SqlMetadata):
         """Empty the schema."""
         with emptied("contract") as url:
             yield SqlSettings(url=SecretStr(url))
+
+    @pytest.fixture
+    def let_pass(self, settings: SqlSettings) -> Callable[[timedelta], None]:
+        """Make all leases older: the clock of the database goes on by itself."""
+
+        def run(time: timedelta) -> None:
+            assert settings.url is not None
+            micros = time // timedelta(microseconds=1)
+            with psycopg.connect(settings.url.get_secret_value(), autocommit=True) as connection:
+                older = "UPDATE leases SET until = until - %s, last_end = last_end - %s"
+                connection.execute(older, (micros, micros))
+
+        return run

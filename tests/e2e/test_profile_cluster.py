@@ -5,6 +5,7 @@ Qdrant is the stand-in that speaks its gRPC, and a real one where MEMSVC_TEST_QD
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +15,15 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from qdrant_client import grpc as wire
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.postgres_server import schema
-from tests.support.qdrant_fake import Keeper
+from tests.support.qdrant_fake import Fault, Keeper
 from tests.support.qdrant_targets import SERVER, local_port
 from tests.support.rpc import (
     HYBRID,
@@ -28,6 +31,7 @@ from tests.support.rpc import (
     MODES,
     SEMANTIC,
     TIMEOUT,
+    at_rest,
     create,
     create_all,
     found,
@@ -256,3 +260,44 @@ def test_a_killed_server_loses_nothing_and_may_start_before_qdrant(
         for asked in (stubs, other):
             until(lambda asked=asked: early.id in {hit.memory.id for hit in search(asked, scope, "marmot").hits})
         until(lambda: differences(stubs) == [(0, 0, 0)] * 2)
+
+
+def test_what_a_stopped_server_was_indexing_the_other_indexes(
+    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types_pb.Scope
+) -> None:
+    """Its claims end after half a minute. What it had sent reaches Qdrant later, and does not stay there."""
+    if cluster.keeper is None:
+        pytest.skip("A real Qdrant delays no request.")
+    (one, other), stubs = (server.process for server in cluster.servers), both[1]
+    assert one is not None
+    assert other is not None
+    at_rest(stubs)
+    release = threading.Event()
+    # So that the first one indexes what is written there.
+    other.send_signal(signal.SIGSTOP)
+    try:
+        cluster.keeper.calls.clear()
+        cluster.keeper.faults["UpdateBatch"] = Fault(release=release)
+        memory = write(both[0], scope, "heron nests", wait_for=STORED).memory
+        # The vectors, and the words.
+        until(lambda: cluster.keeper is not None and cluster.keeper.calls["UpdateBatch"] >= 2)
+        del cluster.keeper.faults["UpdateBatch"]
+        one.send_signal(signal.SIGSTOP)
+        other.send_signal(signal.SIGCONT)
+
+        change = memory_pb.UpdateMemoryRequest(
+            scope=scope,
+            memory=types_pb.Memory(id=memory.id, content="egret nests"),
+            update_mask=FieldMask(paths=["content"]),
+            wait_for=types_pb.WAIT_FOR_INDEXED,
+        )
+        stubs.memory.UpdateMemory(change, timeout=TIMEOUT)
+        assert differences(stubs) == [(0, 0, 0)] * 2
+        release.set()
+        until(lambda: differences(stubs) == [(0, 1, 0)] * 2)
+    finally:
+        release.set()
+        for process in (one, other):
+            process.send_signal(signal.SIGCONT)
+
+    until(lambda: differences(stubs) == [(0, 0, 0)] * 2)

@@ -36,6 +36,7 @@ class ServerThread:
     options: ServerOptions
     addresses: tuple[str, ...] = ()
     layers: tuple[Interceptor, ...] = ()
+    now: Callable[[], datetime] = utc_now
     _ready: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _stop: asyncio.Event | None = None
@@ -69,7 +70,7 @@ class ServerThread:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server: Server = build(self.application, self.options, layers=self.layers)
+        server: Server = build(self.application, self.options, now=self.now, layers=self.layers)
         await server.start()
         self.addresses = tuple(server.addresses)
         self._ready.set()
@@ -78,8 +79,16 @@ class ServerThread:
 
 
 @contextmanager
-def served(data_dir: Path, *, now: Callable[[], datetime] = utc_now, **settings: Any) -> Iterator[Stubs]:
+def served(
+    data_dir: Path,
+    *,
+    now: Callable[[], datetime] = utc_now,
+    call_now: Callable[[], datetime] = utc_now,
+    **settings: Any,
+) -> Iterator[Stubs]:
     """Serve on SQLite, with the embedded indexes and the fast embedder, and give the stubs; *now* is the clock.
+
+    Calls begin by *call_now*.
 
     Neither upkeep nor maintenance runs by itself: vectors that are built anew between two searches have other scores.
     """
@@ -92,6 +101,6 @@ def served(data_dir: Path, *, now: Callable[[], datetime] = utc_now, **settings:
     }
     options = ServerOptions(addresses=("127.0.0.1:0",), version="test", health_seconds=0.1)
     with running(load_settings(data_dir=data_dir, **(defaults | settings)), now=now) as application:
-        with ServerThread(application, options).serving() as address:
+        with ServerThread(application, options, now=call_now).serving() as address:
             with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
                 yield Stubs(channel)

@@ -11,6 +11,15 @@ SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 LONGEST_SILENCE_SECONDS = 30
 """A server that does not answer for so long counts as lost."""
 SILENCE = {"tcp_user_timeout": LONGEST_SILENCE_SECONDS * 1000, "keepalives_idle": LONGEST_SILENCE_SECONDS}
+SERVER_SILENCE = (
+    "set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false), "
+    "set_config('tcp_keepalives_count', '3', false), "
+    f"set_config('tcp_user_timeout', '{LONGEST_SILENCE_SECONDS * 1000}', false)"
+)
+"""The same for the server, as part of a SELECT: it ends the session of a host that is gone, after two hours by default.
+
+A local socket ignores it.
+"""
 READ_ONLY = "is read-only: its url leads to a standby; let it lead to the primary, and the service goes on by itself"
 """What is wrong with a connection to a server in recovery."""
 

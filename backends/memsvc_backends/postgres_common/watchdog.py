@@ -1,7 +1,8 @@
-"""Watchdog of connections to PostgreSQL: detects a server that hangs, and one connection that is stuck.
+"""Watchdog and heartbeat of connections to PostgreSQL.
 
-No limit of the server helps against either: a server that hangs keeps no time, and neither does its kernel, which goes
-on to acknowledge packets.
+The watchdog detects a server that hangs, and one connection that is stuck. No limit of the server helps against either:
+a server that hangs keeps no time, and neither does its kernel, which goes on to acknowledge packets. The heartbeat
+shows the server that this process runs: see `Heartbeat`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,17 @@ PROBE_SECONDS = 2.5
 CONNECT_SECONDS = 2
 REST_SECONDS = 2.0
 """Pause between two questions while the server answers."""
+LONGEST_IDLE_SECONDS = 30
+"""Time after which the server ends a session that holds a lock and says nothing."""
+HEARTBEAT_SECONDS = 5.0
+"""Interval of heartbeats."""
 HANGS = "has not answered for some seconds"
 _SLICES = 5
 _ACTIVE = 1
 """PQTRANS_ACTIVE: a statement is under way."""
+_IDLE, _IN_TRANSACTION = 0, 2
+"""PQTRANS_IDLE and PQTRANS_INTRANS: no statement is under way, and the last one did not fail."""
+_BEAT = b"SELECT 1"
 _STATES = (
     "SELECT pid, state, extract(epoch FROM clock_timestamp() - state_change)::float8 "
     "FROM pg_stat_activity WHERE pid = ANY(%s)"
@@ -256,3 +264,96 @@ def _shut_down(driver: Any) -> None:
         if driver is not None and not driver.closed:
             with socket.socket(fileno=os.dup(driver.fileno())) as duplicate:
                 duplicate.shutdown(socket.SHUT_RDWR)
+
+
+# Heartbeats of connections that hold a lock while their own thread is busy elsewhere.
+
+
+class _HeldConnection:
+    """A connection of psycopg that holds a lock, until it is released."""
+
+    def __init__(self, driver: Any, watchdog: ConnectionWatchdog) -> None:
+        self._driver = driver
+        self._watchdog = watchdog
+        self._lock = threading.Lock()
+        self._is_released = False
+
+    def beat(self) -> None:
+        """Run a statement, unless one is under way, which shows the same."""
+        with self._lock:
+            driver = self._driver
+            # The lock of psycopg, which every statement takes. A COPY does without, and has a state of its own.
+            if self._is_released or driver.closed or not driver.lock.acquire(blocking=False):
+                return
+            try:
+                if driver.pgconn.transaction_status in {_IDLE, _IN_TRANSACTION}:
+                    with self._watchdog.watch(driver):
+                        driver.pgconn.exec_(_BEAT)
+            finally:
+                driver.lock.release()
+
+    def release(self) -> None:
+        """Wait for a statement of this class, and run no more."""
+        with self._lock:
+            self._is_released = True
+
+
+class Heartbeat:
+    """A thread that runs a small statement on held connections, every `HEARTBEAT_SECONDS`. Thread-safe.
+
+    The server ends a session that is silent for `LONGEST_IDLE_SECONDS`, and releases its locks: so those of a process
+    that is stopped, or that the network has cut off, do not last. A model may embed for longer.
+    """
+
+    def __init__(self, backend: str, watchdog: ConnectionWatchdog) -> None:
+        """Start the thread with the first connection.
+
+        Args:
+            backend: The name in errors.
+            watchdog: It ends a statement that the server does not answer.
+        """
+        self._backend = backend
+        self._watchdog = watchdog
+        self._lock = threading.Lock()
+        self._held: set[_HeldConnection] = set()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def keep_alive(self, driver: Any) -> Iterator[None]:
+        """Keep the session of a connection until the context ends.
+
+        A statement of the connection waits for that of the heartbeat.
+
+        Raises:
+            BackendUnavailableError: No thread can be started.
+        """
+        held = _HeldConnection(driver, self._watchdog)
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name=f"{self._backend}-heartbeat", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise BackendUnavailableError(self._backend, problem=str(error)) from error
+                self._thread = thread
+            self._held.add(held)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.discard(held)
+            held.release()
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(HEARTBEAT_SECONDS):
+            with self._lock:
+                held = list(self._held)
+            for one in held:
+                # The thread that uses a lost connection gets the error.
+                with suppress(Exception):
+                    one.beat()

@@ -7,7 +7,7 @@ import math
 import select
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,8 +18,8 @@ from psycopg.pq import TransactionStatus
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError, MemsvcError
 from memsvc.ports.faults import FaultLog
-from memsvc_backends.postgres_common.connection_options import READ_ONLY, connection_options
-from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
+from memsvc_backends.postgres_common.connection_options import READ_ONLY, SERVER_SILENCE, connection_options
+from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS, ConnectionWatchdog, Heartbeat
 from memsvc_backends.postgres_index.settings import PostgresSettings
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -27,18 +27,26 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 _TIMES_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
 """Statement timeouts: the next of these above the time left, so that a connection is seldom reconfigured."""
 _UNLIMITED = (
-    "SELECT set_config(name, '0', false) FROM pg_settings "
-    "WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')"
 )
 """Time limits of a role or database are removed: a build would never finish."""
 _PRESENT = "current_setting('synchronous_commit')"
 _PREPARE = (
     "SELECT set_config('lock_timeout', %s, false), set_config('jit', 'off', false), "
+    # A process that is stopped in a transaction keeps no other from writing.
+    f"set_config('idle_in_transaction_session_timeout', %s, false), {SERVER_SILENCE}, "
     # A reported change must be durable, whatever the default of the server.
     f"set_config('synchronous_commit', CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END, false)"
 )
 _ROW_LOCKS = 64
 """A transaction takes no more locks than this, whatever it changes: the lock table of the server is small."""
+_END_STUCK = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) "
+    "WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database "
+    "WHERE datname = current_database()) AND state = 'active' AND wait_event = 'ClientRead' "
+    "AND state_change < clock_timestamp() - make_interval(secs => %s) AND "
+)
+_OF_ROWS = "classid::bigint = hashtext(%s)::bigint & 4294967295"
 _LOCK_ROWS = "SELECT pg_advisory_xact_lock(hashtext(%s), lock) FROM unnest(%s::int[]) AS lock"
 GONE = (errors.UndefinedTable, errors.DeadlockDetected)
 """What a statement meets whose tables a switch is taking away, or has taken away."""
@@ -82,6 +90,7 @@ class ConnectionPool:
         self._idle: list[_PooledConnection] = []
         self._is_closed = False
         self._watchdog = ConnectionWatchdog(name, faults or FaultLog(), self._connect)
+        self._heartbeat = Heartbeat(name, self._watchdog)
 
     @contextmanager
     def borrow(self, deadline: Deadline | None = None) -> Iterator[Connection]:
@@ -113,13 +122,18 @@ class ConnectionPool:
         try:
             with self._watchdog.watch(made):
                 made.execute(_UNLIMITED)
-                made.execute(_PREPARE, (str(math.ceil(self._settings.wait_seconds * 1000)),))
+                patience = math.ceil(self._settings.wait_seconds * 1000)
+                made.execute(_PREPARE, (str(patience), str(LONGEST_IDLE_SECONDS * 1000)))
                 self._confirm(made)
                 self._prepare(made)
         except BaseException:
             made.close()
             raise
         return made
+
+    def keep_alive(self, connection: Connection) -> AbstractContextManager[None]:
+        """Keep the session of a connection of the caller's that is silent for long; that of a stopped process ends."""
+        return self._heartbeat.keep_alive(connection)
 
     def _confirm(self, made: Connection) -> None:
         """Raise BackendUnavailableError if a connection leads to a standby; note its process for the watchdog."""
@@ -140,6 +154,7 @@ class ConnectionPool:
         """Close every connection, those in use when they are returned."""
         with self._lock:
             self._is_closed = True
+        self._heartbeat.close()
         self._watchdog.close()
         self._close_idle()
 
@@ -222,6 +237,31 @@ def lock_rows(connection: Connection, table: str, rows: Iterable[int]) -> None:
     transactions cannot block each other in a circle, and end with the transaction.
     """
     connection.execute(_LOCK_ROWS, (table, sorted({row % _ROW_LOCKS for row in rows})))
+
+
+@contextmanager
+def end_stuck_writers(connection: Connection, table: str) -> Iterator[None]:
+    """If the context waits in vain for `lock_rows`, end the sessions of stopped processes that hold such locks.
+
+    The server ends a session that is silent between two statements, but not one whose client is silent within a COPY.
+    """
+    try:
+        yield
+    except errors.LockNotAvailable:
+        end_stuck_sessions(connection, _OF_ROWS, table)
+        raise
+
+
+def end_stuck_sessions(connection: Connection, lock: str, name: str) -> None:
+    """End the sessions that hold an advisory lock, and wait for the data of a COPY for `LONGEST_IDLE_SECONDS`.
+
+    Args:
+        connection: A connection that is in no transaction.
+        lock: The condition that a row of pg_locks meets, with a parameter for *name*.
+        name: The name that the lock is of.
+    """
+    with suppress(psycopg.errors.InsufficientPrivilege):
+        connection.execute((_END_STUCK + lock).encode(), (LONGEST_IDLE_SECONDS, name))
 
 
 # What the client library raises, in the words of the domain.

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,7 +16,8 @@ import psycopg
 from psycopg import sql
 
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc_backends.postgres_index.connections import Connection, ConnectionPool, translate
+from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS
+from memsvc_backends.postgres_index.connections import Connection, ConnectionPool, end_stuck_sessions, translate
 
 FRESH_SECONDS = 1.0
 """So long a manifest that was read is taken for the present one. Searches learn of a switch at once all the same."""
@@ -37,9 +38,12 @@ _PUBLISH = f"UPDATE {_TABLE} SET is_live = true WHERE kind = %s AND base = %s"
 _FORGET = f"DELETE FROM {_TABLE} WHERE kind = %s AND base = %s AND NOT is_live RETURNING base"
 _ONE_BY_ONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
 _HOLD = f"SELECT pg_try_advisory_lock({_LOCK}, hashtext(current_schema() || '.' || %s))"
+_IS_HELD = f"classid::bigint = {_LOCK} AND objid::bigint = hashtext(current_schema() || '.' || %s)::bigint & 4294967295"
 _LET_GO = "SELECT pg_advisory_unlock_all()"
 _NOTICE_DEATH = "SELECT set_config(name, '5s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'"
 """So that a build does not go on, and keep others from building, when its process was killed."""
+_NOTICE_STOP = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+"""The same, when its process is stopped or cut off; see `Heartbeat`."""
 _PLACE = "SELECT current_schema()"
 
 _log = logging.getLogger(__name__)
@@ -163,7 +167,7 @@ class TableGenerations(Generic[M]):
             except BaseException:
                 _release(connection)
                 raise
-        return GenerationBuild(self, LiveTables(base, manifest), connection, self._connections.name)
+        return GenerationBuild(self, LiveTables(base, manifest), connection, self._connections)
 
     def publish(self, made: LiveTables[M], connection: Connection) -> None:
         """Make a generation the live one and drop the one before, in one step for all processes."""
@@ -195,7 +199,9 @@ class TableGenerations(Generic[M]):
     def _hold(self, connection: Connection) -> None:
         found = connection.execute(_HOLD, (self.kind.name,)).fetchone()
         if found is None or not found[0]:
+            end_stuck_sessions(connection, _IS_HELD, self.kind.name)
             raise ReindexRunningError
+        connection.execute(_NOTICE_STOP, (str(LONGEST_IDLE_SECONDS * 1000),))
         with suppress(psycopg.errors.InvalidParameterValue):
             connection.execute(_NOTICE_DEATH)
 
@@ -226,12 +232,19 @@ class GenerationBuild(Generic[M]):
     """A generation under construction: its tables, and the connection that holds the lock of builds."""
 
     def __init__(
-        self, generations: TableGenerations[M], made: LiveTables[M], connection: Connection, name: str
+        self,
+        generations: TableGenerations[M],
+        made: LiveTables[M],
+        connection: Connection,
+        connections: ConnectionPool,
     ) -> None:
         self.made = made
         self.connection = connection
-        self.name = name
+        self.name = connections.name
         self._generations = generations
+        self._heartbeat = ExitStack()
+        # Embedding takes long between two writes.
+        self._heartbeat.enter_context(connections.keep_alive(connection))
         self._is_over = False
 
     def publish(self) -> None:
@@ -254,6 +267,7 @@ class GenerationBuild(Generic[M]):
     def close(self) -> None:
         """Allow other processes to build one; they remove an unfinished one."""
         self._is_over = True
+        self._heartbeat.close()
         _release(self.connection)
 
 

@@ -16,7 +16,7 @@ from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.postgres_index import postings as tables
 from memsvc_backends.postgres_index.bm25 import search as find
-from memsvc_backends.postgres_index.connections import Connection, ConnectionPool
+from memsvc_backends.postgres_index.connections import Connection, ConnectionPool, end_stuck_writers
 from memsvc_backends.postgres_index.filters import selection
 from memsvc_backends.postgres_index.generations import IndexTables, LiveTables
 from memsvc_backends.postgres_index.postings import Changes
@@ -63,7 +63,8 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
         """Replace the entries of each memory, in one transaction."""
 
         def write(connection: Connection, live: LiveTables[LexicalManifest]) -> bool:
-            tables.replace(connection, live.base, changes)
+            with end_stuck_writers(connection, live.base):
+                tables.replace(connection, live.base, changes)
             return True
 
         if not self._reading.query(self._require_live(), write, absent=False):

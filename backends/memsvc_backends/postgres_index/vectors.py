@@ -23,6 +23,7 @@ from memsvc_backends.postgres_index.connections import (
     GONE,
     Connection,
     ConnectionPool,
+    end_stuck_writers,
     ensure_extension,
     extend_search_path,
     searches_iteratively,
@@ -89,7 +90,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         require_dimensions(changes, live.manifest.dimension)
         with translate(NAME):
             try:
-                with self._connections.borrow() as connection:
+                with self._connections.borrow() as connection, end_stuck_writers(connection, live.base):
                     tables.replace(connection, live.base, changes)
             except GONE as error:
                 self._generations.refresh()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +18,7 @@ from typing import Protocol
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.ports.metadata import OwnersBusyError, UniquenessRaceError
 from memsvc_backends.postgres_common.connection_options import READ_ONLY
@@ -37,6 +40,8 @@ NOT_DURABLE = "SET synchronous_commit = off"
 _TAKE_NUMBERS = (
     "UPDATE counters SET last_row = last_row + %s, last_position = last_position + %s RETURNING last_row, last_position"
 )
+DRIFT_MICROS = 100.0
+"""Drift of two clocks in a second."""
 MOVED = "memsvc: moved to "
 """What a database refuses writes with whose data have moved away; the place follows."""
 _PROBLEMS = {
@@ -542,6 +547,13 @@ class Driver(Protocol):
         """Begin a transaction for writes without an order; it may run next to one that changes memories."""
         ...
 
+    def keep_alive(self, connection: sa.Connection) -> AbstractContextManager[None]:
+        """Keep the transaction of a connection while its thread does something else; that of a stopped process ends.
+
+        Without it a transaction other than `begin_write`'s ends when its connection is silent for half a minute.
+        """
+        ...
+
     def commit(self, connection: sa.Connection) -> None:
         """Commit, or raise: a transaction in which a statement failed is not passed off as committed."""
         ...
@@ -572,6 +584,50 @@ class Driver(Protocol):
     def close(self) -> None:
         """Give back what is not a connection."""
         ...
+
+
+# The clocks of processes that share a database, which may differ by minutes.
+
+
+class ClockDifference:
+    """Difference between the clock of this process and that of the database, as an interval. Thread-safe.
+
+    Each measurement is an interval as long as its round trip; the difference is in all of them. Between two of them the
+    clocks drift apart; if two do not overlap, a clock was set, and the later one holds.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        """Compare with *now*."""
+        self._now = now
+        self._lock = threading.Lock()
+        self._least, self._most = -math.inf, math.inf
+        self._measured = 0.0
+
+    def now(self) -> datetime:
+        """Return the time of this process."""
+        return self._now()
+
+    def note(self, before: datetime, there: int) -> None:
+        """Note that the clock of the database was at *there*, in microseconds, between *before* and now."""
+        least, most = to_micros(before) - there, to_micros(self._now()) - there
+        measured = time.monotonic()
+        with self._lock:
+            drift = (measured - self._measured) * DRIFT_MICROS
+            self._least, self._most = max(least, self._least - drift), min(most, self._most + drift)
+            if self._least > self._most:
+                self._least, self._most = least, most
+            self._measured = measured
+
+    def latest(self, there: int) -> int:
+        """Return the latest time of this process, in microseconds, when the clock of the database was at *there*.
+
+        Until something was measured the clocks are the same: where one process alone uses the database.
+        """
+        return there + (math.ceil(self._most) if math.isfinite(self._most) else 0)
+
+    def there(self, moment: datetime) -> int:
+        """Return the time of the database at a moment of this process, in microseconds: the inverse of `latest`."""
+        return to_micros(moment) - self.latest(0)
 
 
 # Where the errors of SQLAlchemy and the driver become the domain's.

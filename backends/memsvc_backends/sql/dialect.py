@@ -134,6 +134,16 @@ class Hexadecimal(SqlFunction):
     type = TEXT
 
 
+class DatabaseClock(SqlFunction):
+    """The time of the database, in microseconds; NULL where one process alone writes to it, which has the same."""
+
+    name = "database_clock"
+    sqlite = "CAST(NULL AS integer)"
+    postgresql = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    inherit_cache = True
+    type = NUMBER
+
+
 class NoIndex(SqlFunction):
     """The value of a column, hidden from the index selection of the planner."""
 
@@ -251,6 +261,11 @@ def pair_of(table: sa.TableValuedAlias, *types: TypeEngine[Any]) -> list[sa.Colu
 def pairs_parameter(values: Iterable[Sequence[float | str]]) -> str:
     """Return the parameter that `pairs` reads."""
     return json_text(list(values))
+
+
+def database_clock() -> sa.ColumnElement[int]:
+    """Return the time by which processes that share a database decide, since their own clocks may differ."""
+    return DatabaseClock()
 
 
 def rows_as_json(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
     cached_statement,
+    database_clock,
     execute,
     holds_text,
     in_json_list,
@@ -210,23 +210,34 @@ class SqlErasureWrites(WriteSession):
         return removed
 
     def _end_of(self, owner: str) -> int:
-        """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none."""
+        """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none.
+
+        It is a time of the clock of this process, as the start of the work is; processes may have different clocks.
+        """
+        before = self._clocks.now()
         found = execute(self._direct, _select_end(), {"digest": owner_digest(owner)})
         if not found:
             return -1
-        [(end,)] = found
-        return MAX_INTEGER if end is None else int(end)
+        [(end, there)] = found
+        if end is None:
+            return MAX_INTEGER
+        if there is not None:
+            self._clocks.note(before, there)
+        return self._clocks.latest(int(end))
 
     def _note(self, erasure: Erasure) -> None:
         place = erasures.c.owner_digest == erasure.owner_digest
         execute(self._connection, sa.delete(erasures).where(place))
         insert_many(self._connection, erasures, [_values(erasure)])
+        if erasure.end_time is not None:
+            values = {"end_time": sa.func.coalesce(database_clock(), erasures.c.end_time)}
+            execute(self._connection, sa.update(erasures).where(place).values(values))
         self._ends.clear()
 
 
-def forget_erasures(connection: sa.Connection, before: datetime) -> None:
-    """Forget erasures that ended before that moment."""
-    execute(connection, sa.delete(erasures).where(erasures.c.end_time < to_micros(before)))
+def forget_erasures(connection: sa.Connection, before: int) -> None:
+    """Forget erasures that ended before that moment of the database's clock, in microseconds."""
+    execute(connection, sa.delete(erasures).where(erasures.c.end_time < before))
 
 
 def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
@@ -265,7 +276,8 @@ def _deobfuscate(text: str) -> str:
 
 @cached_statement
 def _select_end() -> sa.Select[Any]:
-    return sa.select(erasures.c.end_time).where(erasures.c.owner_digest == sa.bindparam("digest", type_=sa.Text))
+    columns = (erasures.c.end_time, database_clock())
+    return sa.select(*columns).where(erasures.c.owner_digest == sa.bindparam("digest", type_=sa.Text))
 
 
 @cached_statement

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import (
     MAX_ORDINAL,
     ORDINAL_BITS,
@@ -57,7 +59,16 @@ from memsvc_backends.sql.memory_codec import (
     memory_from_row,
     sole_chunk,
 )
-from memsvc_backends.sql.outbox import CHANGE_COLUMNS, Check, block_claims, claim_changes, pending_among
+from memsvc_backends.sql.outbox import (
+    CHANGE_COLUMNS,
+    CLAIMED,
+    Check,
+    applied_after,
+    block_claims,
+    claim_changes,
+    pending_among,
+    reopen_changes,
+)
 from memsvc_backends.sql.row_writer import delete_tokens, insert_rows
 from memsvc_backends.sql.tables import (
     IS_INDEXED,
@@ -84,6 +95,7 @@ CAPACITY = 8_192
 
 TRIMMED_AT_A_TIME = 10_000
 """Changes that one transaction removes."""
+log = logging.getLogger(__name__)
 
 
 class SqlIndexFeed:
@@ -94,6 +106,7 @@ class SqlIndexFeed:
         self._database = database
         self._fresh = fresh
         self._marks = AppliedMarks(database)
+        self._doubts = DoubtfulChanges(database)
         self._checks = threading.local()
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
@@ -160,6 +173,7 @@ class SqlIndexFeed:
         self, wanted: Sequence[int], *, limit: int, without: AbstractSet[int] = frozenset()
     ) -> Iterator[list[Change]]:
         """Claim changes that no other process has claimed."""
+        self._doubts.reopen()
         marked = self._marks.unwritten | without
         with (
             claim_changes(self._database, wanted, max(0, limit), without=marked) as (rows, check),
@@ -177,6 +191,22 @@ class SqlIndexFeed:
         """Return if this thread still holds its claims and pauses."""
         for check in getattr(self._checks, "held", ()):
             check()
+
+    def confirm_claim(self, changes: Sequence[Change]) -> None:
+        """Return if this thread still holds its claims, or make the changes pending again."""
+        try:
+            self.require_claim()
+        except BackendUnavailableError:
+            self._doubts.add(change.position for change in changes)
+            raise
+
+    def confirm_pause(self, position: int) -> None:
+        """Return if this thread still holds its pauses, or make the changes after a position pending again."""
+        try:
+            self.require_claim()
+        except BackendUnavailableError:
+            self._doubts.add_after(position)
+            raise
 
     @contextmanager
     def _hold_claim(self, check: Check) -> Iterator[None]:
@@ -437,10 +467,21 @@ class AppliedMarks:
 
     def add(self, positions: Iterable[int]) -> None:
         """Mark changes as applied; durable at once where other processes are to know it."""
+        new = frozenset(positions)
         with self._lock:
-            self._unwritten |= frozenset(positions)
+            self._unwritten |= new
         if self._database.driver.is_shared or len(self._unwritten) >= MOST:
+            self._write_new(new)
+
+    def _write_new(self, new: AbstractSet[int]) -> None:
+        try:
             self.write()
+        except BackendUnavailableError:
+            if self._database.driver.is_shared:
+                # Written after the end of the claim, they would hide that another process reopened the changes.
+                with self._lock:
+                    self._unwritten -= new
+            raise
 
     def write(self) -> None:
         """Make all marks durable."""
@@ -451,6 +492,53 @@ class AppliedMarks:
             execute(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
         with self._lock:
             self._unwritten -= noted
+
+
+class DoubtfulChanges:
+    """Changes that were written to an index while their claim was lost, until they are pending again. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        """Reopen them in *database*."""
+        self._database = database
+        self._positions: frozenset[int] = frozenset()
+        self._after: int | None = None
+        self._lock = threading.Lock()
+
+    def add(self, positions: Iterable[int]) -> None:
+        """Add changes at these positions, and reopen them if that is possible now."""
+        with self._lock:
+            self._positions |= frozenset(positions)
+        self._try()
+
+    def add_after(self, position: int) -> None:
+        """Add every change after *position*, and reopen them if that is possible now."""
+        with self._lock:
+            self._after = position if self._after is None else min(position, self._after)
+        self._try()
+
+    def reopen(self) -> None:
+        """Make the changes pending again, but for those of memories that another process has claimed.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        if not self._positions and self._after is None:
+            return
+        with self._lock:
+            if self._after is not None:
+                self._positions |= frozenset(applied_after(self._database, self._after))
+                self._after = None
+            positions = sorted(self._positions)
+            for start in range(0, len(positions), CLAIMED):
+                part = positions[start : start + CLAIMED]
+                self._positions -= frozenset(part) - reopen_changes(self._database, part)
+            if not self._positions:
+                log.info("changes that were written without a claim are pending again")
+
+    def _try(self) -> None:
+        log.warning("a claim was lost during a write to an index; its changes are applied again")
+        with suppress(BackendUnavailableError):
+            self.reopen()
 
 
 @cached_statement

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition
-from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import cached_statement, execute, upsert_when, without_index
-from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, micros_or_none, moment_or_none
+from memsvc_backends.sql.database import ClockDifference, Database
+from memsvc_backends.sql.dialect import cached_statement, database_clock, execute, upsert_when, without_index
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
 _MEMORY = memories.c
@@ -147,13 +147,14 @@ def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidat
 class SqlLeases:
     """`memsvc.ports.operations.Leases`."""
 
-    def __init__(self, database: Database) -> None:
-        """Keep them in *database*."""
+    def __init__(self, database: Database, clocks: ClockDifference) -> None:
+        """Keep them in *database*; *clocks* compares its clock with that of this process."""
         self._database = database
+        self._clocks = clocks
 
-    def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
+    def take(self, name: str, *, holder: str, now: datetime, term: timedelta) -> bool:
         """Take a name, in one statement: so of several who try one succeeds."""
-        values = {"name": name, "holder": holder, "until": to_micros(until), "now": to_micros(now)}
+        values = {"name": name, "holder": holder, "now": to_micros(now), "term": term // timedelta(microseconds=1)}
         with self._database.note_transaction() as connection:
             return execute(connection, _take(), values).rowcount == 1
 
@@ -162,21 +163,39 @@ class SqlLeases:
         mine = sa.update(leases).where(_LEASE.name == name, _LEASE.holder == holder)
         values: dict[str, Any] = {"until": 0}
         if ended is not None:
-            values["last_end"] = micros_or_none(ended)
+            values["last_end"] = sa.func.coalesce(database_clock(), to_micros(ended))
         with self._database.note_transaction() as connection:
             execute(connection, mine.values(values))
 
     def last_end(self, name: str) -> datetime | None:
         """Return when work was finished last."""
+        before = self._clocks.now()
         with self._database.read_connection() as connection:
-            return moment_or_none(execute(connection, sa.select(_LEASE.last_end).where(_LEASE.name == name)).scalar())
+            row = execute(connection, _select_last_end(), {"name": name}).one_or_none()
+        if row is None:
+            return None
+        end, there = row
+        if there is not None:
+            # Often, since the scheduler looks every few seconds.
+            self._clocks.note(before, there)
+        return None if end is None else from_micros(self._clocks.latest(end))
 
 
 @cached_statement
 def _take() -> sa.Insert:
-    new: Mapping[str, Any] = {name: sa.bindparam(name) for name in ("name", "holder", "until")}
-    is_free = sa.or_(_LEASE.holder == sa.bindparam("holder"), _LEASE.until <= sa.bindparam("now"))
+    present = sa.func.coalesce(database_clock(), sa.bindparam("now", type_=sa.BigInteger))
+    new: Mapping[str, Any] = {
+        "name": sa.bindparam("name"),
+        "holder": sa.bindparam("holder"),
+        "until": present + sa.bindparam("term", type_=sa.BigInteger),
+    }
+    is_free = sa.or_(_LEASE.holder == sa.bindparam("holder"), _LEASE.until <= present)
     return upsert_when(leases, new, ("holder", "until"), is_free)
+
+
+@cached_statement
+def _select_last_end() -> sa.Select[Any]:
+    return sa.select(_LEASE.last_end, database_clock()).where(_LEASE.name == sa.bindparam("name"))
 
 
 # Daily logs that have grown old, by an index that holds no other memories.

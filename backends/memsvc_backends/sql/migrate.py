@@ -45,7 +45,10 @@ def bring_up_to_date(database: Database, known: KnownStore | None = None) -> Non
         found = _version(connection)
     if found != HEAD:
         # The migration of a large store takes minutes, and other servers wait for it.
-        with database.write_transaction(is_limited=False) as connection:
+        with (
+            database.write_transaction(is_limited=False) as connection,
+            database.driver.keep_alive(connection),
+        ):
             # Read again under the writers' lock: another process may have created or migrated them since.
             found = _version(connection)
             if found is None:

@@ -45,6 +45,7 @@ from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import (
     EMPTY,
     IS_PENDING,
+    ZERO,
     counters,
     memories,
     outbox,
@@ -171,9 +172,9 @@ def _note_changes() -> sa.Insert:
 #
 # Why: as `SKIP LOCKED` would, but by memory instead of by change. Indexes are given a memory as it is when it is
 # read; so two processes with two changes of one memory could leave its older state in an index. The claim is an
-# advisory lock of the memory's row, which ends with the claim's transaction, also when the process dies. Locks on the
-# rows of the outbox would keep the claimant itself from marking, part by part, what it has applied, and an erasure
-# from going on.
+# advisory lock of the memory's row, which ends with the claim's transaction, also when the process dies, is stopped or
+# cut off. Locks on the rows of the outbox would keep the claimant itself from marking, part by part, what it has
+# applied, and an erasure from going on.
 
 
 Check = Callable[[], None]
@@ -193,7 +194,7 @@ def claim_changes(
             found = _unmarked_changes(connection, wanted, limit, without)
         yield found, _is_unclaimed_by_others
         return
-    with database.note_transaction() as connection:
+    with database.note_transaction() as connection, database.driver.keep_alive(connection):
         execute(connection, _CLAIM)
         far = min(limit + len(without), CLAIMED) if limit else 0
         found = [row for row in _find_unclaimed(connection, wanted, far, is_shared=True) if row[0] not in without]
@@ -209,7 +210,7 @@ def block_claims(database: Database) -> Iterator[Check]:
     if not database.driver.is_shared:
         yield _is_unclaimed_by_others
         return
-    with database.note_transaction() as connection:
+    with database.note_transaction() as connection, database.driver.keep_alive(connection):
         if not any(_is_unclaimed(connection) for _ in range(PATIENCE)):
             raise BackendUnavailableError(BACKEND)
         yield partial(_require, connection)
@@ -236,6 +237,36 @@ def _is_unclaimed(connection: sa.Connection) -> bool:
         execute(connection, "ROLLBACK TO SAVEPOINT waiting")
         return False
     return True
+
+
+def reopen_changes(database: Database, positions: Sequence[int]) -> set[int]:
+    """Make applied changes pending again, but for those of memories that a process has claimed; return the latter.
+
+    While it holds the claim, its process may mark the changes as applied. At most `CLAIMED` positions at a time.
+    """
+    with database.note_transaction() as connection:
+        found = execute(connection, _lock_rows(), {"wanted": list_parameter(positions)}).all()
+        locked = [position for position, is_locked in found if is_locked]
+        execute(connection, _reopen(), {"wanted": list_parameter(locked)})
+    return {position for position, is_locked in found if not is_locked}
+
+
+def applied_after(database: Database, position: int) -> list[int]:
+    """Return the positions of applied changes after *position*."""
+    statement = sa.select(outbox.c.position).where(outbox.c.position > position, outbox.c.applied != ZERO)
+    with database.read_connection() as connection:
+        return list(execute(connection, statement).scalars())
+
+
+@cached_statement
+def _lock_rows() -> sa.Select[Any]:
+    wanted = sa.select(outbox.c.position, outbox.c.row).where(_is_wanted()).subquery("wanted_changes")
+    return sa.select(wanted.c.position, _try_lock(wanted.c.row))
+
+
+@cached_statement
+def _reopen() -> sa.Update:
+    return sa.update(outbox).values(applied=ZERO).where(_is_wanted())
 
 
 def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
@@ -292,9 +323,14 @@ def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[
     chosen = sa.select(near).limit(sa.bindparam("limit"))
     if is_shared:
         # Asked one by one in this order, and not beyond the limit: each one that is asked is locked.
-        name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(near.c.row))
-        chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name))
+        chosen = chosen.where(_try_lock(near.c.row))
     return sa.select(rows_as_json(*chosen.subquery("chosen").c))
+
+
+def _try_lock(row: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Claim a memory until the transaction ends, unless another process has."""
+    name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(row))
+    return sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name)
 
 
 # The log of changes, for those who watch memories.

@@ -15,6 +15,9 @@ is committed late. The horizon of transaction ids (pg_snapshot_xmin) would do as
 databases of the server hold it back.
 
 Data without an order (embeddings, applied marks, leases) are written without these locks. Reads never wait.
+
+No transaction outlasts its process: one that is silent is ended by the server. A transaction that lasts while its
+thread does something else (a claim, a pause, an export, a migration) is kept alive by a heartbeat.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ from sqlalchemy.pool import NullPool
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.metadata import OwnersBusyError
-from memsvc_backends.postgres_common.connection_options import READ_ONLY, SILENCE, connection_options
-from memsvc_backends.postgres_common.watchdog import ConnectionWatchdog
+from memsvc_backends.postgres_common.connection_options import READ_ONLY, SERVER_SILENCE, SILENCE, connection_options
+from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS, ConnectionWatchdog, Heartbeat
 from memsvc_backends.sql.database import LOCK_NOT_IN_TIME
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
@@ -80,9 +83,8 @@ _UNLIMITED = (
     "SELECT set_config(name, '0', false) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-"""The idle timeouts of a role or database would end the transaction of a claim while a model embeds its changes.
-Another
-process would apply the changes, and then this one an older state."""
+"""The idle timeouts of a role or database would end a transaction within its own limit: that of a claim, for example,
+between two heartbeats. Another process would apply the changes, and this one would apply them again."""
 _NO_LIMITS = (
     "SET LOCAL lock_timeout = 0",
     "SET LOCAL statement_timeout = 0",
@@ -130,12 +132,14 @@ class PostgresDriver:
         lock_timeout = math.ceil(settings.wait_seconds * 1000)
         idle_limit = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
         self._begin_write = f"{_BEGIN_NOTE}; {idle_limit}"
+        self._heartbeat = Heartbeat(_NAME, self._watchdog)
+        self._limit_idle = f"SET LOCAL idle_in_transaction_session_timeout = {LONGEST_IDLE_SECONDS * 1000}"
         self._usual_limit = f"SET LOCAL lock_timeout = {lock_timeout}"
         durable = _ALWAYS_DURABLE if settings.durability is Durability.FULL else "'off'"
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
             f"set_config('synchronous_commit', {durable}, false), set_config('jit', 'off', false), "
-            "pg_is_in_recovery(), pg_backend_pid()"
+            f"{SERVER_SILENCE}, pg_is_in_recovery(), pg_backend_pid()"
         )
 
     def connect(self) -> sa.Connection:
@@ -177,7 +181,7 @@ class PostgresDriver:
 
     def begin_snapshot(self, connection: sa.Connection) -> None:
         """Begin to read one state."""
-        _say(connection, _BEGIN_SNAPSHOT)
+        _say(connection, f"{_BEGIN_SNAPSHOT}; {self._limit_idle}")
 
     def begin_write(
         self,
@@ -231,7 +235,14 @@ class PostgresDriver:
 
     def begin_note(self, connection: sa.Connection) -> None:
         """Begin without the lock of writers."""
-        _say(connection, _BEGIN_NOTE)
+        _say(connection, f"{_BEGIN_NOTE}; {self._limit_idle}")
+
+    @contextmanager
+    def keep_alive(self, connection: sa.Connection) -> Iterator[None]:
+        """Have the transaction outlast the limit of silence as long as this process runs."""
+        _say(connection, self._limit_idle)
+        with self._heartbeat.keep_alive(_driver(connection)):
+            yield
 
     def commit(self, connection: sa.Connection) -> None:
         """Commit; PostgreSQL answers ROLLBACK when a statement had failed, and that is no commit."""
@@ -265,6 +276,7 @@ class PostgresDriver:
 
     def close(self) -> None:
         """Stop watching, and dispose of the engine."""
+        self._heartbeat.close()
         self._watchdog.close()
         self._engine.dispose()
 

@@ -89,6 +89,10 @@ class SqliteDriver:
         """Do as for any write: SQLite has one writer."""
         self.begin_write(connection)
 
+    def keep_alive(self, connection: sa.Connection) -> AbstractContextManager[None]:  # noqa: ARG002 - as the port has it
+        """Do nothing: a process that is stopped keeps the lock of the file."""
+        return nullcontext()
+
     def commit(self, connection: sa.Connection) -> None:
         """Commit."""
         execute(connection, "COMMIT")

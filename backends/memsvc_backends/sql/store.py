@@ -40,8 +40,8 @@ from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.sql.api_keys import SqlKeyReads, SqlQuotaReads
 from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.conflicts import SqlConflictReads, SqlStatementReads
-from memsvc_backends.sql.database import BACKEND, BegunTransaction, Database, Driver
-from memsvc_backends.sql.dialect import execute
+from memsvc_backends.sql.database import BACKEND, BegunTransaction, ClockDifference, Database, Driver
+from memsvc_backends.sql.dialect import database_clock, execute
 from memsvc_backends.sql.erasure import SqlErasureReads
 from memsvc_backends.sql.files import SqlFileReads
 from memsvc_backends.sql.history import SqlCheckpoints
@@ -65,15 +65,17 @@ from memsvc_backends.sql.vault import SqlVaultManifest
 from memsvc_backends.sql.write_session import SHARDS, BlockAllocator, NumberAllocator, QuotaCache, UsageLedger
 
 DEFAULT_NAME = "memsvc.db"
+MEASUREMENTS = 5
+"""Comparisons of the clocks when a shared store is opened."""
 
 
 class SqlMetadataStore:
     """`memsvc.ports.metadata.MetadataStore`."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], moves: StoreMoves) -> None:
-        """Work on a database that is up to date; *moves* is what moves it."""
+    def __init__(self, database: Database, clocks: ClockDifference, moves: StoreMoves) -> None:
+        """Work on a database that is up to date; *clocks* compares the clocks, *moves* is what moves it."""
         self._database = database
-        self._now = now
+        self._clocks = clocks
         self._memories = SqlMemoryReads(database)
         self._preloading = RankingPreloader(database, self._memories.ranking_columns)
         self._sessions = SqlSessionReads(database)
@@ -91,7 +93,7 @@ class SqlMetadataStore:
         self._integrity = SqlIntegrityReads(database)
         self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
-        self._leases = SqlLeases(database)
+        self._leases = SqlLeases(database, self._clocks)
         self._webhooks = SqlWebhookQueue(database)
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
@@ -245,7 +247,7 @@ class SqlMetadataStore:
             with self._database.write_transaction(owners=owners, is_patient=is_patient, lock=begun) as connection:
                 numbering = self._numbering(connection, works)
                 ledger = UsageLedger(connection, self._known_quotas, SHARDS if self.is_shared else 1)
-                transaction = SqlTransaction(connection, self._now(), numbering, owners, ledger)
+                transaction = SqlTransaction(connection, self._clocks, numbering, owners, ledger)
                 changed, counted, inserted = (
                     transaction.changed_rows,
                     transaction.access_counts,
@@ -305,7 +307,7 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
     try:
         bring_up_to_date(database, context.known_store)
         moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
-        store = SqlMetadataStore(database, context.now, moves)
+        store = SqlMetadataStore(database, _compared_clocks(database, context.now), moves)
         store.preloader.start()
         try:
             yield store
@@ -313,6 +315,17 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
             store.preloader.stop()
     finally:
         database.close()
+
+
+def _compared_clocks(database: Database, now: Callable[[], datetime]) -> ClockDifference:
+    """Compare the clock of this process with that of a shared database; the shortest round trip counts most."""
+    clocks = ClockDifference(now)
+    if database.driver.is_shared:
+        with database.read_connection() as connection:
+            for _ in range(MEASUREMENTS):
+                before = now()
+                clocks.note(before, execute(connection, sa.select(database_clock())).scalar_one())
+    return clocks
 
 
 def _driver(settings: SqlSettings, context: BackendContext) -> Driver:

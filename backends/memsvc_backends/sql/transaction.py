@@ -201,7 +201,7 @@ class SqlTransaction(
 
     def forget_requests(self, *, before: datetime) -> int:
         """Forget old requests, and what is known of old erasures."""
-        forget_erasures(self._connection, before)
+        forget_erasures(self._connection, self._clocks.there(before))
         return write_session.forget_answers(self._connection, before)
 
     def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:

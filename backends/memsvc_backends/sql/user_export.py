@@ -58,7 +58,7 @@ class SqlUserReads:
     @contextmanager
     def snapshot(self, owner: str) -> Iterator[SqlUserSnapshot]:
         """Read one state throughout."""
-        with self._database.snapshot() as connection:
+        with self._database.snapshot() as connection, self._database.driver.keep_alive(connection):
             yield SqlUserSnapshot(connection, owner)
 
 

@@ -26,7 +26,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
-from memsvc_backends.sql.database import translate
+from memsvc_backends.sql.database import ClockDifference, translate
 from memsvc_backends.sql.dialect import cached_statement, execute, json_text, upsert, upsert_sum, utf8_length
 from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions
@@ -59,7 +59,7 @@ class WriteSession:
     def __init__(
         self,
         connection: sa.Connection,
-        now: datetime,
+        clocks: ClockDifference,
         numbering: NumberAllocator | None = None,
         allowed: AbstractSet[str] | None = None,
         ledger: UsageLedger | None = None,
@@ -68,8 +68,9 @@ class WriteSession:
         self._ledger = UsageLedger(connection) if ledger is None else ledger
         self._direct = connection
         self._allowed = allowed
-        self._now = now
-        self._time = to_micros(now)
+        self._clocks = clocks
+        self._now = clocks.now()
+        self._time = to_micros(self._now)
         self._position = self._changes = 0
         self._is_void = False
         self._changed: set[int] = set()

@@ -379,9 +379,7 @@ class ChangeApplier:
         parts = list(self._parts(self._ready(changes) if embeds else changes))
         with closing(self._embed_parts(parts, should_stop)) if embeds else nullcontext(parts) as ready:
             for part in ready:
-                with self._lock:
-                    # Embedding may take longer than the claim of the changes lasts.
-                    self._feed.require_claim()
+                with self._lock, self._claimed(part.changes):
                     self.write(part.rows, part.documents)
                 self.long_memories.drop(part.rows)
                 yield part.changes
@@ -407,15 +405,29 @@ class ChangeApplier:
         finally:
             lexical_write.result()
 
-    def write_lexical(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Write into the live lexical index only.
+    def write_lexical(self, changes: Sequence[Change]) -> None:
+        """Apply claimed *changes* to the live lexical index only.
 
         Raises:
             BackendUnavailableError: The lexical index cannot be reached.
         """
-        with self._lock:
-            self._feed.require_claim()
+        rows = list(dict.fromkeys(change.row for change in changes))
+        documents = self._feed.documents(rows)
+        with self._lock, self._claimed(changes):
             self._write(self._lexical, rows, documents)
+
+    @contextmanager
+    def _claimed(self, changes: Sequence[Change]) -> Iterator[None]:
+        """Require the claim of *changes* before a write of them, and confirm it after.
+
+        Embedding may take longer than the claim lasts; and a process that is stopped before the write, or whose write
+        is late, may replace the later state that another process has written since.
+        """
+        self._feed.require_claim()
+        try:
+            yield
+        finally:
+            self._feed.confirm_claim(changes)
 
     @staticmethod
     def _write(side: IndexWriter, rows: Sequence[int], documents: Sequence[Document]) -> None:
@@ -484,9 +496,8 @@ class LexicalCatchUp:
     def _write(self, changes: Sequence[Change]) -> None:
         wanted = {change.position for change in changes}
         with self._feed.claim(sorted(wanted), limit=PAGE) as claimed:
-            rows = list(dict.fromkeys(change.row for change in claimed if change.position in wanted))
-            if rows:
-                self._change_applier.write_lexical(rows, self._feed.documents(rows))
+            if own := [change for change in claimed if change.position in wanted]:
+                self._change_applier.write_lexical(own)
 
 
 class ApplyWaiters:

@@ -418,7 +418,10 @@ class IndexRebuilder:
             while (reached := self._apply_changes(generation, position, settled=False)) != position:
                 position = reached
             self._feed.require_claim()
-            generation.switch()
+            try:
+                generation.switch()
+            finally:
+                self._feed.confirm_pause(position)
 
     def _apply_changes(self, generation: GenerationBuilder, position: int, *, settled: bool = True) -> int:
         changes = self._feed.changes_after(position, limit=CATCH_UP, settled=settled)

@@ -91,6 +91,8 @@ class IndexRepairer:
                 documents = self._feed.documents(part)
                 self._feed.require_claim()
                 writer.write(part, documents)
+                # Lost, another process may have written a later state before: the next verification shows it.
+                self._feed.require_claim()
             yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, start + len(part), len(rows), writer.generation())
 
     def _expected_entries(self) -> Iterator[ExpectedEntries]:

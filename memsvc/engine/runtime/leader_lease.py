@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -80,13 +81,14 @@ class Lease:
         self._leases = leases
         self._now = now
         self._holder = holder
-        self._until = now()
+        self._until, self._until_monotonic = now(), 0.0
 
     def take(self) -> bool:
         """Acquire or renew the lease; return False if another holder has it."""
-        now = self._now()
-        is_taken = self._leases.take(self._name, holder=self._holder, now=now, until=now + TERM)
-        self._until = now + TERM if is_taken else now
+        now, started = self._now(), time.monotonic()
+        is_taken = self._leases.take(self._name, holder=self._holder, now=now, term=TERM)
+        left = TERM if is_taken else timedelta(0)
+        self._until, self._until_monotonic = now + left, started + left.total_seconds()
         return is_taken
 
     def require(self) -> None:
@@ -96,8 +98,12 @@ class Lease:
             MemsvcError: The lease was not renewed for a whole term, and another run has acquired it.
             BackendUnavailableError: The store cannot be reached to renew the lease.
         """
-        if self._now() >= self._until and not self.take():
+        if self._is_over() and not self.take():
             raise self._error_type
+
+    def _is_over(self) -> bool:
+        # One clock may stop while the machine is suspended, the other may be set by its operator.
+        return self._now() >= self._until or time.monotonic() >= self._until_monotonic
 
     def release(self) -> None:
         """Release the lease; if that fails it expires by itself."""

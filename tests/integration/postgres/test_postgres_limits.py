@@ -85,7 +85,7 @@ def test_a_search_waits_for_a_connection_no_longer_than_its_caller(stack: ExitSt
 
 @pytest.mark.parametrize("opened", [_words, _vectors])
 def test_time_limits_of_the_database_do_not_break_off_what_takes_long(stack: ExitStack, url: str, opened: Any) -> None:
-    """A build of a large index takes minutes, and rests in between while texts are embedded."""
+    """A build of a large index takes minutes; it is in no transaction while texts are embedded."""
     limits = ("statement_timeout", "idle_in_transaction_session_timeout")
     with psycopg.connect(url, autocommit=True) as connection:
         database = sql.Identifier(connection.info.dbname)
@@ -99,7 +99,8 @@ def test_time_limits_of_the_database_do_not_break_off_what_takes_long(stack: Exi
             for limit in limits:
                 connection.execute(sql.SQL("ALTER DATABASE {} RESET {}").format(database, sql.SQL(limit)))
 
-    assert found == [("0",), ("0",)]
+    # A transaction that is silent for longer belongs to a process that is stopped.
+    assert found == [("0",), ("30s",)]
 
 
 def test_a_connection_is_used_only_if_it_is_watched() -> None:

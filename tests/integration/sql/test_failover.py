@@ -21,25 +21,16 @@ from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.postgres import ALONE
+from tests.support.postgres_proxy import proxy_to_server, socket_in, url_through
 from tests.support.postgres_server import emptied, server, without_tables
-from tests.support.tcp_proxy import Proxy, proxy
 from tests.support.until import until
 
 LONG_SECONDS = 60
 
 
-def _socket_in(folder: str | Path) -> str:
-    return next(str(path) for path in Path(folder).glob(".s.PGSQL.*") if path.suffix != ".lock")
-
-
 def _settings(url: str, port: int, **options: float) -> SqlSettings:
     """Return settings that lead to the database of *url* by a port of this machine."""
-    parts = urlsplit(url)
-    [options_of_url] = parse_qs(parts.query).get("options", [""])
-    through = f"postgresql://postgres@127.0.0.1:{port}{parts.path}"
-    if options_of_url:
-        through += f"?options={options_of_url.replace('=', '%3D')}"
-    return SqlSettings(url=SecretStr(through), **options)
+    return SqlSettings(url=SecretStr(url_through(url, port)), **options)
 
 
 @contextmanager
@@ -59,22 +50,15 @@ def _standby() -> Iterator[str]:
     run("pg_basebackup", "-D", str(data), "-h", host, "-U", "postgres", "-X", "stream", "-c", "fast", "-R", "--no-sync")
     run("pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", f"-k {folder} -h ''", "start")
     try:
-        yield _socket_in(folder)
+        yield socket_in(folder)
     finally:
         run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
         shutil.rmtree(folder)
 
 
-@contextmanager
-def _to_server() -> Iterator[Proxy]:
-    [host] = parse_qs(urlsplit(server().get_uri()).query)["host"]
-    with proxy(_socket_in(host)) as running:
-        yield running
-
-
 def test_a_standby_is_refused_and_not_kept(context: BackendContext) -> None:
     """Writes succeed with the first call after the address leads to the primary."""
-    with emptied("standby") as url, _to_server() as address, _standby() as standby:
+    with emptied("standby") as url, proxy_to_server() as address, _standby() as standby:
         with SQL.open(_settings(url, address.port, wait_seconds=5), context) as store:
             insert(store, factories.memory("before"))
             primary, address.target = address.target, standby
@@ -91,7 +75,7 @@ def test_a_standby_is_refused_and_not_kept(context: BackendContext) -> None:
 
 def test_a_connection_whose_session_is_gone_is_given_up(context: BackendContext) -> None:
     """A load balancer keeps it, and passes on nothing, though new connections lead to a server that answers."""
-    with emptied("gone") as url, _to_server() as address, psycopg.connect(url, autocommit=True) as other:
+    with emptied("gone") as url, proxy_to_server() as address, psycopg.connect(url, autocommit=True) as other:
         settings = _settings(url, address.port, wait_seconds=LONG_SECONDS, statement_seconds=0)
         with SQL.open(settings, context) as store:
             insert(store, factories.memory("before"))

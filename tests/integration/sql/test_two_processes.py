@@ -189,7 +189,7 @@ def test_a_writer_waits_for_the_other_only_so_long(
                 insert(other, factories.memory("late"))
             # What is in no order does not stand in the line.
             other.embeddings.put("m", {b"d": b"v"})
-            assert other.leases.take("n", holder="a", now=NOW, until=NOW + timedelta(seconds=1))
+            assert other.leases.take("n", holder="a", now=NOW, term=timedelta(seconds=1))
             assert other.memories.counts(reach=ADA).total == 0
 
         insert(other, factories.memory("in time"))

@@ -315,7 +315,11 @@ class MigrationRun:
 
     def _copy_changes(self, digests: Digests | None, *, ends: bool = False) -> CopiedChanges:
         """Bring the target to the source's present state; where this *ends* the copying, make the indexes."""
-        with self._source.snapshot() as source, self._target.write_transaction() as there:
+        with (
+            self._source.snapshot() as source,
+            self._source.driver.keep_alive(source),
+            self._target.write_transaction() as there,
+        ):
             carried = copy_changes(source, there, digests)
             if ends:
                 create_indexes(there)
@@ -333,14 +337,14 @@ class MigrationRun:
     def _verify(self, digests: Digests) -> Iterator[MoveProgress]:
         """Compare every row of both sides, as of one moment, and keep the digests."""
         ours: Digests = {}
-        with self._source.snapshot() as source:
+        with self._source.snapshot() as source, self._source.driver.keep_alive(source):
             with self._target.write_transaction() as there:
                 carried = copy_changes(source, there, None)
             total = 2 * sum(table_rows.counts(source).values())
             for name, digest in row_copy.digests_of(source):
                 ours[name] = digest
                 yield MoveProgress(MovePhase.VERIFYING, _rows(ours), total, note=name)
-        with self._target.snapshot() as there:
+        with self._target.snapshot() as there, self._target.driver.keep_alive(there):
             for name, digest in row_copy.digests_of(there):
                 digests[name] = digest
                 yield MoveProgress(MovePhase.VERIFYING, _rows(ours) + _rows(digests), total, note=name)

@@ -219,7 +219,7 @@ def test_a_leader_that_is_gone_is_succeeded(tmp_path: Path) -> None:
     with open_desk(tmp_path, clock) as desk:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock)
-        assert leases.take("maintenance", holder="gone", now=clock(), until=clock() + TERM)
+        assert leases.take("maintenance", holder="gone", now=clock(), term=TERM)
         clock.advance(seconds=TERM.total_seconds() - 1)
         with pytest.raises(MaintenanceRunningError):
             list(run.run(EVERYBODY, (), MaintenancePlan.PERFORM))
@@ -242,7 +242,7 @@ def test_who_lost_the_leadership_stops(tmp_path: Path) -> None:
                 pass
             clock.advance(seconds=TERM.total_seconds())
             if is_succeeded:
-                assert leases.take("maintenance", holder="other", now=clock(), until=clock() + TERM)
+                assert leases.take("maintenance", holder="other", now=clock(), term=TERM)
                 with pytest.raises(MaintenanceRunningError):
                     list(running)
             else:

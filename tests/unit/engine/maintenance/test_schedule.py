@@ -106,7 +106,7 @@ def test_a_leader_that_dies_is_succeeded_within_half_a_minute(tmp_path: Path) ->
     clock = Clock()
     with replica(tmp_path, clock, "b", jitter=HOUR) as (desk, schedule):
         clock.advance(hours=2)
-        assert desk.store.leases.take("maintenance", holder="dead", now=clock(), until=clock() + TERM)
+        assert desk.store.leases.take("maintenance", holder="dead", now=clock(), term=TERM)
         died = clock()
         while schedule.run_if_due() is None:
             clock.advance(seconds=CHECK_SECONDS)
