@@ -106,7 +106,7 @@ def test_chat_is_not_kept_and_statements_are(name: str, most_filler: float, leas
     assert sum(one in kept for one in wanted) / len(wanted) >= least_recall
 
 
-CLASSES = ("lookup", "at_hand", "moment", "exaggeration", "anecdote", "story", "others", "continued", "fact")
+CLASSES = ("writing", "lookup", "at_hand", "moment", "exaggeration", "anecdote", "story", "others", "continued", "fact")
 """Classes of filler, by the cue that they are ignored by, and facts that resemble filler."""
 
 
