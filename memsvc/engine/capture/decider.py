@@ -28,6 +28,7 @@ RESERVE_SECONDS = 1.0
 _SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QUOTED})
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
+_NO_TIME = "There was no time for {} statements in which the rules recognise nothing; a longer deadline is needed."
 log = logging.getLogger(__name__)
 _KINDS = (
     Kind.FACT,
@@ -120,17 +121,17 @@ class CaptureDecider:
         decisions = [self._decide_by_rules(one) for one in statements]
         asked = [place for place, one in enumerate(decisions) if one.verdict.reason not in _SETTLED]
         if self._model is None or not asked:
-            return self._read(decisions)
+            return self._read(decisions, deadline)
         batches = list(_batches(asked, statements))
         if len(batches) > MOST_BATCHES:
-            return self._read(decisions, "The text is too long for the language model; rules decided.")
+            return self._read(decisions, deadline, "The text is too long for the language model; rules decided.")
         try:
             for batch in batches:
                 self._ask(self._model, batch, decisions, deadline)
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not decide what to remember; the rules decided: %s", error)
             rules = [self._decide_by_rules(one) for one in statements]
-            return self._read(rules, f"The language model did not decide, the rules did: {_cause(error)}")
+            return self._read(rules, deadline, f"The language model did not decide, the rules did: {_cause(error)}")
         return Judgement(tuple(decisions), Decider.LANGUAGE_MODEL)
 
     def _decide_by_rules(self, statement: SourceStatement) -> StatementDecision:
@@ -139,7 +140,7 @@ class CaptureDecider:
             verdict = judge_day_ahead(statement.text, statement.event_time or self._now()) or verdict
         return StatementDecision(statement, verdict, statement.text)
 
-    def _read(self, decisions: list[StatementDecision], notice: str = "") -> Judgement:
+    def _read(self, decisions: list[StatementDecision], deadline: Deadline, notice: str = "") -> Judgement:
         """Return the decisions of the rules, with what the reader finds where they recognise nothing."""
         places = [
             place
@@ -148,12 +149,14 @@ class CaptureDecider:
         ]
         if self._reader is not None and places:
             try:
-                lasting = self._reader.find_lasting([decisions[place].statement.text for place in places])
+                reading = self._reader.find_lasting([decisions[place].statement.text for place in places], deadline)
             except BackendUnavailableError as error:
                 log.warning("statements were judged by rules alone: %s", error)
                 notice = " ".join(filter(None, (notice, _NOT_READ)))
             else:
-                for at, chance in lasting.items():
+                if reading.unread:
+                    notice = " ".join(filter(None, (notice, _NO_TIME.format(reading.unread))))
+                for at, chance in reading.lasting.items():
                     decision = decisions[places[at]]
                     verdict = verdict_of_reading(decision.statement.text, chance)
                     decisions[places[at]] = replace(decision, verdict=verdict)

@@ -11,12 +11,15 @@ say of their lives, and on small talk, requests, stories and news.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.conflicts.replacement import centre
 from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes
@@ -29,6 +32,9 @@ LEAST_CHANCE = 0.8
 """The probability from which a statement is remembered: of 1 456 lines of filler that a fit did not see none is."""
 MOST_READ = 256
 """Number of statements of one text or conversation that are read, the last ones: each costs some milliseconds."""
+BATCH = 32
+RESERVE_SECONDS = 1.0
+"""Time reserved for the write."""
 READ_CHARS = 400
 """As much of a statement is embedded."""
 _STEEPEST = 30.0
@@ -74,6 +80,19 @@ class StatementLayer:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of statements.
+
+    Attributes:
+        lasting: The probabilities of those that tell something that lasts, by their places.
+        unread: The number of those for which there was no time.
+    """
+
+    lasting: Mapping[int, float]
+    unread: int
+
+
 class StatementReader:
     """Reads statements by a layer and its embedder. Thread-safe."""
 
@@ -82,18 +101,26 @@ class StatementReader:
         self._layer = layer
         self._embedder = embedder
 
-    def find_lasting(self, texts: Sequence[str]) -> dict[int, float]:
-        """Return the places of those that tell something that lasts, with the probability.
+    def find_lasting(self, texts: Sequence[str], deadline: Deadline) -> Reading:
+        """Return those that tell something that lasts, the last texts first as far as the time is enough.
 
         Raises:
             BackendUnavailableError: The embedder cannot be reached.
         """
-        first = max(0, len(texts) - MOST_READ)
-        read = [text[:READ_CHARS] for text in texts[first:]]
-        if not read:
-            return {}
-        chances = self._layer.chances(self._embedder.embed_passages(read), read)
-        return {first + at: float(chance) for at, chance in enumerate(chances) if chance >= LEAST_CHANCE}
+        lasting: dict[int, float] = {}
+        end, last = len(texts), max(0, len(texts) - MOST_READ)
+        longest = 0.0
+        while end > last:
+            remaining = deadline.remaining_seconds()
+            if remaining is not None and remaining < RESERVE_SECONDS + longest:
+                return Reading(lasting, unread=end - last)
+            started = time.monotonic()
+            start = max(last, end - BATCH)
+            read = [text[:READ_CHARS] for text in texts[start:end]]
+            chances = self._layer.chances(self._embedder.embed_passages(read), read)
+            lasting |= {start + at: float(chance) for at, chance in enumerate(chances) if chance >= LEAST_CHANCE}
+            end, longest = start, max(longest, time.monotonic() - started)
+        return Reading(lasting, unread=0)
 
 
 def load_statement_reader(embedder: Embedder) -> StatementReader | None:

