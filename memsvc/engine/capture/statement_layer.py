@@ -81,8 +81,8 @@ class StatementLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read of statements.
+class ReadStatements:
+    """Result of the reading of statements.
 
     Attributes:
         lasting: The probabilities of those that tell something that lasts, by their places.
@@ -101,7 +101,7 @@ class StatementReader:
         self._layer = layer
         self._embedder = embedder
 
-    def find_lasting(self, texts: Sequence[str], deadline: Deadline) -> Reading:
+    def find_lasting(self, texts: Sequence[str], deadline: Deadline) -> ReadStatements:
         """Return those that tell something that lasts, the last texts first as far as the time is enough.
 
         Raises:
@@ -113,14 +113,14 @@ class StatementReader:
         while end > last:
             remaining = deadline.remaining_seconds()
             if remaining is not None and remaining < RESERVE_SECONDS + longest:
-                return Reading(lasting, unread=end - last)
+                return ReadStatements(lasting, unread=end - last)
             started = time.monotonic()
             start = max(last, end - BATCH)
             read = [text[:READ_CHARS] for text in texts[start:end]]
             chances = self._layer.chances(self._embedder.embed_passages(read), read)
             lasting |= {start + at: float(chance) for at, chance in enumerate(chances) if chance >= LEAST_CHANCE}
             end, longest = start, max(longest, time.monotonic() - started)
-        return Reading(lasting, unread=0)
+        return ReadStatements(lasting, unread=0)
 
 
 def load_statement_reader(embedder: Embedder) -> StatementReader | None:
