@@ -184,7 +184,8 @@ class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Captur
     CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
     """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
     setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-    nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
+    nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
+    lasting use.
     """
     CAPTURE_DECIDER_LANGUAGE_MODEL: _CaptureDecider.ValueType  # 2
     """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
@@ -197,7 +198,8 @@ CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
 CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
 """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
 setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
+nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
+lasting use.
 """
 CAPTURE_DECIDER_LANGUAGE_MODEL: CaptureDecider.ValueType  # 2
 """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""

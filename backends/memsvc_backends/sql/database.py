@@ -195,7 +195,8 @@ class Database:
         begin = partial(self.driver.begin_write, owners=owners, is_limited=is_limited)
         with ExitStack() as stack:
             if not is_patient:
-                seconds = MOMENT_SECONDS if lock is None else _LONGEST_SECONDS
+                # A moment without others was found just before, and work for single owners does not wait so long.
+                seconds = _LONGEST_SECONDS if owners is None and lock is not None else MOMENT_SECONDS
                 yield self._begin_write(stack, partial(begin, lock_seconds=seconds))
             elif owners is None and is_limited and self.driver.is_shared:
                 yield self._begin_alone(stack)

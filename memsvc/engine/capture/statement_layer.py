@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.conflicts.replacement import centre
 from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes
 from memsvc.ports.models import Embedder, Vectors
@@ -33,6 +32,7 @@ LEAST_CHANCE = 0.8
 MOST_READ = 256
 """Number of statements of one text or conversation that are read, the last ones: each costs some milliseconds."""
 BATCH = 32
+"""Number of statements that are embedded between two looks at the deadline."""
 RESERVE_SECONDS = 1.0
 """Time reserved for the write."""
 READ_CHARS = 400
@@ -108,14 +108,14 @@ class StatementReader:
             BackendUnavailableError: The embedder cannot be reached.
         """
         lasting: dict[int, float] = {}
-        end, last = len(texts), max(0, len(texts) - MOST_READ)
+        first, end = max(0, len(texts) - MOST_READ), len(texts)
         longest = 0.0
-        while end > last:
+        while end > first:
             remaining = deadline.remaining_seconds()
             if remaining is not None and remaining < RESERVE_SECONDS + longest:
-                return ReadStatements(lasting, unread=end - last)
+                return ReadStatements(lasting, unread=end - first)
             started = time.monotonic()
-            start = max(last, end - BATCH)
+            start = max(first, end - BATCH)
             read = [text[:READ_CHARS] for text in texts[start:end]]
             chances = self._layer.chances(self._embedder.embed_passages(read), read)
             lasting |= {start + at: float(chance) for at, chance in enumerate(chances) if chance >= LEAST_CHANCE}
@@ -130,8 +130,4 @@ def load_statement_reader(embedder: Embedder) -> StatementReader | None:
     except UnusableConstantsError as error:
         log.warning("statements of conversations are judged by rules alone: %s", error)
         return None
-    try:
-        return StatementReader(layer, embedder) if embedder.model == layer.embedding_model else None
-    except BackendUnavailableError:
-        # An embedder that has to ask for its name: it is another one.
-        return None
+    return StatementReader(layer, embedder) if embedder.model == layer.embedding_model else None

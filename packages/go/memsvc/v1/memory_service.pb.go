@@ -228,7 +228,8 @@ const (
 	CaptureDecider_CAPTURE_DECIDER_UNSPECIFIED CaptureDecider = 0
 	// CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
 	// setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-	// nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
+	// nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
+	// lasting use.
 	CaptureDecider_CAPTURE_DECIDER_RULES CaptureDecider = 1
 	// CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model.
 	CaptureDecider_CAPTURE_DECIDER_LANGUAGE_MODEL CaptureDecider = 2

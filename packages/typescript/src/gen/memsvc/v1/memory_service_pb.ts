@@ -3654,7 +3654,8 @@ export enum CaptureDecider {
   /**
    * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
    * setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-   * nothing, for the last 256 of these; `detail` then tells the probability that it is of lasting use.
+   * nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
+   * lasting use.
    *
    * @generated from enum value: CAPTURE_DECIDER_RULES = 1;
    */
