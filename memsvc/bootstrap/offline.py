@@ -36,7 +36,8 @@ def build_key_access(assembly: Assembly, committer: GroupCommitter) -> ApiKeyAcc
     authenticator = ApiKeyAuthenticator(keys, demand=settings.keys, refresh=refresh, now=now)
     service = ApiKeyService(keys, committer, now=now, random=secrets.token_bytes, changed=authenticator.forget)
     quotas = QuotaService(backends.metadata, committer, now=now, changed=authenticator.forget_all)
-    return ApiKeyAccess(service, authenticator, quotas)
+    store = backends.metadata
+    return ApiKeyAccess(service, authenticator, quotas, store.call_rates if store.is_shared else None)
 
 
 @contextmanager

@@ -763,6 +763,34 @@ class QuotaReads(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TakenCalls:
+    """Calls that a caller may begin now.
+
+    Attributes:
+        count: How many; at most as many as were wanted.
+        retry_seconds: The time until one more may begin, if there are fewer.
+    """
+
+    count: int
+    retry_seconds: float = 0.0
+
+
+class CallRates(Protocol):
+    """Rates of calls of keys and tenants, which all processes over the store count together."""
+
+    def take(self, caller: str, *, rate: float, wanted: int, now: datetime) -> TakenCalls:
+        """Take at most *wanted* calls, at least 1, of *caller*, who may begin *rate* calls a second, a finite number.
+
+        Over time no more are taken than the rate; a burst has the calls of one second, and at least one (the generic
+        cell rate algorithm). A store that processes share decides by a clock of its own; *now* counts elsewhere.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        ...
+
+
 class QuotaWrites(Protocol):
     """Writes of quotas, and their observance.
 

@@ -24,6 +24,7 @@ from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
 from memsvc.ports.features import (
+    CallRates,
     CheckpointReads,
     CheckpointWrites,
     ConflictReads,
@@ -565,6 +566,11 @@ class MetadataStore(Protocol):
     @property
     def quotas(self) -> QuotaReads:
         """Read quotas, and what is stored."""
+        ...
+
+    @property
+    def call_rates(self) -> CallRates:
+        """Count the calls that keys and tenants begin."""
         ...
 
     @property

@@ -22,10 +22,12 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from memsvc.domain.errors import MemsvcError
 from memsvc.engine.services import Services
+from memsvc.ports.features import TakenCalls
 from memsvc.server.addresses import is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
+from memsvc.server.interceptors.authentication import Authentication
 from memsvc.server.interceptors.chain import CallChain, Interceptor
+from memsvc.server.interceptors.key_limits import KeyLimiter, LocalRateCounter, RateCounter, SharedRateCounter
 from memsvc.server.interceptors.rules import EndedCall, ServerRules, log_now
 from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
 from memsvc.server.monitoring.metrics import CallMetrics, MetricsServer, ServiceCollector
@@ -235,8 +237,10 @@ class Server:
     @cached_property
     def _authentication(self) -> Authentication:
         options, context = self._context.options.keys, self._context
-        limits = KeyRateLimiter(
-            calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
+        limits = KeyLimiter(
+            self._rate_counter(),
+            calls_per_second=options.calls_per_second,
+            concurrent_calls=options.concurrent_calls,
         )
         return Authentication(
             context.application.api_keys.authenticator,
@@ -244,6 +248,20 @@ class Server:
             context.executors.meta,
             recheck_seconds=options.recheck_seconds,
         )
+
+    def _rate_counter(self) -> RateCounter:
+        """Return the counter of calls; other servers may begin calls of the same keys where the store is shared."""
+        context = self._context
+        shared = context.application.api_keys.shared_rates
+        if shared is None:
+            return LocalRateCounter(time.monotonic)
+
+        async def take(caller: str, rate: float, wanted: int) -> TakenCalls:
+            return await context.executors.meta.proceed(
+                shared.take, caller, rate=rate, wanted=wanted, now=datetime.now(UTC)
+            )
+
+        return SharedRateCounter(take, time.monotonic)
 
     def _add_metrics(self, health: Health) -> None:
         """Count the calls and serve metrics, when an address for metrics is set."""

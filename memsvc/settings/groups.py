@@ -414,9 +414,10 @@ class AccessSettings(SettingsGroup):
     refresh_seconds: float = Field(default=2.0, gt=0, le=3600)
     """Maximum time until a key revoked by another process is refused. In the same process it is refused at once."""
     calls_per_second: float = Field(default=0.0, ge=0)
-    """Default rate limit of a key in calls per second; further calls fail with RESOURCE_EXHAUSTED. 0: no limit."""
+    """Default rate limit of a key in calls per second; further calls fail with RESOURCE_EXHAUSTED. Servers of one store
+    count together. 0: no limit."""
     concurrent_calls: int = Field(default=0, ge=0)
-    """Default limit of concurrent calls of a key; a stream counts while it is open. 0: no limit."""
+    """Default limit of concurrent calls of a key to one server; a stream counts while it is open. 0: no limit."""
     audit_file: str = ""
     """Audit log: a line of JSON for each call that changes data or is refused for its key, with caller, method and
     outcome, without content. A file, which is reopened after rotation; "-" for stderr; empty: none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -14,10 +15,11 @@ from memsvc.domain.api_keys import ApiKey, ApiKeyRole, Quota, QuotaSubject, Usag
 from memsvc.domain.errors import QuotaExceededError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
+from memsvc.ports.features import TakenCalls
 from memsvc.ports.metadata import MetadataStore, Record, Transaction
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_harness import StoreSeams, insert, revise
+from memsvc.testing.store_harness import Clock, StoreSeams, insert, revise
 
 _HOUR = timedelta(hours=1)
 
@@ -244,6 +246,46 @@ class StoreQuotasContract(StoreSeams):
         assert second is not None
         assert (first.quota_calls_per_second, first.tenant_calls_per_second) == (0.5, 7.0)
         assert (second.quota_calls_per_second, second.tenant_calls_per_second) == (0.0, 0.0)
+
+    @pytest.mark.parametrize(("rate", "burst"), [(5.0, 5), (1.0, 1), (0.5, 1), (2.5, 2), (1e3, 1000), (1e6, 1_000_000)])
+    def test_a_second_of_calls_may_come_at_once(
+        self, store: MetadataStore, clock: Clock, rate: float, burst: int
+    ) -> None:
+        """At least one; what is taken first, and later by others, adds up. A refusal says when one more may begin."""
+        taken = store.call_rates.take("key/a", rate=rate, wanted=burst + 1, now=clock())
+        assert taken.count == burst
+        assert taken.retry_seconds == pytest.approx((burst + 1) / rate - max(1.0, 1 / rate), abs=1e-5)
+        assert store.call_rates.take("tenant/名", rate=rate, wanted=1, now=clock()) == TakenCalls(1)
+
+    def test_calls_are_taken_at_a_rate(
+        self, store: MetadataStore, clock: Clock, let_pass: Callable[[timedelta], None]
+    ) -> None:
+        """Over time never more; a pause gives no more than one burst. A raised rate counts at once."""
+
+        def take(wanted: int, rate: float = 0.01) -> TakenCalls:
+            return store.call_rates.take("key/a", rate=rate, wanted=wanted, now=clock())
+
+        assert take(3).count == 1
+        refused = take(1)
+        assert refused.count == 0
+        assert refused.retry_seconds == pytest.approx(100, abs=5)
+        let_pass(timedelta(seconds=50))
+        assert take(1).retry_seconds == pytest.approx(50, abs=5)
+        let_pass(timedelta(seconds=51))
+        assert take(2).count == 1
+        let_pass(timedelta(days=1))
+        assert [take(2).count, take(1).count] == [1, 0]
+        assert take(1, 0.1).retry_seconds <= 10
+        let_pass(timedelta(seconds=10))
+        assert take(9, 0.1).count == 1
+
+    def test_calls_are_taken_by_several_at_once(self, store: MetadataStore, clock: Clock) -> None:
+        """Together they get what one alone would."""
+        with ThreadPoolExecutor(4) as pool:
+            taken = list(
+                pool.map(lambda _: store.call_rates.take("key/a", rate=0.001, wanted=2, now=clock()).count, range(20))
+            )
+        assert sorted(taken) == [0] * 19 + [1]
 
     def test_amounts_are_corrected_by_their_drift(self, store: MetadataStore) -> None:
         """Wrong stored amounts become those of a count. Writes in between are not lost."""

@@ -2236,7 +2236,7 @@ class ApiKey(_message.Message):
     """
     calls_per_second: _builtins.float
     """calls_per_second is the maximum mean rate of calls per second; a burst may have the calls of one second, and at
-    least one. 0: the setting `access.calls_per_second`. Each process of the service counts separately.
+    least one. 0: the setting `access.calls_per_second`. Servers of one store count together.
     """
     concurrent_calls: _builtins.int
     """concurrent_calls is the maximum number of concurrent calls of the key; a stream counts as long as it is open. 0:
@@ -2914,8 +2914,8 @@ class Quota(_message.Message):
     calls_per_second: _builtins.float
     """calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
     the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
-    its own calls_per_second. 0: no limit. Each process of the service counts separately. Calls without a key are not
-    counted.
+    its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does not
+    answer. Calls without a key are not counted.
     """
     memory_count: _builtins.int
     """memory_count is the maximum number of memories: 0 to 1 000 000 000 000 000. Messages of sessions and memories of

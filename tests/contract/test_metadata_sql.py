@@ -78,7 +78,7 @@ class TestPostgresMetadata(SqlMetadata):
 
     @pytest.fixture
     def let_pass(self, settings: SqlSettings) -> Callable[[timedelta], None]:
-        """Make all leases older: the clock of the database goes on by itself."""
+        """Make all leases, and what rates count, older: the clock of the database goes on by itself."""
 
         def run(time: timedelta) -> None:
             assert settings.url is not None
@@ -86,5 +86,6 @@ class TestPostgresMetadata(SqlMetadata):
             with psycopg.connect(settings.url.get_secret_value(), autocommit=True) as connection:
                 older = "UPDATE leases SET until = until - %s, last_end = last_end - %s"
                 connection.execute(older, (micros, micros))
+                connection.execute("UPDATE call_rates SET due = due - %s, time = time - %s", (micros, micros))
 
         return run

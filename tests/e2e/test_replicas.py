@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import grpc
 import pytest
@@ -20,8 +21,9 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.write_session import QUOTA_SECONDS
+from tests.e2e.access.support import ASKING, Keyed
 from tests.support.postgres_server import schema
-from tests.support.rpc import TIMEOUT, get, list_all, write
+from tests.support.rpc import TIMEOUT, get, list_all, refused, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 from tests.support.watch import watching
@@ -30,6 +32,7 @@ STORED = types_pb.WAIT_FOR_STORED
 COUNT = 12
 WRITES = 80
 WAITING, HELD = 100, 12
+RATE = 25
 
 
 @pytest.fixture(scope="module")
@@ -217,3 +220,36 @@ def test_a_write_that_stalls_on_one_holds_up_its_user_alone(
         assert (len(stored), len(refused)) == (HELD, WAITING - HELD)
         assert all("wait for another server to end its write of the user" in text for text in refused)
         assert sorted(memory.content for memory in list_all(stubs, scope)) == sorted(stored)
+
+
+def test_servers_share_the_rates_of_keys_and_tenants(tmp_path: Path) -> None:
+    """However the calls of a key spread over the servers; a refusal says when the next one may begin."""
+    with schema() as url, ExitStack() as stack:
+        environment = ASKING | {"MEMSVC_METADATA__OPTIONS__URL": url}
+        servers = [stack.enter_context(ServerProcess(tmp_path / name, environment)) for name in ("one", "other")]
+        first = admin_pb.CreateApiKeyRequest(role=admin_pb.API_KEY_ROLE_ADMIN)
+        with servers[0].stubs() as local:
+            secret = local.admin.CreateApiKey(first, timeout=TIMEOUT).secret
+        admin = stack.enter_context(Keyed(servers[0]).bringing(f"Bearer {secret}"))
+        new = [admin_pb.CreateApiKeyRequest(tenant_id="acme", calls_per_second=rate) for rate in (0.01, RATE)]
+        texts = [admin.admin.CreateApiKey(one, timeout=TIMEOUT).secret for one in new]
+        slow, fast = ([stack.enter_context(Keyed(one).bringing(f"Bearer {text}")) for one in servers] for text in texts)
+        listed = admin_pb.GetStatsRequest(scope=types_pb.Scope(user_id="ada"))
+
+        slow[0].admin.GetStats(listed, timeout=TIMEOUT)
+        refusal = refused(slow[1].admin.GetStats, listed)
+        assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert 90 < refusal.retry_seconds <= 100
+
+        def begin(number: int) -> bool:
+            try:
+                fast[number % 2].admin.GetStats(listed, timeout=TIMEOUT)
+            except grpc.RpcError as error:
+                assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED  # type: ignore[attr-defined]
+                return False
+            return True
+
+        began = time.monotonic()
+        with ThreadPoolExecutor(4) as pool:
+            count = sum(pool.map(begin, range(8 * RATE)))
+        assert RATE <= count <= RATE * (1 + time.monotonic() - began) + 1

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole, Quota, QuotaSubject, QuotaUse, Usage
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.scope import OWNER_SEPARATOR
-from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import cached_statement, execute, json_text, text_before
+from memsvc.ports.features import TakenCalls
+from memsvc_backends.sql.database import NOT_DURABLE_HERE, Database
+from memsvc_backends.sql.dialect import (
+    cached_statement,
+    database_clock,
+    execute,
+    integer_part,
+    json_text,
+    text_before,
+)
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
-from memsvc_backends.sql.tables import FILE_BYTES, api_keys, files, memories, quotas, stored_amounts
+from memsvc_backends.sql.tables import FILE_BYTES, api_keys, call_rates, files, memories, quotas, stored_amounts
 from memsvc_backends.sql.write_session import WriteSession, add_amounts, memory_amounts, read_amounts
 
-_C, _Q = api_keys.c, quotas.c
+_C, _Q, _R = api_keys.c, quotas.c, call_rates.c
 
 
 class SqlKeyReads:
@@ -114,6 +125,66 @@ class SqlQuotaWrites(WriteSession):
     def add_usage(self, subject: QuotaSubject, name: str, amount: Usage) -> None:
         """Correct what is kept."""
         add_amounts(self._connection, (subject, name), amount)
+
+
+# Rates of calls.
+
+_SECOND = 1_000_000
+ROUNDING = 1e-6
+"""Share of a call that a sum of fractions may lack."""
+FORGOTTEN_SECONDS = 3_600
+"""As long the row of a caller is kept after its last call; what it says counts no longer than a burst lasts."""
+TAKES_BEFORE_CLEANING = 1_000
+
+
+class SqlCallRates:
+    """`memsvc.ports.features.CallRates`: one row for each caller, which one statement reads and changes."""
+
+    def __init__(self, database: Database) -> None:
+        """Count in *database*."""
+        self._database = database
+        self._takes = itertools.count(1)
+
+    def take(self, caller: str, *, rate: float, wanted: int, now: datetime) -> TakenCalls:
+        """Take calls; the database may lose them when its machine stops."""
+        apart = _SECOND / rate
+        ahead = max(float(_SECOND), apart)
+        at_first = min(wanted, int(ahead / apart + ROUNDING))
+        values = {
+            # The id of a token's key is that of its user: an erasure has nothing to look for here.
+            "caller": hashlib.sha256(caller.encode()).hexdigest(),
+            "now": to_micros(now), "apart": apart, "ahead": ahead, "wanted": wanted, "first": at_first
+        }  # fmt: skip
+        with self._database.note_transaction() as connection:
+            if self._database.driver.is_shared:
+                execute(connection, NOT_DURABLE_HERE)
+            count, due, time = execute(connection, _take(), values).one()
+            if next(self._takes) % TAKES_BEFORE_CLEANING == 0:
+                execute(connection, _forget_idle(), {"until": time - FORGOTTEN_SECONDS * _SECOND})
+        wait = 0.0 if count >= wanted else max(0.0, (due + apart - time - ahead) / _SECOND)
+        return TakenCalls(int(count), wait)
+
+
+@cached_statement
+def _take() -> sa.Executable:
+    apart, ahead = sa.bindparam("apart", type_=sa.Double), sa.bindparam("ahead", type_=sa.Double)
+    wanted, at_first = sa.bindparam("wanted", type_=sa.BigInteger), sa.bindparam("first", type_=sa.BigInteger)
+    present = sa.func.coalesce(database_clock(), sa.bindparam("now", type_=sa.BigInteger))
+    new = {"caller": sa.bindparam("caller"), "due": present + at_first * apart, "time": present, "taken": at_first}
+    insert = sqlite.insert(call_rates).values(new)
+    now = insert.excluded.time
+    # The bound of a lower rate, which has been raised since, holds no longer.
+    due = sa.case((_R.due < now, now), (_R.due > now + ahead, now + ahead), else_=_R.due)
+    free = integer_part((now + ahead - due) / apart + ROUNDING)
+    taken = sa.case((free < wanted, free), else_=wanted)
+    changed = {"due": due + taken * apart, "time": now, "taken": taken}
+    upsert = insert.on_conflict_do_update(index_elements=[_R.caller], set_=changed)
+    return upsert.returning(_R.taken, _R.due, _R.time)
+
+
+@cached_statement
+def _forget_idle() -> sa.Delete:
+    return sa.delete(call_rates).where(_R.time < sa.bindparam("until"))
 
 
 def _counted(connection: sa.Connection) -> dict[str, Usage]:

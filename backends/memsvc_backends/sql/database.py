@@ -37,6 +37,8 @@ _LONGEST_SECONDS = 2.0
 """How long an attempt to write alone waits at most: it holds up the transactions that begin, in all processes."""
 NOT_DURABLE = "SET synchronous_commit = off"
 """Numbers are durable with the commit of the transaction that uses them, which comes later in the log."""
+NOT_DURABLE_HERE = "SET LOCAL synchronous_commit = off"
+"""As `NOT_DURABLE`, for one transaction."""
 _TAKE_NUMBERS = (
     "UPDATE counters SET last_row = last_row + %s, last_position = last_position + %s RETURNING last_row, last_position"
 )

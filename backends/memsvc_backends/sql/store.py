@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from memsvc.domain.errors import BackendUnavailableError, StoreMissingError
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
 from memsvc.ports.features import (
+    CallRates,
     CheckpointReads,
     ConflictReads,
     FileReads,
@@ -37,7 +38,7 @@ from memsvc.ports.operations import (
     WebhookQueue,
 )
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.sql.api_keys import SqlKeyReads, SqlQuotaReads
+from memsvc_backends.sql.api_keys import SqlCallRates, SqlKeyReads, SqlQuotaReads
 from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.conflicts import SqlConflictReads, SqlStatementReads
 from memsvc_backends.sql.database import BACKEND, BegunTransaction, ClockDifference, Database, Driver
@@ -99,6 +100,7 @@ class SqlMetadataStore:
         self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
         self._keys = SqlKeyReads(database)
         self._quotas = SqlQuotaReads(database)
+        self._call_rates = SqlCallRates(database)
         self._known_quotas = QuotaCache()
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
         self._vault = SqlVaultManifest(database)
@@ -213,6 +215,11 @@ class SqlMetadataStore:
     def quotas(self) -> QuotaReads:
         """Read quotas."""
         return self._quotas
+
+    @property
+    def call_rates(self) -> CallRates:
+        """Count calls."""
+        return self._call_rates
 
     @property
     def copies(self) -> StoreCopies:

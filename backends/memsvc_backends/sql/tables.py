@@ -560,6 +560,19 @@ stored_amounts = sa.Table(
     sa.Column("file_bytes", Number, nullable=False),
 )
 
+call_rates = sa.Table(
+    "call_rates",
+    metadata,
+    # The SHA-256 digest of "key/" or "tenant/" and the id, in hexadecimal.
+    sa.Column("caller", sa.Text, primary_key=True),
+    # The time of the next call, if all that were taken are evenly spread. Times in microseconds.
+    sa.Column("due", sa.Double, nullable=False),
+    # When calls were taken last, and how many.
+    sa.Column("time", Number, nullable=False),
+    sa.Column("taken", Number, nullable=False),
+    sa.Index("call_rates_time", "time"),
+)
+
 webhook_cursors = sa.Table(
     "webhook_cursors",
     metadata,

@@ -31,7 +31,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
-from memsvc.ports.features import KeyReads
+from memsvc.ports.features import CallRates, KeyReads
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _NOBODYS = Reach(Scope("").owner, ())
@@ -194,11 +194,16 @@ class QuotaService:
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyAccess:
-    """The key management, the quotas and the authenticator of a running service."""
+    """The key management, the quotas and the authenticator of a running service.
+
+    Attributes:
+        shared_rates: Counts the calls of keys and tenants for all servers of the store; None: this one is alone.
+    """
 
     keys: ApiKeyService
     authenticator: ApiKeyAuthenticator
     quotas: QuotaService
+    shared_rates: CallRates | None
 
 
 def _key(new: NewApiKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:

@@ -1,11 +1,11 @@
-"""Authentication and authorisation of calls by API key, and the rate limits of keys."""
+"""Authentication and authorisation of calls by API key."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from contextvars import Context as Variables
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,8 +21,6 @@ from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
     ApiKeyRequiredError,
-    LimitExceededError,
-    LimitKind,
     MemsvcError,
     PermissionDeniedError,
 )
@@ -31,6 +29,7 @@ from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.executors import NamedExecutor
+from memsvc.server.interceptors.key_limits import KeyLimiter
 
 HEADER = "authorization"
 SCHEME = "bearer "
@@ -40,7 +39,7 @@ class Authentication:
     """Authentication of calls. Keys are cached; those that are not cached are read from the store in *executor*."""
 
     def __init__(
-        self, keyring: ApiKeyAuthenticator, limits: KeyRateLimiter, executor: NamedExecutor, *, recheck_seconds: float
+        self, keyring: ApiKeyAuthenticator, limits: KeyLimiter, executor: NamedExecutor, *, recheck_seconds: float
     ) -> None:
         """Check the keys of open streams every *recheck_seconds*."""
         self._keyring = keyring
@@ -74,9 +73,7 @@ class Authentication:
             call.authorize = check
         else:
             check(call.request)
-        use = ExitStack()
-        use.enter_context(self._limits.acquired(key))
-        return use.close
+        return await self._limits.acquire(key)
 
     def watched(self, call: Call, body: CallNext) -> CallNext:
         """Return the body of a stream that ends when its key is no longer valid."""
@@ -313,121 +310,65 @@ def _lacks_scope(request: Any) -> bool:
 KEY_LOOKUPS = 2
 """Keys looked up in the store at a time: forged ones must not take the threads of other calls."""
 REFUSALS_PER_SECOND, REFUSAL_BURST = 50.0, 100.0
-REFUSAL_SECONDS = 0.5
-"""The mean delay; the shortest is half of it, the longest one and a half times as long."""
+REFUSAL_SECONDS, LONGEST_REFUSAL_SECONDS = 0.5, 10.0
+"""The mean delay while few are delayed, and while very many are; the shortest is half of it, the longest one and a half
+times as long."""
 GOLDEN_RATIO = 0.618034
 """Multiples of it, without their whole parts, are spread evenly over 0 to 1."""
 MAX_DELAYED = 1_000
+_MAX_CALLERS = 1_000
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """Refusals of a caller; *level* falls with the *time* since the last one."""
+
+    level: float = 0.0
+    time: float = 0.0
+    delayed: int = 0
 
 
 class RefusalBrake:
-    """Delay of refusals, once there are many.
+    """Delay of refusals, once there are many of a caller.
 
     Callers with forged keys, or who open streams again and again beyond their share, then make a few calls a second
-    each. 200 of them took the whole processor, and other calls waited for their refusals. The delays differ, so that
-    those who were refused together do not come back together.
+    each. 200 of them took the whole processor, and other calls waited for their refusals. The more are delayed, the
+    longer, so that about `REFUSALS_PER_SECOND` are answered. The delays differ, so that those who were refused together
+    do not come back together.
     """
 
     def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
         """Read the time in seconds from *clock*, and delay by *sleep*."""
         self._clock = clock
         self._sleep = sleep
-        self._level = 0.0
-        self._time = clock()
+        self._refusals: dict[str, _Refusals] = {}
         self._delayed = 0
         self._spread = 0.0
 
-    async def slow_down(self) -> None:
+    async def slow_down(self, caller: str = "") -> None:
         """Count a refusal; return at once while there are few, or after a while. Only so many calls are delayed."""
         now = self._clock()
-        self._level = max(0.0, self._level - (now - self._time) * REFUSALS_PER_SECOND) + 1.0
-        self._time = now
-        if self._level <= REFUSAL_BURST or self._delayed >= MAX_DELAYED:
+        mine = self._of(caller, now)
+        mine.level = max(0.0, mine.level - (now - mine.time) * REFUSALS_PER_SECOND) + 1.0
+        mine.time = now
+        if mine.level <= REFUSAL_BURST or self._delayed >= MAX_DELAYED:
             return
-        self._level = min(self._level, 2 * REFUSAL_BURST)
+        mine.level = min(mine.level, 2 * REFUSAL_BURST)
+        seconds = min(LONGEST_REFUSAL_SECONDS, max(REFUSAL_SECONDS, mine.delayed / REFUSALS_PER_SECOND))
+        mine.delayed += 1
         self._delayed += 1
         self._spread = (self._spread + GOLDEN_RATIO) % 1.0
         try:
-            await self._sleep(REFUSAL_SECONDS * (0.5 + self._spread))
+            await self._sleep(seconds * (0.5 + self._spread))
         finally:
+            mine.delayed -= 1
             self._delayed -= 1
 
-
-MAX_TRACKED_KEYS = 10_000
-"""The number of keys whose calls are counted before idle ones are dropped."""
-BUSY_RETRY_SECONDS = 0.1
-
-
-@dataclass(slots=True)
-class _Use:
-    """Use of one key.
-
-    Attributes:
-        due: The time of its next call, if calls were evenly spread (the generic cell rate algorithm).
-    """
-
-    under_way: int = 0
-    due: float = 0.0
-
-
-class KeyRateLimiter:
-    """Rate and concurrency limits of keys, and rates of tenants, which their keys share.
-
-    To be used in one thread: that of the event loop.
-    """
-
-    def __init__(self, *, calls_per_second: float, concurrent_calls: int, clock: Callable[[], float]) -> None:
-        """Limit keys that have no limits of their own to these, 0 being none, by the seconds of *clock*."""
-        self._calls_per_second = calls_per_second
-        self._concurrent_calls = concurrent_calls
-        self._clock = clock
-        self._uses: dict[str, _Use] = {}
-
-    @contextmanager
-    def acquired(self, key: ApiKey) -> Iterator[None]:
-        """Count a call while the context is open.
-
-        Raises:
-            LimitExceededError: The key is at one of its limits; the error has the delay until a retry.
-        """
-        rate = key.quota_calls_per_second or key.calls_per_second or self._calls_per_second
-        most = key.concurrent_calls or self._concurrent_calls
-        if key.tenant_calls_per_second:
-            tenant = f"the tenant {key.tenant_id!r}"
-            self._space(tenant, self._use(tenant), key.tenant_calls_per_second)
-        if not rate and not most:
-            yield
-            return
-        use = self._use(key.id)
-        if most and use.under_way >= most:
-            limit = f"{most} calls of the key {key.id!r} under way"
-            raise LimitExceededError(limit, retry_seconds=BUSY_RETRY_SECONDS, kind=LimitKind.CONCURRENCY)
-        if rate:
-            self._space(f"the key {key.id!r}", use, rate)
-        use.under_way += 1
-        try:
-            yield
-        finally:
-            use.under_way -= 1
-
-    def _space(self, caller: str, use: _Use, rate: float) -> None:
-        now, apart = self._clock(), 1 / rate
-        ahead = max(1.0, apart)
-        # The bound of a lower rate, which has been raised since, holds no longer.
-        use.due = min(use.due, now + ahead)
-        due = max(use.due, now) + apart
-        wait = due - now - ahead
-        # Sums of fractions leave a rounding error.
-        if wait > apart * 1e-6:
-            limit = f"{rate:g} calls a second of {caller}"
-            raise LimitExceededError(limit, retry_seconds=wait, kind=LimitKind.RATE)
-        use.due = due
-
-    def _use(self, key_id: str) -> _Use:
-        use = self._uses.get(key_id)
-        if use is None:
-            if len(self._uses) >= MAX_TRACKED_KEYS:
-                now = self._clock()
-                self._uses = {name: one for name, one in self._uses.items() if one.under_way or one.due > now}
-            use = self._uses[key_id] = _Use()
-        return use
+    def _of(self, caller: str, now: float) -> _Refusals:
+        if len(self._refusals) >= _MAX_CALLERS:
+            self._refusals = {
+                name: one
+                for name, one in self._refusals.items()
+                if one.delayed or (now - one.time) * REFUSALS_PER_SECOND < one.level
+            }
+        return self._refusals.setdefault(caller, _Refusals(time=now))

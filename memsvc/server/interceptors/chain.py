@@ -13,9 +13,16 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
-from memsvc.domain.errors import DeadlineExceededError, InvalidRequestError, ServerStoppingError, Violation
-from memsvc.server.call_context import Call, CallNext, Context, MessageFormat
+from memsvc.domain.errors import (
+    DeadlineExceededError,
+    InvalidRequestError,
+    LimitExceededError,
+    ServerStoppingError,
+    Violation,
+)
+from memsvc.server.call_context import Call, CallNext, Context, MessageFormat, principal
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
+from memsvc.server.interceptors.encoded_requests import LARGE_BYTES, ParseTurns, refuse_long_metadata
 from memsvc.server.interceptors.rules import ServerRules
 from memsvc.server.slots import SlotOptions
 
@@ -45,8 +52,8 @@ class Handle(Protocol):
     async def __call__(self, request: Any, context: Context, form: MessageFormat | None = None) -> Any:
         """Run a call.
 
-        *request* is its bytes, or an iterator of them, in *form* (None: gRPC's, which has decoded those of a stream).
-        The result is the bytes of a single response; several are written to the context.
+        *request* is its bytes, or an iterator of them, in *form* (None: gRPC's), decoded once the key is known. The
+        result is the bytes of a single response; several are written to the context.
         """
         ...
 
@@ -86,6 +93,7 @@ class CallChain:
         self._rules = rules
         self._layers = tuple(layers)
         self._executors = executors
+        self._turns = ParseTurns()
         self._handlers: dict[str, Handler] = {}
         self._running = 0
         self._is_refusing = False
@@ -123,11 +131,9 @@ class CallChain:
         """Return the handler of the method at *path* with the chain around it."""
         service, _, name = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
-        # A single request stays bytes until its key is known.
-        deserializer = _deserializer(handler.request_deserializer) if handler.request_streaming else None
         method = self.methods[path] = Method(service, name, self._handle(handler, kind, service, name))
         wrapped: Handler = getattr(grpc, f"{kind}_rpc_method_handler")(
-            method.handle, deserializer, handler.response_serializer if handler.response_streaming else None
+            method.handle, None, handler.response_serializer if handler.response_streaming else None
         )
         return wrapped
 
@@ -197,15 +203,14 @@ class CallChain:
         behaviour = getattr(handler, kind)
         decode: _Decode = partial(_decoded, handler.request_deserializer)
         if handler.request_streaming:
-            decode = partial(_readable, self._limits)
+            decode = partial(_readable, self._limits, self._turns, handler.request_deserializer)
         if handler.response_streaming:
-            return partial(_streaming, self._limits, behaviour, decode)
+            return partial(_streaming, self._limits, self._turns, behaviour, decode)
         encode = partial(_encoded, handler.response_serializer)
         name = worker_of(behaviour)
         if name is None:
-            return partial(_unary, behaviour, decode, encode)
-        work = partial(_work, behaviour, decode, encode)
-        return partial(_threaded, self._executors[name], work, encode)
+            return partial(_unary, self._turns, behaviour, decode, encode)
+        return partial(_threaded, self._executors[name], self._turns, behaviour, decode, encode)
 
 
 class _Registry:
@@ -235,35 +240,27 @@ class _Dispatcher(grpc.GenericRpcHandler):
         return self._handlers.get(handler_call_details.method)
 
 
-class _Unreadable:
-    """Placeholder for bytes that are no request: gRPC itself would answer UNKNOWN, with class names in the message."""
-
-
-_UNREADABLE = _Unreadable()
-
-
-def _deserializer(deserialize: Any) -> Callable[[bytes], Any]:
-    def request_from(raw: bytes) -> Any:
-        try:
-            return deserialize(raw)
-        except DecodeError:
-            return _UNREADABLE
-
-    return request_from
-
-
 def _decoded(deserialize: Callable[[bytes], Any] | None, call: Call) -> Any:
     """Decode the request of a call, and check the role that depends on it."""
-    if call.form is not None:
-        deserialize = call.form.decode
-    try:
-        request = call.request if deserialize is None else deserialize(call.request)
-    except DecodeError:
-        raise _no_request() from None
-    call.request = request
+    request = call.request = _message(deserialize, call, call.request)
     if call.authorize is not None:
         call.authorize(request)
     return request
+
+
+def _decoded_before(call: Call) -> Any:
+    return call.request
+
+
+def _message(deserialize: Callable[[bytes], Any] | None, call: Call, body: bytes) -> Any:
+    if call.form is not None:
+        deserialize = call.form.decode
+    elif deserialize is not None and len(body) > LARGE_BYTES:
+        refuse_long_metadata(body, deserialize)
+    try:
+        return body if deserialize is None else deserialize(body)
+    except DecodeError:
+        raise _no_request() from None
 
 
 def _encoded(serialize: Callable[[Any], bytes] | None, call: Call, response: Any) -> Any:
@@ -281,23 +278,44 @@ async def aside(size: int, work: Callable[..., R], *given: Any) -> R:
     return work(*given) if size <= ASIDE_BYTES else await asyncio.to_thread(work, *given)
 
 
-def _received(call: Call) -> int:
-    """Return the size of a request that is in another form than gRPC's, else 0."""
-    return len(call.request) if call.form is not None and isinstance(call.request, bytes) else 0
-
-
 def _sent(call: Call, response: Any) -> int:
     return response.ByteSize() if call.form is not None else 0
 
 
-async def _readable(limits: SlotOptions, call: Call) -> AsyncGenerator[Any, None]:
-    decode = None if call.form is None else _deserializer(call.form.decode)
-    async for message in _in_time(call.request, limits):
-        request = message if decode is None else await aside(len(message), decode, message)
-        if request is _UNREADABLE:
-            raise _no_request()
-        yield request
+async def _readable(
+    limits: SlotOptions, turns: ParseTurns, deserialize: Callable[[bytes], Any] | None, call: Call
+) -> AsyncGenerator[Any, None]:
+    async for body in _in_time(call.request, limits):
+        decode = partial(_message, deserialize, call, body)
+        if _is_large(call, body):
+            yield await turns.run(principal.get().tenant_id, len(body), decode)
+            continue
+        if len(body) > ASIDE_BYTES:
+            await turns.step(principal.get().tenant_id, len(body))
+        yield await aside(0 if call.form is None else len(body), decode)
     await asyncio.sleep(END_SECONDS)
+
+
+def _is_large(call: Call, body: Any) -> bool:
+    """Return whether a request is decoded in turns; JSON takes several times as long as the form of gRPC."""
+    return isinstance(body, bytes) and len(body) > (LARGE_BYTES if call.form is None else LARGE_BYTES // 8)
+
+
+async def _in_turn(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
+    try:
+        return await turns.run(principal.get().tenant_id, len(call.request), partial(decode, call))
+    except LimitExceededError:
+        # It is not held in memory while the refusal is delayed.
+        call.request = b""
+        raise
+
+
+async def _received(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
+    """Decode a single request: a large one when it is its turn, one in another form than gRPC's in a thread."""
+    if _is_large(call, call.request):
+        return await _in_turn(turns, decode, call)
+    size = len(call.request) if call.form is not None and isinstance(call.request, bytes) else 0
+    return await aside(size, decode, call)
 
 
 async def _in_time(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:
@@ -323,16 +341,24 @@ _Encode: TypeAlias = Callable[[Call, Any], Any]
 
 
 async def _unary(
-    behaviour: Callable[[Any, Context], Awaitable[Any]], decode: _Decode, encode: _Encode, call: Call
+    turns: ParseTurns,
+    behaviour: Callable[[Any, Context], Awaitable[Any]],
+    decode: _Decode,
+    encode: _Encode,
+    call: Call,
 ) -> Any:
-    response = await behaviour(await aside(_received(call), decode, call), call.context)
+    response = await behaviour(await _received(turns, decode, call), call.context)
     return await aside(_sent(call, response), encode, call, response)
 
 
 async def _streaming(
-    limits: SlotOptions, behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]], decode: _Decode, call: Call
+    limits: SlotOptions,
+    turns: ParseTurns,
+    behaviour: Callable[[Any, Context], AsyncGenerator[Any, None]],
+    decode: _Decode,
+    call: Call,
 ) -> None:
-    request = await aside(_received(call), decode, call)
+    request = await _received(turns, decode, call)
     async with aclosing(behaviour(request, call.context)) as responses:
         async for response in responses:
             try:
@@ -344,9 +370,19 @@ async def _streaming(
                 raise DeadlineExceededError(SILENT_READER) from error
 
 
-async def _threaded(executor: NamedExecutor, work: Callable[[Call], Any], encode: _Encode, call: Call) -> Any:
+async def _threaded(
+    executor: NamedExecutor,
+    turns: ParseTurns,
+    behaviour: Callable[[Any, Context], Any],
+    decode: _Decode,
+    encode: _Encode,
+    call: Call,
+) -> Any:
     """Run a call in a thread of the executor; what waits for something goes on when that has come."""
-    result = await executor.run(work, call)
+    if _is_large(call, call.request):
+        await _in_turn(turns, decode, call)
+        decode = _decoded_before
+    result = await executor.run(_work, behaviour, decode, encode, call)
     if not isinstance(result, Pending):
         return result
     response = await result

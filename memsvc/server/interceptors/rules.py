@@ -30,6 +30,7 @@ from memsvc.server import call_context
 from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.error_status import Severity, failure_from_error
 from memsvc.server.interceptors.authentication import READS, Authentication, RefusalBrake, body_limit
+from memsvc.server.interceptors.encoded_requests import count_fields
 from memsvc.server.slots import AdmissionCounts, CallClass, class_of
 
 LAYER = "edge"
@@ -206,7 +207,7 @@ class ServerRules:
         if isinstance(error, LimitExceededError):
             self._counts.refusals[refused_class(call.method), error.kind] += 1
             if error.kind in BRAKED:
-                await self._brake.slow_down()
+                await self._brake.slow_down(call_context.principal.get().tenant_id)
         if failure.severity is Severity.ERROR:
             self._log.error("call failed unexpectedly", exc_info=error)
         elif failure.severity is Severity.WARNING:
@@ -261,32 +262,6 @@ def _require_size(call: Call, limit: int) -> None:
 MOST_FIELDS = 2 * limits.SEARCHES
 """The fields of a BatchSearch that are counted: the rest need not be parsed to know that it is too long. A million
 empty searches take 0.1 s to parse, in which nothing else runs."""
-_LENGTH_DELIMITED = 2
-
-
-def count_fields(body: bytes, most: int) -> int:
-    """Return the number of fields of an encoded message, without those in its fields, *most* if there are more.
-
-    Counting ends at the first field that is not a message or a text.
-    """
-    at = count = 0
-    while at < len(body) and count < most:
-        tag, at = _varint(body, at)
-        if tag & 7 != _LENGTH_DELIMITED:
-            break
-        length, at = _varint(body, at)
-        at, count = at + length, count + 1
-    return count
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for byte in body[at : at + 10]:
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:  # noqa: PLR2004 - the last byte
-            break
-    return value, at
 
 
 def _given_id(context: Context) -> str | None:

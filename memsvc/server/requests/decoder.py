@@ -66,8 +66,8 @@ EXACT_INTEGERS = 2.0**53
 """Whole doubles below this become int: larger ones may have been rounded."""
 _DAY_SECONDS = 86_400
 _VECTOR_FIELD = "vector"
-_STRUCT_BYTES = 8
-"""More than the bytes that a Struct takes for each byte of its JSON text: at most 5.5, for lists of digits."""
+STRUCT_BYTES = 8 * limits.METADATA_BYTES
+"""The size of a Struct above which its JSON text is too long: each byte of it takes at most 5.5 (lists of digits)."""
 _FLOAT = np.dtype("<f4")
 
 ScopeOrAll: TypeAlias = (
@@ -365,7 +365,7 @@ class RequestDecoder:
         """Return free JSON: finite numbers, no NUL, and limits on its depth and its length as JSON text."""
         if not struct.fields:
             return {}
-        if struct.ByteSize() > _STRUCT_BYTES * limits.METADATA_BYTES:
+        if struct.ByteSize() > STRUCT_BYTES:
             # Before anything is walked: a request holds millions of values.
             self.add(field, JSON_TOO_LONG)
             return {}

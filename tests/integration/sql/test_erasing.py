@@ -19,6 +19,7 @@ BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("burrows", ""))
 
 NOBODYS = {
     "api_keys",
+    "call_rates",
     "counters",
     "embeddings",
     "erasures",
@@ -30,7 +31,7 @@ NOBODYS = {
 }
 """Leases name processes, and the vault's state the vault; embeddings are found by the digests of the texts; erasures are
 what is noted of the erasure itself; keys and quotas are of whoever runs the service, who revokes them;
-amounts are sums over a tenant; cursors of webhooks are positions."""
+amounts are sums over a tenant; rates of calls are found by digests of keys; cursors of webhooks are positions."""
 
 
 def test_every_table_is_known() -> None:

@@ -107,7 +107,10 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
     columns = ("owner", "project_id", "content_hash", "kind")
     with _connected(place) as connection:
         for undo in (
-            *(f"DROP TABLE {name}" for name in ("use_calls", "use_reports", "use_counts", "use_feedback")),
+            *(
+                f"DROP TABLE {name}"
+                for name in ("call_rates", "use_calls", "use_reports", "use_counts", "use_feedback")
+            ),
             "DROP TABLE file_words",
             "DROP TABLE file_passages",
             "DROP INDEX files_text_waiting",

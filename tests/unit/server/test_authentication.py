@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,8 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.features import KeyReads
 from memsvc.server.call_context import Call
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
+from memsvc.server.interceptors.authentication import Authentication
+from memsvc.server.interceptors.key_limits import KeyLimiter, LocalRateCounter
 from memsvc.server.server import utc_now
 from memsvc.testing.store_harness import Clock
 from tests.support.sqlite_store import sqlite_store
@@ -44,7 +46,7 @@ def authentication(tmp_path: Path) -> Iterator[Authentication]:
     executor = NamedExecutor("meta", threads=1, queue_factor=4)
     with sqlite_store(tmp_path, clock) as store:
         keyring = ApiKeyAuthenticator(store.api_keys, demand=KeyDemand.AUTO, refresh=timedelta(seconds=2), now=clock)
-        limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        limits = KeyLimiter(LocalRateCounter(time.monotonic))
         yield Authentication(keyring, limits, executor, recheck_seconds=1.0)
     executor.close()
 
@@ -130,7 +132,7 @@ def test_streams_of_a_key_share_its_look_ups(tmp_path: Path, *, is_failing: bool
         # Each look-up is stale when the next one is due, as by default.
         fresh = timedelta(seconds=0.02)
         keyring = ApiKeyAuthenticator(reads, demand=KeyDemand.REQUIRED, refresh=fresh, now=utc_now)
-        limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        limits = KeyLimiter(LocalRateCounter(time.monotonic))
         authentication = Authentication(keyring, limits, executor, recheck_seconds=0.02)
         ended = asyncio.run(run(authentication, made.text, keys, made.key.id))
         committer.close()

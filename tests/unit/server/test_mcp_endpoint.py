@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from memsvc.engine.admin.api_keys import ApiKeyAuthenticator, ApiKeyService, New
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.http.mcp_endpoint import McpEndpoint, VerifiedToken, _Links
-from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
+from memsvc.server.interceptors.authentication import Authentication
 from memsvc.server.interceptors.chain import Method
+from memsvc.server.interceptors.key_limits import KeyLimiter, LocalRateCounter
 from memsvc.server.interceptors.rules import REFUSED_LINES
 from memsvc.server.options import HttpOptions, OAuthOptions
 from memsvc.server.server import utc_now
@@ -84,7 +86,7 @@ def test_a_store_that_is_away_refuses_no_key(tmp_path: Path, *, is_away: bool) -
         keyring = ApiKeyAuthenticator(
             store.api_keys, demand=KeyDemand.REQUIRED, refresh=timedelta(seconds=2), now=utc_now
         )
-        limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        limits = KeyLimiter(LocalRateCounter(time.monotonic))
         authentication = Authentication(keyring, limits, executor, recheck_seconds=1.0)
         endpoint = McpEndpoint({}, HttpOptions(), authentication, SlotOptions(), is_open=lambda: False)
         committer.close()
@@ -108,7 +110,7 @@ def test_many_forged_tokens_share_a_line(tmp_path: Path) -> None:
         keyring = ApiKeyAuthenticator(
             store.api_keys, demand=KeyDemand.REQUIRED, refresh=timedelta(seconds=2), now=utc_now
         )
-        limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
+        limits = KeyLimiter(LocalRateCounter(time.monotonic))
         authentication = Authentication(keyring, limits, executor, recheck_seconds=1.0)
         options = HttpOptions(oauth=OAuthOptions(issuer="http://127.0.0.1:9", resource="http://127.0.0.1/mcp"))
         endpoint = McpEndpoint({}, options, authentication, SlotOptions(), is_open=lambda: False)

@@ -17,12 +17,14 @@ from memsvc.server.call_context import Call, Principal
 from memsvc.server.interceptors import rules
 from memsvc.server.interceptors.audit import Audit
 from memsvc.server.interceptors.authentication import (
+    LONGEST_REFUSAL_SECONDS,
     REFUSAL_BURST,
     REFUSAL_SECONDS,
     REFUSALS_PER_SECOND,
     RefusalBrake,
 )
-from memsvc.server.interceptors.rules import MOST_FIELDS, REFUSED_LINES, RefusalSummary, ServerRules, count_fields
+from memsvc.server.interceptors.encoded_requests import count_fields
+from memsvc.server.interceptors.rules import MOST_FIELDS, REFUSED_LINES, RefusalSummary, ServerRules
 from memsvc.server.server import utc_now
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.until import PATIENCE_SECONDS
@@ -176,6 +178,29 @@ def test_few_refusals_are_not_delayed_and_many_are() -> None:
         return [*found, await refuse(brake, int(REFUSAL_BURST))]
 
     assert asyncio.run(run()) == [0, 20, 0]
+
+
+def test_the_more_are_delayed_the_longer() -> None:
+    """Of one caller, so that refusals take no more of the processor; another caller does not wait for them."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.Event().wait()
+
+    async def run() -> None:
+        brake = RefusalBrake(lambda: 0.0, sleep)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(brake.slow_down("evil")) for _ in range(int(REFUSAL_BURST) + 900)]
+            await asyncio.sleep(0)
+            await brake.slow_down("acme")
+            for task in tasks:
+                task.cancel()
+
+    asyncio.run(run())
+    assert len(slept) == 900
+    assert max(slept[:20]) <= 1.5 * REFUSAL_SECONDS
+    assert min(slept[-100:]) >= LONGEST_REFUSAL_SECONDS / 2
 
 
 def test_delays_differ() -> None:

@@ -27,8 +27,8 @@ MOVED: tuple[sa.Table, ...] = tuple(table for table in metadata.sorted_tables if
 """What is moved: every table that there is, so that none can be forgotten."""
 INCIDENTAL = frozenset(
     {
-        "embeddings", "leases", "outbox", "passage_tokens", "requests", "counters", "vault_state", "webhook_cursors",
-        "webhook_deliveries",
+        "call_rates", "embeddings", "leases", "outbox", "passage_tokens", "requests", "counters", "vault_state",
+        "webhook_cursors", "webhook_deliveries",
     }
 )  # fmt: skip
 """Tables that a service changes by itself when it does no more than start, or that hold nothing that others do not."""

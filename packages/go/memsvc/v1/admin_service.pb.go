@@ -3742,7 +3742,7 @@ type ApiKey struct {
 	// revoke_time is the time at which the key was revoked. Unset: it was not.
 	RevokeTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=revoke_time,json=revokeTime,proto3" json:"revoke_time,omitempty"`
 	// calls_per_second is the maximum mean rate of calls per second; a burst may have the calls of one second, and at
-	// least one. 0: the setting `access.calls_per_second`. Each process of the service counts separately.
+	// least one. 0: the setting `access.calls_per_second`. Servers of one store count together.
 	CallsPerSecond float64 `protobuf:"fixed64,10,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
 	// concurrent_calls is the maximum number of concurrent calls of the key; a stream counts as long as it is open. 0:
 	// the setting `access.concurrent_calls`. Each process of the service counts separately.
@@ -4976,8 +4976,8 @@ type Quota struct {
 	Subject isQuota_Subject `protobuf_oneof:"subject"`
 	// calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
 	// the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
-	// its own calls_per_second. 0: no limit. Each process of the service counts separately. Calls without a key are not
-	// counted.
+	// its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does not
+	// answer. Calls without a key are not counted.
 	CallsPerSecond float64 `protobuf:"fixed64,3,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
 	// memory_count is the maximum number of memories: 0 to 1 000 000 000 000 000. Messages of sessions and memories of
 	// every status count, DELETED ones until they are permanently deleted. 0: no limit.

@@ -1823,7 +1823,7 @@ export type ApiKey = Message<"memsvc.v1.ApiKey"> & {
 
   /**
    * calls_per_second is the maximum mean rate of calls per second; a burst may have the calls of one second, and at
-   * least one. 0: the setting `access.calls_per_second`. Each process of the service counts separately.
+   * least one. 0: the setting `access.calls_per_second`. Servers of one store count together.
    *
    * @generated from field: double calls_per_second = 10;
    */
@@ -2495,8 +2495,8 @@ export type Quota = Message<"memsvc.v1.Quota"> & {
   /**
    * calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
    * the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
-   * its own calls_per_second. 0: no limit. Each process of the service counts separately. Calls without a key are not
-   * counted.
+   * its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does not
+   * answer. Calls without a key are not counted.
    *
    * @generated from field: double calls_per_second = 3;
    */
