@@ -88,6 +88,11 @@ class Call:
     form: MessageFormat | None = None
     is_refused: bool = False
 
+    @property
+    def size(self) -> int:
+        """Return the number of bytes of a single request that is not decoded; 0 for others."""
+        return len(self.request) if isinstance(self.request, bytes) else 0
+
 
 CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]
 """The rest of a call; it returns the encoded response of a method with a single one, and None for the others."""

@@ -66,7 +66,7 @@ class Authentication:
                 message = "Without authentication, keys and quotas can be managed from the machine of the service only."
                 raise PermissionDeniedError(message, needed="ADMIN")
             return None
-        key = verified or await self._known(key_text(call.context))
+        key = verified or await self._known(key_text(call.context), size=call.size)
         call_context.principal.set(principal_of(key))
         check = partial(_require_role, key, call.method)
         if isinstance(call.request, bytes) and call.method in PREVIEWS.keys() | WITHOUT_SCOPE:
@@ -96,7 +96,7 @@ class Authentication:
         """
         return await self._known(text)
 
-    async def _known(self, text: str) -> ApiKey:
+    async def _known(self, text: str, *, size: int = 0) -> ApiKey:
         try:
             known = self._keyring.find_cached(text)
             if known is not None:
@@ -106,12 +106,12 @@ class Authentication:
                 known = self._keyring.find_cached(text)
                 return await self._executor.proceed(self._keyring.authenticate, text) if known is None else known
         except (ApiKeyInvalidError, ApiKeyRequiredError):
-            await self.slow_down()
+            await self.slow_down(size=size)
             raise
 
-    async def slow_down(self) -> None:
-        """Count a refused key or token, and delay its refusal once there are many."""
-        await self._brake.slow_down()
+    async def slow_down(self, *, size: int = 0) -> None:
+        """Count a refused key or token of a request of *size* bytes, and delay its refusal once there are many."""
+        await self._brake.slow_down(size=size)
 
     @asynccontextmanager
     async def _rechecked(self, text: str) -> AsyncIterator[None]:
@@ -316,6 +316,8 @@ times as long."""
 GOLDEN_RATIO = 0.618034
 """Multiples of it, without their whole parts, are spread evenly over 0 to 1."""
 MAX_DELAYED = 1_000
+MAX_DELAYED_BYTES = 64 * 1024 * 1024
+"""The size of all requests whose refusals are delayed: gRPC keeps them until they are answered."""
 _MAX_CALLERS = 1_000
 
 
@@ -342,27 +344,34 @@ class RefusalBrake:
         self._clock = clock
         self._sleep = sleep
         self._refusals: dict[str, _Refusals] = {}
-        self._delayed = 0
+        self._delayed = self._delayed_bytes = 0
         self._spread = 0.0
 
-    async def slow_down(self, caller: str = "") -> None:
-        """Count a refusal; return at once while there are few, or after a while. Only so many calls are delayed."""
+    async def slow_down(self, caller: str = "", *, size: int = 0) -> None:
+        """Count a refusal of a request of *size* bytes; return at once while there are few, or after a while.
+
+        Only so many calls, and bytes, are delayed.
+        """
         now = self._clock()
         mine = self._of(caller, now)
         mine.level = max(0.0, mine.level - (now - mine.time) * REFUSALS_PER_SECOND) + 1.0
         mine.time = now
         if mine.level <= REFUSAL_BURST or self._delayed >= MAX_DELAYED:
             return
+        if self._delayed_bytes + size > MAX_DELAYED_BYTES:
+            return
         mine.level = min(mine.level, 2 * REFUSAL_BURST)
         seconds = min(LONGEST_REFUSAL_SECONDS, max(REFUSAL_SECONDS, mine.delayed / REFUSALS_PER_SECOND))
         mine.delayed += 1
         self._delayed += 1
+        self._delayed_bytes += size
         self._spread = (self._spread + GOLDEN_RATIO) % 1.0
         try:
             await self._sleep(seconds * (0.5 + self._spread))
         finally:
             mine.delayed -= 1
             self._delayed -= 1
+            self._delayed_bytes -= size
 
     def _of(self, caller: str, now: float) -> _Refusals:
         if len(self._refusals) >= _MAX_CALLERS:

@@ -16,7 +16,6 @@ from google.protobuf.message import DecodeError
 from memsvc.domain.errors import (
     DeadlineExceededError,
     InvalidRequestError,
-    LimitExceededError,
     ServerStoppingError,
     Violation,
 )
@@ -302,12 +301,7 @@ def _is_large(call: Call, body: Any) -> bool:
 
 
 async def _in_turn(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
-    try:
-        return await turns.run(principal.get().tenant_id, len(call.request), partial(decode, call))
-    except LimitExceededError:
-        # It is not held in memory while the refusal is delayed.
-        call.request = b""
-        raise
+    return await turns.run(principal.get().tenant_id, call.size, partial(decode, call))
 
 
 async def _received(turns: ParseTurns, decode: _Decode, call: Call) -> Any:

@@ -207,7 +207,7 @@ class ServerRules:
         if isinstance(error, LimitExceededError):
             self._counts.refusals[refused_class(call.method), error.kind] += 1
             if error.kind in BRAKED:
-                await self._brake.slow_down(call_context.principal.get().tenant_id)
+                await self._brake.slow_down(call_context.principal.get().tenant_id, size=call.size)
         if failure.severity is Severity.ERROR:
             self._log.error("call failed unexpectedly", exc_info=error)
         elif failure.severity is Severity.WARNING:

@@ -18,6 +18,7 @@ from memsvc.server.interceptors import rules
 from memsvc.server.interceptors.audit import Audit
 from memsvc.server.interceptors.authentication import (
     LONGEST_REFUSAL_SECONDS,
+    MAX_DELAYED_BYTES,
     REFUSAL_BURST,
     REFUSAL_SECONDS,
     REFUSALS_PER_SECOND,
@@ -201,6 +202,35 @@ def test_the_more_are_delayed_the_longer() -> None:
     assert len(slept) == 900
     assert max(slept[:20]) <= 1.5 * REFUSAL_SECONDS
     assert min(slept[-100:]) >= LONGEST_REFUSAL_SECONDS / 2
+
+
+def test_only_so_many_bytes_are_delayed() -> None:
+    """gRPC keeps a request until it is answered: large ones are refused at once then, and small ones are delayed."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.Event().wait()
+
+    async def run() -> int:
+        brake = RefusalBrake(lambda: 0.0, sleep)
+        for _ in range(int(REFUSAL_BURST)):
+            await brake.slow_down()
+        size = MAX_DELAYED_BYTES // 4
+        tasks = [
+            asyncio.create_task(brake.slow_down(str(n % 2), size=size)) for n in range(2 * int(REFUSAL_BURST) + 20)
+        ]
+        tasks += [asyncio.create_task(brake.slow_down()) for _ in range(5)]
+        await asyncio.sleep(0)
+        done = sum(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert not brake._delayed_bytes
+        return done
+
+    assert asyncio.run(run()) == 2 * int(REFUSAL_BURST) + 16
+    assert len(slept) == 4 + 5
 
 
 def test_delays_differ() -> None:
