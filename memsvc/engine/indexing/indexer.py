@@ -41,6 +41,10 @@ CONTENDED_SECONDS = 2.0
 """Time after a change that a caller waits for, during which long memories leave it a lane of the embedder."""
 BACKLOG_TURN = 64
 """Changes of the backlog read in a turn while callers wait."""
+GATHER_SECONDS = 0.1
+"""Time between two steps while changes come fast and no caller waits for one: each step has costs of its own."""
+GATHERED = 4
+"""Changes of a step from which on they come fast."""
 IDLE_SECONDS = 1.0
 """Sleep without notifications; with several processes on a store, the maximum delay of a change."""
 SHORT_IDLE_SECONDS = 0.02
@@ -72,6 +76,7 @@ class Indexer:
         self._performance = performance
         self._waiters = ApplyWaiters()
         self._wake = threading.Event()
+        self._is_awaited = threading.Event()
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
         self._applied = feed.applied_position()
@@ -111,6 +116,7 @@ class Indexer:
         """Finish the batch under way and stop; the rest is replayed at the next start."""
         self._stopping.set()
         self._wake.set()
+        self._is_awaited.set()
         if self._thread.ident is not None:
             self._thread.join()
             self._settle()
@@ -152,6 +158,7 @@ class Indexer:
             self._waiters.fail(BackendClosedError(_NAME))
         self._waiters.resolve((), self._applied)
         self._wake.set()
+        self._is_awaited.set()
         return future
 
     def _run(self) -> None:
@@ -236,7 +243,14 @@ class Indexer:
             self._waiters.narrow(position, pending if is_known and len(pending) <= URGENT else None, future)
             self._waiters.resolve((), self._applied)
 
+    def _gather(self, begun: float, count: int) -> None:
+        """Wait for more changes after a step of *count* that *begun* at a time, until a caller waits for one."""
+        if GATHERED <= count < GROUP and not self._waiters.has_waiters:
+            self._is_awaited.wait(max(0.0, begun + GATHER_SECONDS - time.monotonic()))
+
     def _step(self) -> bool:
+        begun = time.monotonic()
+        self._is_awaited.clear()
         self._narrow_waits()
         wanted = self._awaited_positions(URGENT)
         if wanted and self._urgent_steps >= URGENT_STEPS:
@@ -254,6 +268,7 @@ class Indexer:
             self._apply(changes, wanted)
         if len(changes) == GROUP:
             self._step_fairly()
+        self._gather(begun, len(changes))
         return True
 
     def _step_backlog(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
+from memsvc.domain.index_entries import Change
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, WaitFor, WriteOptions
+from memsvc.engine.indexing import indexer
 from memsvc.engine.services import Services
 from tests.support.until import until
 
@@ -95,6 +98,28 @@ def test_reached_means_that_everything_before_is_found(application: Services) ->
     application.indexer.when_reached(progress.position).result(timeout=60)
 
     assert application.diagnosis.run(verify=True).indexes[1].present == 300
+
+
+def test_changes_that_come_fast_are_gathered(application: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as nobody waits for one; whoever does then need not wait for the others to come."""
+    monkeypatch.setattr(indexer, "GATHER_SECONDS", 3_600.0)
+    steps: list[int] = []
+    apply = indexer.Indexer._apply
+
+    def counted(self: indexer.Indexer, changes: Sequence[Change], wanted: Sequence[int]) -> None:
+        steps.append(len(changes))
+        apply(self, changes, wanted)
+
+    monkeypatch.setattr(indexer.Indexer, "_apply", counted)
+    run = application.bulk_importer.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
+    run.add(0, [Draft(content=f"Zebra number {number}") for number in range(indexer.GATHERED)])
+    until(lambda: steps == [indexer.GATHERED])
+    written = [application.memory_creator.create(ADA, Draft(content=f"Yak {n}"), STORED) for n in range(40)]
+    application.indexer.when_reached(written[-1].position).result(timeout=30)
+
+    assert sum(steps[1:]) == 40
+    assert len(steps) <= 3
+    assert remember(application, "An emu came alone.")
 
 
 def test_many_writers_wait_side_by_side(application: Services) -> None:
