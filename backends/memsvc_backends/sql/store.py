@@ -95,7 +95,7 @@ class SqlMetadataStore:
         self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database, self._clocks)
-        self._webhooks = SqlWebhookQueue(database)
+        self._webhooks = SqlWebhookQueue(database, clocks)
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
         self._keys = SqlKeyReads(database)
