@@ -124,6 +124,7 @@ class CircuitBreaker:
         now: Callable[[], float] = time.monotonic,
         failures: int = FAILURES,
         is_watched: bool = False,
+        kind: str = "",
     ) -> None:
         """Guard *backend*, report the state to *faults*, and read seconds from *now*.
 
@@ -133,8 +134,10 @@ class CircuitBreaker:
             now: A clock.
             failures: Failures in a row that open it.
             is_watched: A watchdog has probes of its own: no call passes as one.
+            kind: The kind of calls that it guards; empty: all of the backend.
         """
         self._backend = backend
+        self._label = f"{backend}-{kind}" if kind else backend
         self._faults = faults
         self._now = now
         self._most_failures = failures
@@ -144,7 +147,7 @@ class CircuitBreaker:
         self._pause = 0.0
         self._probe_at = 0.0
         self._problem = UNREACHED
-        faults.note_breaker(backend, BreakerState.CLOSED)
+        faults.note_breaker(self._label, BreakerState.CLOSED)
 
     @property
     def is_open(self) -> bool:
@@ -168,7 +171,7 @@ class CircuitBreaker:
                 raise BackendUnavailableError(self._backend, retry_seconds=retry, problem=self._problem)
             # One probe in each pause: the next one does not wait for the outcome of this one.
             self._probe_at = self._now() + self._pause
-            self._faults.note_breaker(self._backend, BreakerState.HALF_OPEN)
+            self._faults.note_breaker(self._label, BreakerState.HALF_OPEN)
             return True
 
     def note_success(self) -> None:
@@ -177,7 +180,7 @@ class CircuitBreaker:
             return
         with self._lock:
             self._failures, self._pause = 0, 0.0
-            self._faults.note_breaker(self._backend, BreakerState.CLOSED)
+            self._faults.note_breaker(self._label, BreakerState.CLOSED)
 
     def note_failure(
         self, problem: str = UNREACHED, *, pause: float | None = None, opens_at_once: bool = False
@@ -195,7 +198,7 @@ class CircuitBreaker:
             wait = self._pause if pause is None else pause
             self._probe_at = self._now() + wait if pause is None else max(self._probe_at, self._now() + wait)
             self._problem = problem
-            self._faults.note_breaker(self._backend, BreakerState.OPEN)
+            self._faults.note_breaker(self._label, BreakerState.OPEN)
             return wait
 
 
@@ -206,13 +209,16 @@ class BoundedCalls:
     """Bulkhead: runs calls in threads of its own, each with a time limit. Thread-safe.
 
     A call that takes longer is given up and keeps its thread until it ends; while all threads are kept, further calls
-    fail at once. A call that is late opens the circuit breaker. The threads are daemons: a call that hangs does not
-    keep the process from ending.
+    fail at once. A call that is late opens the circuit breaker, and closes it when it ends after all. The threads are
+    daemons: a call that hangs does not keep the process from ending.
     """
 
-    def __init__(self, backend: str, faults: FaultLog, *, threads: int, seconds: float) -> None:
-        """Run at most *threads* calls of *backend* at a time, each for at most *seconds*; report to *faults*."""
-        self._breaker = CircuitBreaker(backend, faults)
+    def __init__(self, backend: str, faults: FaultLog, *, threads: int, seconds: float, kind: str = "") -> None:
+        """Run at most *threads* calls of *backend* at a time, each for at most *seconds*; report to *faults*.
+
+        *kind* tells these calls from others of the same backend, which have a circuit breaker of their own.
+        """
+        self._breaker = CircuitBreaker(backend, faults, kind=kind)
         self._seconds = seconds
         self._backend = backend
         self._slots = threading.BoundedSemaphore(threads)
@@ -244,10 +250,6 @@ class BoundedCalls:
         except BackendUnavailableError as error:
             self._breaker.note_failure(error.problem)
             raise
-        except BaseException:
-            self._breaker.note_success()
-            raise
-        self._breaker.note_success()
         return result
 
     def close(self) -> None:
@@ -281,9 +283,17 @@ class BoundedCalls:
         while (task := self._queue.get()) is not None:
             call, future = task
             try:
-                future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - delivered to the caller
+                result = call()
+            except BackendUnavailableError as error:
                 future.set_exception(error)
+            except BaseException as error:  # noqa: BLE001 - delivered to the caller
+                self._breaker.note_success()
+                future.set_exception(error)
+            else:
+                # Also when the caller has given up: the backend answers again.
+                self._breaker.note_success()
+                future.set_result(result)
+                del result
             del call, future, task
             with self._lock:
                 self._idle += not self._is_closed

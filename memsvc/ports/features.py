@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from memsvc.domain.api_keys import ApiKey, Quota, QuotaSubject, QuotaUse, Usage
@@ -438,8 +438,12 @@ class OrphanText(NamedTuple):
 class FileTextWrites(Protocol):
     """Texts of files within a transaction. A claim is valid until another one of the same file, or its end."""
 
-    def claim_texts(self, *, now: datetime, until: datetime, limit: int) -> list[File]:
-        """Claim at most *limit* pending texts that are due, oldest first; they are due again at *until*."""
+    def claim_texts(self, *, now: datetime, term: timedelta, limit: int) -> list[File]:
+        """Claim at most *limit* pending texts that are due, oldest first; they are due again after *term*.
+
+        A store that several processes share must decide by one clock, not by *now*, that of this process: a process
+        whose clock is ahead must not take what another one works on. So must the other methods with a time.
+        """
         ...
 
     def release_claims(self, *, now: datetime) -> None:
@@ -462,10 +466,10 @@ class FileTextWrites(Protocol):
         """
         ...
 
-    def finish_text(self, claim: File, text: FileText, *, due: datetime | None = None) -> bool:
+    def finish_text(self, claim: File, text: FileText, *, pause: timedelta | None = None) -> bool:
         """Set the state of a claimed text; return False and do nothing if the claim is not valid.
 
-        A text that is not INDEXED loses its passages. *due* is the next attempt of one that stays PENDING.
+        A text that is not INDEXED loses its passages. One that stays PENDING is due again after *pause*.
 
         Raises:
             ErasureRunningError: The owner is being erased.

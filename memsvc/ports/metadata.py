@@ -636,6 +636,14 @@ class MetadataStore(Protocol):
         """Return the bytes that the store takes up."""
         ...
 
+    def check_writes(self) -> None:
+        """Return at once if the store is not known to hang, as far as writes are concerned.
+
+        Raises:
+            BackendUnavailableError: A write has not been answered for some time, such as by the disk.
+        """
+        ...
+
     def ping(self) -> None:
         """Return when the store answers, or raise BackendUnavailableError."""
         ...

@@ -563,7 +563,9 @@ class WebhookState:
 class WebhookQueue(Protocol):
     """Deliveries by endpoint. Of each owner the oldest one is sent first, and none before it is done with.
 
-    Every method may raise `BackendUnavailableError`.
+    The times of deliveries are of the clock of this process: a store that several processes share must translate them,
+    since the clocks of processes differ and another one may go on with the queue. Every method may raise
+    `BackendUnavailableError`.
     """
 
     def collect(self, selection: WebhookSelection, *, limit: int) -> tuple[int, int]:

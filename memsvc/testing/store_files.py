@@ -20,7 +20,7 @@ from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of
+from memsvc.testing.store_harness import ADA, OWNER, Clock, StoreSeams, insert, purge, reach_of
 from memsvc.text.analysis import query_terms
 from memsvc.text.file_refs import passage_weights
 
@@ -332,13 +332,13 @@ class StoreFileFindingContract(StoreSeams):
 # Texts of files: the queue of extractions, passages and their words.
 
 
-HOUR = timedelta(hours=1)
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
 
 def claimed(store: MetadataStore, now: datetime = NOW, *, limit: int = 10) -> list[File]:
     """Claim texts for an hour."""
     with store.transaction() as transaction:
-        return transaction.files.claim_texts(now=now, until=now + HOUR, limit=limit)
+        return transaction.files.claim_texts(now=now, term=HOUR, limit=limit)
 
 
 def index_text(store: MetadataStore, claim: File, *texts: str) -> bool:
@@ -372,7 +372,9 @@ def passages_found(store: MetadataStore, query: str, reach: Reach = ADA, **optio
 class StoreFileTextsContract(StoreSeams):
     """Contract of the texts of files."""
 
-    def test_texts_are_claimed_once_until_their_claim_ends(self, store: MetadataStore) -> None:
+    def test_texts_are_claimed_once_until_their_claim_ends(
+        self, store: MetadataStore, clock: Clock, let_pass: Callable[[timedelta], None]
+    ) -> None:
         """Oldest first; those without content, and those that have no text, are not."""
         unsupported = FileText(TextState.UNSUPPORTED, TextReason.UNSUPPORTED_TYPE)
         first, second, *_ = kept(
@@ -383,11 +385,27 @@ class StoreFileTextsContract(StoreSeams):
 
         assert [(file.id, file.text.attempts) for file in claimed(store, limit=1)] == [(first.id, 1)]
         assert [file.id for file in claimed(store)] == [second.id]
-        assert claimed(store, NOW + HOUR - timedelta(microseconds=1)) == []
-        assert [(file.id, file.text.attempts) for file in claimed(store, NOW + HOUR)] == [(first.id, 2), (second.id, 2)]
+        let_pass(HOUR - MINUTE)
+        assert claimed(store, clock()) == []
+        let_pass(MINUTE)
+        again = [(file.id, file.text.attempts) for file in claimed(store, clock())]
+        assert again == [(first.id, 2), (second.id, 2)]
         with store.transaction() as transaction:
-            transaction.files.release_claims(now=NOW)
-        assert [file.text.attempts for file in claimed(store)] == [3, 3]
+            transaction.files.release_claims(now=clock())
+        assert [file.text.attempts for file in claimed(store, clock())] == [3, 3]
+
+    def test_a_text_that_stays_pending_is_due_after_its_pause(
+        self, store: MetadataStore, clock: Clock, let_pass: Callable[[timedelta], None]
+    ) -> None:
+        """Not before, and with the attempts that were noted."""
+        kept(store, factories.file())
+        [claim] = claimed(store)
+        with store.transaction() as transaction:
+            assert transaction.files.finish_text(claim, FileText(attempts=1), pause=2 * MINUTE)
+        let_pass(MINUTE)
+        assert claimed(store, clock()) == []
+        let_pass(MINUTE)
+        assert [file.text.attempts for file in claimed(store, clock())] == [2]
 
     def test_a_text_is_found_by_its_words(self, store: MetadataStore) -> None:
         """Once it is indexed, the passages that cover most of the query first, in two languages."""
@@ -439,20 +457,23 @@ class StoreFileTextsContract(StoreSeams):
         assert store.files.stray_texts(owner=None, after=-1, limit=10) == []
         assert store.files.passages(file) == []
 
-    def test_an_outdated_claim_changes_nothing(self, store: MetadataStore) -> None:
+    def test_an_outdated_claim_changes_nothing(
+        self, store: MetadataStore, clock: Clock, let_pass: Callable[[timedelta], None]
+    ) -> None:
         """Of a file that was claimed again, or that has its text; and a failed text leaves no passages."""
         kept(store, factories.file(name="a"))
         [first] = claimed(store)
         with store.transaction() as transaction:
             assert transaction.files.store_text(first, [FilePassage(0, "walrus", 1, 1)], {"walrus": [(0, 1.0)]})
-        [second] = claimed(store, NOW + HOUR)
+        let_pass(HOUR)
+        [second] = claimed(store, clock())
         assert store.files.passages(second) == []
         assert not index_text(store, first, "otter")
         assert index_text(store, second, "walrus")
         assert not index_text(store, second, "otter")
         assert passages_found(store, "otter walrus") == [("a", 0)]
         kept(store, factories.file(name="b"))
-        [third] = claimed(store)
+        [third] = claimed(store, clock())
         failed = FileText(TextState.FAILED, TextReason.MALFORMED, attempts=1)
         with store.transaction() as transaction:
             transaction.files.store_text(third, [FilePassage(0, "heron", 1, 1)], {"heron": [(0, 1.0)]})

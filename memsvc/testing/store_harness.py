@@ -54,7 +54,7 @@ class StoreSeams:
 
     @pytest.fixture
     def let_pass(self, clock: Clock) -> Callable[[timedelta], None]:
-        """Let a time pass for leases and rates of calls; a store that decides by a clock of its own overrides it."""
+        """Let a time pass for leases, claims and rates of calls; a store with a clock of its own overrides it."""
 
         def run(time: timedelta) -> None:
             clock.moment += time

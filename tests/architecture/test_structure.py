@@ -133,7 +133,7 @@ IMMUTABLE = {
 }
 """Classes that modules hold an instance of, which is no hidden input: why."""
 CONTEXT_VARIABLES = {
-    "notices", "CALL_START", "PAYER", "audit_scope", "current", "deadline", "principal", "request_id",
+    "notices", "CALL_DEADLINE", "CALL_START", "PAYER", "audit_scope", "current", "deadline", "principal", "request_id",
 }  # fmt: skip
 """State of one call, which threads that work for it inherit."""
 

@@ -78,7 +78,7 @@ class TestPostgresMetadata(SqlMetadata):
 
     @pytest.fixture
     def let_pass(self, settings: SqlSettings) -> Callable[[timedelta], None]:
-        """Make all leases, and what rates count, older: the clock of the database goes on by itself."""
+        """Make leases, claims of texts and what rates count older: the clock of the database goes on by itself."""
 
         def run(time: timedelta) -> None:
             assert settings.url is not None
@@ -87,5 +87,6 @@ class TestPostgresMetadata(SqlMetadata):
                 older = "UPDATE leases SET until = until - %s, last_end = last_end - %s"
                 connection.execute(older, (micros, micros))
                 connection.execute("UPDATE call_rates SET due = due - %s, time = time - %s", (micros, micros))
+                connection.execute("UPDATE files SET text_time = text_time - %s", (micros,))
 
         return run

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,7 +32,19 @@ from tests.support.child_processes import edge_pids
 from tests.support.files import download, upload
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
-from tests.support.rpc import HYBRID, KEYWORD, TIMEOUT, create, create_all, found, list_all, refused, search, write
+from tests.support.rpc import (
+    HYBRID,
+    KEYWORD,
+    TIMEOUT,
+    Refusal,
+    create,
+    create_all,
+    found,
+    list_all,
+    refused,
+    search,
+    write,
+)
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.tcp_proxy import proxy
 from tests.support.until import until
@@ -41,6 +54,8 @@ DENSE, BM25 = search_pb.RETRIEVER_DENSE, search_pb.RETRIEVER_BM25
 SCOPE = types_pb.Scope(user_id="u")
 ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
 CHINESE = "海象在冰上吃鱼。"
+RECOVERY_SECONDS = 5.0
+"""Within this time of its disk's return a server takes writes again and says so."""
 SEARCH_SECONDS = 15.0
 """A bound of every search, far above what it takes and far below the default deadline."""
 
@@ -319,6 +334,90 @@ def test_a_disk_that_hangs_under_the_words_leaves_searches_whole(tmp_path: Path)
         assert [] == load.degraded
         search_after(stubs, load.token)
         check_indexes(stubs, len(load.contents) + len(ANIMALS) + 2)
+
+
+@contextmanager
+def with_disk(tmp_path: Path, **environment: str) -> Iterator[tuple[ServerProcess, Control]]:
+    """Run a server with a few memories, and the switches of its disk."""
+    control = Control(tmp_path)
+    settings = {**FAST, **control.environment, **environment}
+    with ServerProcess(tmp_path / "data", settings, module=("memsvc",)) as server, server.stubs() as stubs:
+        create_all(stubs, SCOPE, [*(f"The {animal} eats." for animal in ANIMALS), CHINESE])
+        try:
+            yield server, control
+        finally:
+            control.switch()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler, for a disk that hangs")
+def test_a_disk_that_hangs_under_the_store_ends_writes_in_time(tmp_path: Path) -> None:
+    """Writes fail with its name by their deadlines, reads and searches go on, and nothing acknowledged is lost."""
+    with with_disk(tmp_path, MEMSVC_METADATA__OPTIONS__WAIT_SECONDS="2") as (server, control), server.stubs() as stubs:
+        file = upload(stubs, SCOPE, b"walrus")
+        kept = [write(stubs, SCOPE, f"Note {number} about zebras.").memory.content for number in range(5)]
+        control.switch(hangs=True, path="/metadata/")
+        pending = memory_pb.CreateMemoryRequest(scope=SCOPE, memory=types_pb.Memory(content="Begun."), request_id="r")
+        late = refused(stubs.memory.CreateMemory, pending, timeout=1.5)
+        assert (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") == (late.code, late.reason)
+        assert {"waiting_for": "the commit of the write"} == late.metadata
+        until(lambda: not server.is_serving("backend.metadata"))
+        refusal = refused(stubs.memory.CreateMemory, new("Refused."), timeout=10 * TIMEOUT)
+        assert (grpc.StatusCode.UNAVAILABLE, {"backend": "sql"}) == (refusal.code, refusal.metadata)
+        assert "waits for its disk" in diagnosed_backend(stubs, "metadata").message
+        assert server.is_serving("liveness")
+        for mode in (HYBRID, KEYWORD):
+            reply = search(stubs, SCOPE, "Which walrus eats?", mode=mode)
+            assert "The walrus eats." in {hit.memory.content for hit in reply.hits}
+            assert not reply.degraded
+        assert {memory.content for memory in list_all(stubs, SCOPE)} >= set(kept)
+        assert download(stubs, SCOPE, file.id) == b"walrus"
+
+        control.switch()
+        began = time.monotonic()
+        until(lambda: server.is_serving("backend.metadata") and server.is_serving("memsvc.v1.MemoryService"))
+        create(stubs, SCOPE, "The disk is back.")
+        assert time.monotonic() - began < RECOVERY_SECONDS
+        stubs.memory.CreateMemory(pending, timeout=TIMEOUT)
+        stored = [memory.content for memory in list_all(stubs, SCOPE)]
+        expected = [*kept, *(f"The {animal} eats." for animal in ANIMALS), CHINESE, "Begun.", "The disk is back."]
+        assert sorted(stored) == sorted(expected)
+        check_indexes(stubs, len(expected))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler, for a disk that hangs")
+def test_a_disk_that_hangs_under_the_blobs_ends_uploads_alone(tmp_path: Path) -> None:
+    """Downloads and memories go on, the downloads do not make it look well, and uploads go on with the disk."""
+    with with_disk(tmp_path, MEMSVC_BLOBS__OPTIONS__TIMEOUT_SECONDS="1") as (server, control), server.stubs() as stubs:
+        file = upload(stubs, SCOPE, b"walrus")
+        control.switch(hangs=True, path="/blobs/")
+        assert upload_refusal(stubs, b"gannet") == (grpc.StatusCode.UNAVAILABLE, "blobs")
+        until(lambda: not server.is_serving("backend.blobs"))
+        for number in range(5):
+            assert download(stubs, SCOPE, file.id) == b"walrus"
+            create(stubs, SCOPE, f"Note {number} about zebras.")
+            assert upload_refusal(stubs, b"badger") == (grpc.StatusCode.UNAVAILABLE, "blobs")
+        assert "The circuit breaker of 'blobs-commits'" in diagnosed_backend(stubs, "blobs").message
+        assert server.is_serving("memsvc.v1.MemoryService")
+
+        control.switch()
+        began = time.monotonic()
+        until(lambda: server.is_serving("backend.blobs"))
+        later = upload(stubs, SCOPE, b"ibex")
+        assert time.monotonic() - began < RECOVERY_SECONDS
+        assert (download(stubs, SCOPE, file.id), download(stubs, SCOPE, later.id)) == (b"walrus", b"ibex")
+
+
+def new(content: str) -> memory_pb.CreateMemoryRequest:
+    """Return a request for a new memory."""
+    return memory_pb.CreateMemoryRequest(scope=SCOPE, memory=types_pb.Memory(content=content))
+
+
+def upload_refusal(stubs: Stubs, content: bytes) -> tuple[grpc.StatusCode, str]:
+    """Upload, and return the code of the refusal and the backend that it names."""
+    with pytest.raises(grpc.RpcError) as error:
+        upload(stubs, SCOPE, content)
+    refusal = Refusal.from_error(error.value)
+    return refusal.code, refusal.metadata["backend"]
 
 
 def test_a_blob_that_cannot_be_read_keeps_no_thread_and_no_memory_waiting(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import Field, SecretStr
 
@@ -43,8 +43,13 @@ _PING_SECONDS = 2.0
 _COMMIT_BYTES = 1_000_000
 """Bytes for which the last operation of an upload gets another second."""
 T = TypeVar("T")
-_Run: TypeAlias = Callable[[Callable[[], Any], float], Any]
-"""Runs an operation, for so many seconds longer than usual."""
+
+
+class _Run(Protocol):
+    """Runs an operation within its time, and so many seconds more."""
+
+    def __call__(self, call: Callable[[], T], more_seconds: float = 0.0) -> T: ...
+
 
 # The options of the blob store.
 
@@ -81,13 +86,16 @@ class FsspecBlobStore:
         self._is_closed = False
         self._has_answered = False
         self._timeout_seconds = timeout_seconds
-        self._calls = BoundedCalls(BACKEND, faults or FaultLog(), threads=_THREADS, seconds=timeout_seconds)
+        faults = faults or FaultLog()
+        self._calls = BoundedCalls(BACKEND, faults, threads=_THREADS, seconds=timeout_seconds)
+        # Apart: a disk may answer reads and hang when it is flushed, and the reads would close the breaker each time.
+        self._commits = BoundedCalls(BACKEND, faults, threads=_THREADS, seconds=timeout_seconds, kind="commits")
 
     @contextmanager
     def stage(self) -> Iterator[StagedBlob]:
         """Write into a file of its own."""
         self._refuse_when_closed()
-        staged = _StagedFile(self._place, self._staging, self._run)
+        staged = _StagedFile(self._place, self._staging, self._run, self._run_commit)
         try:
             staged.open()
             yield staged
@@ -153,28 +161,33 @@ class FsspecBlobStore:
         """Refuse every call from now on."""
         self._is_closed = True
         self._calls.close()
+        self._commits.close()
 
     def _run(self, call: Callable[[], T], more_seconds: float = 0.0) -> T:
         """Run an operation within its time, with errors in the port's words."""
+        return self._calls.run(partial(_translated, call), seconds=self._timeout_seconds + more_seconds)
 
-        def translated() -> T:
-            with translate():
-                return call()
-
-        return self._calls.run(translated, seconds=self._timeout_seconds + more_seconds)
+    def _run_commit(self, call: Callable[[], T], more_seconds: float = 0.0) -> T:
+        """Run the last operation of an upload likewise."""
+        return self._commits.run(partial(_translated, call), seconds=self._timeout_seconds + more_seconds)
 
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
             raise BackendClosedError(BACKEND)
 
 
+def _translated(call: Callable[[], T]) -> T:
+    with translate():
+        return call()
+
+
 class _StagedFile:
     """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
 
-    def __init__(self, place: Location, folder: Path, run: _Run) -> None:
+    def __init__(self, place: Location, folder: Path, run: _Run, run_commit: _Run) -> None:
         self._place = place
         self._folder = folder
-        self._run = run
+        self._run, self._run_commit = run, run_commit
         self._lock = threading.Lock()
         self._is_in_use = self._is_closed = False
         self._descriptor = -1
@@ -189,7 +202,7 @@ class _StagedFile:
         def create() -> None:
             self._descriptor, self._path = staging_file(self._folder)
 
-        self._bounded(create)
+        self._bounded(create, self._run)
 
     def close(self) -> None:
         """Close and remove the file; while an operation that hangs uses it, at the end of that."""
@@ -215,7 +228,8 @@ class _StagedFile:
     def commit(self) -> None:
         """Hand the file over."""
         try:
-            self._bounded(partial(self._place.take, self._path, self.sha256()), self._size / _COMMIT_BYTES)
+            take = partial(self._place.take, self._path, self.sha256())
+            self._bounded(take, partial(self._run_commit, more_seconds=self._size / _COMMIT_BYTES))
         except FileNotFoundError as error:
             # The bucket is not there, or the folder any more.
             raise BackendUnavailableError(BACKEND) from error
@@ -231,14 +245,14 @@ class _StagedFile:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
 
-        self._bounded(put)
+        self._bounded(put, self._run)
         for part in parts:
             self._hash.update(part)
         self._size += wanted
         if self._size - self._flushed >= _FLUSH_BYTES:
             self._begin_to_flush()
 
-    def _bounded(self, call: Callable[[], None], more_seconds: float = 0.0) -> None:
+    def _bounded(self, call: Callable[[], None], run: Callable[[Callable[[], None]], None]) -> None:
         """Run an operation that uses the file; one that hangs goes on to use it."""
 
         def marked() -> None:
@@ -254,7 +268,7 @@ class _StagedFile:
                     if self._is_closed:
                         self._remove()
 
-        self._run(marked, more_seconds)
+        run(marked)
 
     def _remove(self) -> None:
         if self._descriptor >= 0:

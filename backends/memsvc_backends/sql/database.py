@@ -415,7 +415,9 @@ class Database:
         if self._writer_thread == threading.get_ident():
             message = "A transaction is open in this thread already."
             raise RuntimeError(message)
+        self.driver.check_writes()
         if not self._lock.acquire(timeout=self._wait_seconds):
+            self.driver.check_writes()
             raise BackendUnavailableError(BACKEND)
         if self._is_closed:
             self._lock.release()
@@ -493,6 +495,10 @@ class Driver(Protocol):
 
     def check(self) -> None:
         """Return, or raise BackendUnavailableError if the database is known to hang."""
+        ...
+
+    def check_writes(self) -> None:
+        """As `check`, for writes: the disk of an embedded database may hang while reads are answered from memory."""
         ...
 
     def watch(self, connection: sa.Connection, *, is_limited: bool = True) -> AbstractContextManager[None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -24,8 +24,8 @@ from memsvc.domain.search import FoundPassage
 from memsvc.ports.features import OrphanText
 from memsvc.text.bm25 import rarity
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
-from memsvc_backends.sql.file_rows import FILE_COLUMNS, file_from_row, text_values
+from memsvc_backends.sql.dialect import cached_statement, database_clock, execute, in_json_list, list_parameter
+from memsvc_backends.sql.file_rows import FILE_COLUMNS, file_from_row, is_text_due, text_values
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import HAS_CONTENT, TEXT_IS_WAITING, file_passages, file_words, files
 from memsvc_backends.sql.write_session import UsageLedger
@@ -169,8 +169,9 @@ class SqlFileTextWrites:
     _ledger: UsageLedger
     _connect: Callable[[], sa.Connection]
     _refuse_erased: Callable[[Iterable[str]], None]
+    _time: int
 
-    def claim_texts(self, *, now: datetime, until: datetime, limit: int) -> list[File]:
+    def claim_texts(self, *, now: datetime, term: timedelta, limit: int) -> list[File]:
         """Claim the next ones."""
         connection = self._connect()
         due = {"now": to_micros(now), "most": limit}
@@ -178,7 +179,7 @@ class SqlFileTextWrites:
         if not rows:
             return []
         # Another process may have claimed some since: the condition is tested again under the lock of the row.
-        at = {"wanted": list_parameter(rows), "now": to_micros(now), "until": to_micros(until)}
+        at = {"wanted": list_parameter(rows), "now": to_micros(now), "term": term // timedelta(microseconds=1)}
         claimed = list(execute(connection, _claim(), at).scalars())
         # What an interrupted attempt stored.
         self.delete_texts(claimed)
@@ -187,13 +188,14 @@ class SqlFileTextWrites:
 
     def release_claims(self, *, now: datetime) -> None:
         """Make all due."""
-        execute(self._connect(), sa.update(files).where(TEXT_IS_WAITING).values(text_time=to_micros(now)))
+        due = sa.func.coalesce(database_clock(), to_micros(now))
+        execute(self._connect(), sa.update(files).where(TEXT_IS_WAITING).values(text_time=due))
 
     def retry_texts(self, reasons: AbstractSet[TextReason], *, now: datetime) -> int:
         """Make some pending again."""
         state = files.c.text_state == TextState.UNSUPPORTED.value
         named = files.c.text_reason.in_(sorted(reasons))
-        due = sa.case((HAS_CONTENT, to_micros(now)), else_=None)
+        due = sa.case((HAS_CONTENT, sa.func.coalesce(database_clock(), to_micros(now))), else_=None)
         values = {"text_state": TextState.PENDING.value, "text_reason": "", "text_attempts": 0, "text_time": due}
         return execute(self._connect(), sa.update(files).where(state, named).values(values)).rowcount
 
@@ -222,16 +224,24 @@ class SqlFileTextWrites:
         )
         return True
 
-    def finish_text(self, claim: File, text: FileText, *, due: datetime | None = None) -> bool:
+    def finish_text(self, claim: File, text: FileText, *, pause: timedelta | None = None) -> bool:
         """Set the state of a text."""
         if not self._holds(claim):
             return False
         if text.state is not TextState.INDEXED:
             self.delete_texts([claim.row])
         self._ledger.add(claim.scope.owner, Usage(file_bytes=text.size_bytes), is_paid=False)
-        values = text_values(text, None if due is None else to_micros(due))
+        values = text_values(text, None)
+        if pause is not None:
+            present = sa.func.coalesce(database_clock(), self._time)
+            values["text_time"] = present + pause // timedelta(microseconds=1)
         execute(self._connect(), sa.update(files).where(files.c.row == claim.row).values(values))
         return True
+
+    def _make_due(self, file: File) -> None:
+        """Make the text of a new file due at once, whatever the clock of this process says."""
+        if is_text_due(file):
+            execute(self._connect(), _set_due(), {"at_row": file.row})
 
     def discard_stray_texts(self, rows: Sequence[int]) -> int:
         """Remove what no file has."""
@@ -299,18 +309,30 @@ def _select_passages() -> sa.Select[Any]:
     return sa.select(*_PASSAGE).where(c.file == sa.bindparam("file"), in_json_list(c.ordinal, "wanted"))
 
 
+def _present() -> sa.ScalarSelect[int]:
+    """Return the time by which texts are due; a subquery, since no index is entered by a time that goes on."""
+    return sa.select(sa.func.coalesce(database_clock(), sa.bindparam("now", type_=sa.BigInteger))).scalar_subquery()
+
+
 @cached_statement
 def _select_due() -> sa.Select[Any]:
-    due = (TEXT_IS_WAITING, files.c.text_time <= sa.bindparam("now"))
+    due = (TEXT_IS_WAITING, files.c.text_time <= _present())
     most = sa.bindparam("most", type_=sa.Integer)
     return sa.select(files.c.row).where(*due).order_by(files.c.text_time, files.c.row).limit(most)
 
 
 @cached_statement
 def _claim() -> sa.Executable:
-    due = (in_json_list(files.c.row, "wanted"), TEXT_IS_WAITING, files.c.text_time <= sa.bindparam("now"))
-    values = {"text_time": sa.bindparam("until"), "text_attempts": files.c.text_attempts + 1}
+    due = (in_json_list(files.c.row, "wanted"), TEXT_IS_WAITING, files.c.text_time <= _present())
+    until = _present() + sa.bindparam("term", type_=sa.BigInteger)
+    values = {"text_time": until, "text_attempts": files.c.text_attempts + 1}
     return sa.update(files).where(*due).values(values).returning(files.c.row)
+
+
+@cached_statement
+def _set_due() -> sa.Update:
+    waiting = (files.c.row == sa.bindparam("at_row"), TEXT_IS_WAITING)
+    return sa.update(files).where(*waiting).values(text_time=sa.func.coalesce(database_clock(), files.c.text_time))
 
 
 @cached_statement

@@ -23,6 +23,7 @@ from memsvc.text.file_refs import file_terms as terms_of
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     cached_statement,
+    database_clock,
     execute,
     holds_text,
     in_json_list,
@@ -215,8 +216,13 @@ class SqlFileWrites(SqlFileTextWrites):
         void_on_race: Callable[[], AbstractContextManager[None]],
         refuse_erased: Callable[[Iterable[str]], None],
         ledger: UsageLedger,
+        time: int,
     ) -> None:
-        """Work with what `memsvc_backends.sql.sessions.SqlSessionWrites` is given too, and note sizes in *ledger*."""
+        """Work with what `memsvc_backends.sql.sessions.SqlSessionWrites` is given too, and note sizes in *ledger*.
+
+        *time* is that of this process, in microseconds.
+        """
+        self._time = time
         self._ledger = ledger
         self._connect = connect
         self._allot = allot
@@ -237,6 +243,7 @@ class SqlFileWrites(SqlFileTextWrites):
         with self._void_on_race():
             insert_many(self._connection, files, [file_values(inserted)])
         insert_terms(self._connection, inserted)
+        self._make_due(inserted)
         return inserted
 
     def digests_of_owner(self, owner: str, digests: Iterable[str]) -> set[str]:
@@ -249,7 +256,8 @@ class SqlFileWrites(SqlFileTextWrites):
         """Note that a content is here."""
         lacking = (files.c.sha256 == sha256, files.c.owner == owner, sa.not_(HAS_CONTENT))
         # A text that waits for the content is due at once.
-        due = sa.case((files.c.text_state == TextState.PENDING.value, files.c.create_time), else_=files.c.text_time)
+        now = sa.func.coalesce(database_clock(), files.c.create_time)
+        due = sa.case((files.c.text_state == TextState.PENDING.value, now), else_=files.c.text_time)
         filled = sa.update(files).where(*lacking).values(has_content=1, text_time=due)
         return execute(self._connection, filled).rowcount
 

@@ -24,7 +24,7 @@ from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.ports.change_feed import ChangePage, LoggedChange
 from memsvc.ports.operations import WebhookDelivery, WebhookSelection, WebhookState
-from memsvc_backends.sql.database import BACKEND, Database, translate
+from memsvc_backends.sql.database import BACKEND, ClockDifference, Database, translate
 from memsvc_backends.sql.dialect import (
     cached_statement,
     execute,
@@ -461,11 +461,12 @@ def _select_snapshot() -> sa.Select[Any]:
 
 
 class SqlWebhookQueue:
-    """`memsvc.ports.operations.WebhookQueue`."""
+    """`memsvc.ports.operations.WebhookQueue`; the times of attempts are stored by the clock of the database."""
 
-    def __init__(self, database: Database) -> None:
-        """Keep it in *database*."""
+    def __init__(self, database: Database, clocks: ClockDifference) -> None:
+        """Keep it in *database*; *clocks* compares its clock with that of this process."""
         self._database = database
+        self._clocks = clocks
 
     def collect(self, selection: WebhookSelection, *, limit: int) -> tuple[int, int]:
         """Queue the next changes, and move the cursor in the same transaction."""
@@ -492,14 +493,14 @@ class SqlWebhookQueue:
 
     def due(self, endpoint: str, *, at: datetime, limit: int) -> list[WebhookDelivery]:
         """Return the oldest deliveries of owners."""
-        asked = {"endpoint": endpoint, "at": to_micros(at), "most": limit}
+        asked = {"endpoint": endpoint, "at": self._clocks.there(at), "most": limit}
         with self._database.read_connection() as connection:
-            return [_delivery(row) for row in execute(connection, _select_due(), asked)]
+            return [self._delivery(row) for row in execute(connection, _select_due(), asked)]
 
     def settle(self, done: Sequence[WebhookDelivery], kept: Sequence[WebhookDelivery]) -> None:
         """Remove some and change others."""
         removed = [{"at_endpoint": one.endpoint, "at_position": one.change.position} for one in done]
-        changed = [_attempt(one) for one in kept]
+        changed = [self._attempt(one) for one in kept]
         with self._database.note_transaction() as connection:
             if removed:
                 execute(connection, _delete_delivery(), removed)
@@ -537,7 +538,7 @@ class SqlWebhookQueue:
         if endpoint:
             statement = statement.where(_DELIVERY.endpoint == endpoint)
         with self._database.read_connection() as connection:
-            return [_delivery(row) for row in execute(connection, statement.order_by(*order).limit(limit))]
+            return [self._delivery(row) for row in execute(connection, statement.order_by(*order).limit(limit))]
 
     def retry(self, endpoint: str, positions: Sequence[int]) -> int:
         """Make dead letters pending, as if they had not been sent."""
@@ -549,6 +550,29 @@ class SqlWebhookQueue:
         """Remove dead letters."""
         with self._database.note_transaction() as connection:
             return execute(connection, sa.delete(webhook_deliveries).where(*_dead(endpoint, positions))).rowcount
+
+    def _delivery(self, row: Sequence[Any]) -> WebhookDelivery:
+        endpoint, position, owner, project_id, memory_row, memory_id, action, revision, time, *attempt = row
+        attempts, first_time, next_time, is_dead, status, error = attempt
+        change = Change(position, memory_row, memory_id, _ACTIONS[action], revision, time)
+        first, following = (
+            from_micros(self._clocks.latest(moment)) if moment else None for moment in (first_time, next_time)
+        )
+        return WebhookDelivery(
+            endpoint, owner, project_id, change, attempts, first, following, bool(is_dead), status, error
+        )
+
+    def _attempt(self, one: WebhookDelivery) -> dict[str, Any]:
+        return {
+            "at_endpoint": one.endpoint,
+            "at_position": one.change.position,
+            "new_attempts": one.attempts,
+            "new_first_time": self._clocks.there(one.first_time) if one.first_time else 0,
+            "new_next_time": self._clocks.there(one.next_time) if one.next_time else 0,
+            "new_is_dead": int(one.is_dead),
+            "new_status": one.status,
+            "new_error": one.error,
+        }
 
 
 _CURSOR, _DELIVERY = webhook_cursors.c, webhook_deliveries.c
@@ -569,29 +593,6 @@ def _is_selected(selection: WebhookSelection, row: Sequence[Any]) -> bool:
 def _queued(endpoint: str, row: Sequence[Any]) -> dict[str, Any]:
     named = {column.name: value for column, value in zip(_QUEUED, row, strict=True)}
     return {"endpoint": endpoint, **named, **_NEW}
-
-
-def _delivery(row: Sequence[Any]) -> WebhookDelivery:
-    endpoint, position, owner, project_id, memory_row, memory_id, action, revision, time, *attempt = row
-    attempts, first_time, next_time, is_dead, status, error = attempt
-    change = Change(position, memory_row, memory_id, _ACTIONS[action], revision, time)
-    first, following = (from_micros(moment) if moment else None for moment in (first_time, next_time))
-    return WebhookDelivery(
-        endpoint, owner, project_id, change, attempts, first, following, bool(is_dead), status, error
-    )
-
-
-def _attempt(one: WebhookDelivery) -> dict[str, Any]:
-    return {
-        "at_endpoint": one.endpoint,
-        "at_position": one.change.position,
-        "new_attempts": one.attempts,
-        "new_first_time": micros_or_none(one.first_time) or 0,
-        "new_next_time": micros_or_none(one.next_time) or 0,
-        "new_is_dead": int(one.is_dead),
-        "new_status": one.status,
-        "new_error": one.error,
-    }
 
 
 def _dead(endpoint: str, positions: Sequence[int]) -> Iterator[sa.ColumnElement[bool]]:

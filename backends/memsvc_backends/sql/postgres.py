@@ -161,6 +161,10 @@ class PostgresDriver:
         """Raise BackendUnavailableError while the server hangs."""
         self._watchdog.check()
 
+    def check_writes(self) -> None:
+        """As `check`."""
+        self._watchdog.check()
+
     def watch(self, connection: sa.Connection, *, is_limited: bool = True) -> AbstractContextManager[None]:
         """Have a statement fail if the server hangs, or does not take it up."""
         return self._watchdog.watch(_driver(connection), is_limited=is_limited)

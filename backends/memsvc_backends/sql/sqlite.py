@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc_backends.sql.database import BACKEND
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 
@@ -41,6 +44,8 @@ class SqliteDriver:
 
         sa.event.listen(self._engine, "connect", prepare)
         self._carrier = WalCheckpointer(self.connect)
+        self._wait_seconds = settings.wait_seconds
+        self._flushing_since: float | None = None
 
     def connect(self) -> sa.Connection:
         """Open the file."""
@@ -48,6 +53,24 @@ class SqliteDriver:
 
     def check(self) -> None:
         """Return: a file is no server."""
+
+    def check_writes(self) -> None:
+        """Raise BackendUnavailableError if a flush of the writer has been under way for longer than calls wait."""
+        since = self._flushing_since
+        if since is not None and time.monotonic() - since > self._wait_seconds:
+            problem = (
+                f"waits for its disk, which has not answered for {self._wait_seconds:g} s: writes fail until it does"
+            )
+            raise BackendUnavailableError(BACKEND, problem=problem)
+
+    @contextmanager
+    def _flush(self) -> Iterator[None]:
+        """Note that the writer, of which there is one, waits for the disk: that wait cannot be interrupted."""
+        self._flushing_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._flushing_since = None
 
     def watch(self, connection: sa.Connection, *, is_limited: bool = True) -> AbstractContextManager[None]:
         """Watch nothing."""
@@ -95,9 +118,10 @@ class SqliteDriver:
 
     def commit(self, connection: sa.Connection) -> None:
         """Commit."""
-        execute(connection, "COMMIT")
-        driver: Any = connection.connection.driver_connection
-        self._carrier.wrote(connection, driver.total_changes)
+        with self._flush():
+            execute(connection, "COMMIT")
+            driver: Any = connection.connection.driver_connection
+            self._carrier.wrote(connection, driver.total_changes)
 
     def undo(self, connection: sa.Connection) -> None:
         """Take back, unless a failure (a full disk) made SQLite end the transaction itself."""
@@ -110,7 +134,7 @@ class SqliteDriver:
 
     def settle(self, connection: sa.Connection) -> bool:
         """Bring the log into the file and make it empty."""
-        with self._carrier.pause():
+        with self._flush(), self._carrier.pause():
             [(is_busy, _, _)] = execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 

@@ -95,7 +95,7 @@ class SqlMetadataStore:
         self._logs = SqlLogs(database)
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database, self._clocks)
-        self._webhooks = SqlWebhookQueue(database)
+        self._webhooks = SqlWebhookQueue(database, clocks)
         self._users = SqlUserReads(database)
         self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
         self._keys = SqlKeyReads(database)
@@ -294,9 +294,14 @@ class SqlMetadataStore:
         with self._database.read_connection() as connection:
             return self._database.driver.storage_bytes(connection)
 
+    def check_writes(self) -> None:
+        """Return if the database takes writes, as far as is known."""
+        self._database.driver.check_writes()
+
     def ping(self) -> None:
-        """Return if the store is open, and no damage of it was seen."""
+        """Return if the store is open and takes writes, and no damage of it was seen."""
         self._database.require_whole()
+        self.check_writes()
         with self._database.read_connection() as connection:
             execute(connection, "SELECT 1")
 

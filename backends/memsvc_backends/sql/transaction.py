@@ -59,7 +59,12 @@ class SqlTransaction(
     def files(self) -> FileWrites:
         """Read and write what is known of files here."""
         return SqlFileWrites(
-            self._connection_for_statement, self._allot_row, self._void_on_race, self.refuse_erased, self._ledger
+            self._connection_for_statement,
+            self._allot_row,
+            self._void_on_race,
+            self.refuse_erased,
+            self._ledger,
+            self._time,
         )
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:

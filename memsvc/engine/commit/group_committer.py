@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, LimitExceededError, LimitKind
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import (
+    BackendClosedError,
+    BackendUnavailableError,
+    DeadlineExceededError,
+    LimitExceededError,
+    LimitKind,
+)
 from memsvc.engine.commit.busy_owners import BusyOwners, WaitEnd
 from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Transaction, UniquenessRaceError
 from memsvc.ports.thread_wait import ThreadWait
@@ -30,6 +39,16 @@ PAYER: ContextVar[str | None] = ContextVar("payer", default=None)
 
 A context variable for the reasons of `CALL_START`.
 """
+CALL_DEADLINE: ContextVar[Deadline] = ContextVar("call_deadline", default=Deadline())  # noqa: B039 - immutable
+"""Deadline of the current call, shortly before which it stops waiting for a commit.
+
+A context variable for the reasons of `CALL_START`.
+"""
+_REPLY_SECONDS, _REPLY_SHARE = 0.25, 0.1
+"""Time kept for the error of a late commit before the deadline: the lesser of both."""
+_CHECK_SECONDS = 0.5
+"""Interval at which a wait for a commit looks whether the store is known to hang."""
+_COMMIT = "the commit of the write"
 _NAME = "committer"
 _ATTEMPTS = 8
 """Attempts for work that loses a race for a key or content, before its caller is asked to retry."""
@@ -83,12 +102,36 @@ class GroupCommitter:
         Raises:
             BackendUnavailableError: The store cannot be reached, another process writes for the owner without end, or
                 the work lost too many races.
+            DeadlineExceededError: The work was not durable shortly before the deadline of the call.
             LimitExceededError: Too much work waits for another process that writes for its owner.
             BackendClosedError: The committer or the store is closed.
         """
+        self._store.check_writes()
         queued = self.queue(work, owner=owner)
+        try:
+            return self.wait(queued)
+        except (BackendUnavailableError, DeadlineExceededError):
+            # What has not begun is not done; what is under way may become durable all the same.
+            queued.cancel()
+            raise
+
+    def wait(self, queued: Future[CommitResult[T]]) -> CommitResult[T]:
+        """Return the result of queued work, or raise its error.
+
+        Raises:
+            BackendUnavailableError: The store hangs. The work may become durable all the same.
+            DeadlineExceededError: The deadline of the call is near. Likewise.
+        """
+        remaining = CALL_DEADLINE.get().remaining_seconds()
+        # Work that outlasts its call has no deadline.
+        left = None if not remaining else remaining - min(_REPLY_SECONDS, remaining * _REPLY_SHARE)
+        until = math.inf if left is None else time.monotonic() + left
         with ThreadWait():
-            return queued.result()
+            while not _is_done(queued, min(_CHECK_SECONDS, until - time.monotonic())):
+                self._store.check_writes()
+                if time.monotonic() >= until:
+                    raise DeadlineExceededError(_COMMIT)
+        return queued.result()
 
     def queue(self, work: Callable[[Transaction], T], *, owner: str | None = None) -> Future[CommitResult[T]]:
         """Queue *work* behind earlier work; return a future with the result or error of `submit`.
@@ -168,7 +211,10 @@ class GroupCommitter:
             lock: The lock of their only owner.
             waiting_since: When they began to wait for their owner, of `time.monotonic`. None: they did not.
         """
-        left = group
+        group = [task for task in group if task.begin()]
+        if not group:
+            return
+        left: Sequence[_Task] = group
         try:
             if not self._commit_together(group, lock):
                 for index, task in enumerate(group):
@@ -233,7 +279,8 @@ class GroupCommitter:
     @staticmethod
     def _fail(group: Sequence[_Task], error: Exception) -> None:
         for task in group:
-            task.future.set_exception(error)
+            if task.begin():
+                task.future.set_exception(error)
 
     def _run(self, group: Sequence[_Task], lock: OwnerLock | None) -> tuple[list[_TaskResult], AbstractSet[str] | None]:
         """Commit a group; return the result of each task, and the owners of changed memories, None without changes."""
@@ -298,7 +345,7 @@ class CommitPipeline(Generic[T]):
         link: _Link[T] = _Link(before)
         link.future = self._committer.queue(lambda transaction: _run(link, work, transaction), owner=self._owner)
         was_reported, self._last, self._is_reported = self._is_reported, link, False
-        return None if before is None or was_reported else _result_of(before)
+        return None if before is None or was_reported else self._result_of(before)
 
     def settle(self) -> CommitResult[T] | None:
         """Return the result of the last work once it is durable, None if it was returned before.
@@ -310,10 +357,17 @@ class CommitPipeline(Generic[T]):
         if last is None or was_reported:
             return None
         self._last, self._is_reported = None, True
-        result = _result_of(last)
+        result = self._result_of(last)
         # Later work continues from the last value; after a failure it starts without one.
         self._last = last
         return result
+
+    def _result_of(self, link: _Link[T]) -> CommitResult[T]:
+        try:
+            return self._committer.wait(link.future)
+        finally:
+            # Unlink the predecessor, so that a long pipeline does not keep every link alive.
+            link.before = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +391,10 @@ class _Task:
     owner: str | None
     payer: str | None
     future: Future[CommitResult[Any]] = field(default_factory=Future)
+
+    def begin(self) -> bool:
+        """Return whether the work is to be done, for the committing thread; its caller can cancel it no longer."""
+        return self.future.running() or self.future.set_running_or_notify_cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,10 +455,8 @@ def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction
     return link.value
 
 
-def _result_of(link: _Link[T]) -> CommitResult[T]:
-    try:
-        with ThreadWait():
-            return link.future.result()
-    finally:
-        # Unlink the predecessor, so that a long pipeline does not keep every link alive.
-        link.before = None
+def _is_done(future: Future[Any], seconds: float) -> bool:
+    """Wait for a future for so many seconds, and return whether it is done."""
+    with suppress(TimeoutError):
+        future.exception(max(0.0, seconds))
+    return future.done()

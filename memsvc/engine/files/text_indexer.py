@@ -207,15 +207,15 @@ class TextIndexer:
             BackendUnavailableError: The store cannot be reached.
         """
         now = self._now()
-        until = now + timedelta(seconds=self._rules.seconds) + STORING_TIME
+        term = timedelta(seconds=self._rules.seconds) + STORING_TIME
         claimed = self._committer.submit(
-            lambda transaction: transaction.files.claim_texts(now=now, until=until, limit=1)
+            lambda transaction: transaction.files.claim_texts(now=now, term=term, limit=1)
         ).value
         for file in claimed:
             started = time.monotonic()
             try:
-                text, due = self._index(file)
-                self._finish(file, text, due)
+                text, pause = self._index(file)
+                self._finish(file, text, pause)
             except ErasureRunningError:
                 continue
             if text.state is not TextState.PENDING:
@@ -224,14 +224,17 @@ class TextIndexer:
                     self._seconds += time.monotonic() - started
         return bool(claimed)
 
-    def _finish(self, file: File, text: FileText, due: datetime | None) -> None:
+    def _finish(self, file: File, text: FileText, pause: timedelta | None) -> None:
         text = replace(text, attempts=max(0, file.text.attempts + text.attempts))
         self._committer.submit(
-            lambda transaction: transaction.files.finish_text(file, text, due=due), owner=file.scope.owner
+            lambda transaction: transaction.files.finish_text(file, text, pause=pause), owner=file.scope.owner
         )
 
-    def _index(self, file: File) -> tuple[FileText, datetime | None]:
-        """Return the state of a file's text, which is stored; *attempts* is the change of their number."""
+    def _index(self, file: File) -> tuple[FileText, timedelta | None]:
+        """Return the state of a file's text, which is stored, and the pause before another attempt, if there is one.
+
+        *attempts* of the state is the change of their number.
+        """
         kind = document_kind(file.media_type, file.name)
         if kind is None or (reason := self._unsupported(kind)):
             return FileText(TextState.UNSUPPORTED, TextReason.UNSUPPORTED_TYPE if kind is None else reason), None
@@ -242,11 +245,11 @@ class TextIndexer:
         except (ExtractionError, BlobNotFoundError) as error:
             reason = error.reason if isinstance(error, ExtractionError) else TextReason.CONTENT_MISSING
             if reason is TextReason.CRASHED and file.text.attempts < ATTEMPTS:
-                return FileText(), self._now() + FIRST_PAUSE * (1 << file.text.attempts)
+                return FileText(), FIRST_PAUSE * (1 << file.text.attempts)
             return FileText(TextState.FAILED, reason), None
         except (BackendUnavailableError, ExtractionStoppedError) as error:
             pause = OUTAGE_PAUSE if isinstance(error, BackendUnavailableError) else timedelta(0)
-            return FileText(attempts=-1), self._now() + pause
+            return FileText(attempts=-1), pause
         self._store(file, extracted.passages)
         return _indexed(extracted), None
 

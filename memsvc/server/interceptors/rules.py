@@ -25,7 +25,7 @@ from memsvc.domain.errors import (
     LimitKind,
     Violation,
 )
-from memsvc.engine.commit.group_committer import CALL_START, PAYER
+from memsvc.engine.commit.group_committer import CALL_DEADLINE, CALL_START, PAYER
 from memsvc.server import call_context
 from memsvc.server.call_context import Call, CallNext, Context
 from memsvc.server.error_status import Severity, failure_from_error
@@ -172,12 +172,18 @@ class ServerRules:
         CALL_START.set(to_micros(self._now()))
         remaining = call.context.time_remaining()
         if remaining is not None:
-            call_context.deadline.set(Deadline.after(remaining))
+            self._set_deadline(remaining)
             return None
         if call.streams and call.method not in STREAMED_SEARCHES:
             return None
-        call_context.deadline.set(Deadline.after(self._default_seconds))
+        self._set_deadline(self._default_seconds)
         return None if call.streams else self._default_seconds
+
+    @staticmethod
+    def _set_deadline(seconds: float) -> None:
+        deadline = Deadline.after(seconds)
+        call_context.deadline.set(deadline)
+        CALL_DEADLINE.set(deadline)
 
     def expired(self) -> Exception:
         """Return the error of a call that reached the server's deadline."""

@@ -1,4 +1,4 @@
-"""Processes on one PostgreSQL whose clocks differ by minutes: leases and erasures are decided as if they did not."""
+"""Processes on one PostgreSQL whose clocks differ by minutes: all is decided as if they did not."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,11 +16,15 @@ from pydantic import SecretStr
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import ErasureRunningError, MaintenanceRunningError
+from memsvc.domain.file_text import FileText, TextReason, TextState
+from memsvc.domain.files import File
+from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.commit.group_committer import CALL_START, GroupCommitter
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
 from memsvc.ports.metadata import Record
+from memsvc.ports.operations import WebhookSelection
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -28,7 +33,8 @@ from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.database import ClockDifference
 from tests.support.postgres_server import emptied
 
-SKEW = timedelta(minutes=5)
+SKEW = timedelta(minutes=10)
+TEXT_TERM = timedelta(minutes=6)
 AHEAD, RIGHT, BEHIND = SKEW, timedelta(0), -SKEW
 SKEWS = [(AHEAD, RIGHT), (RIGHT, AHEAD), (BEHIND, RIGHT), (RIGHT, BEHIND), (AHEAD, BEHIND), (BEHIND, AHEAD)]
 
@@ -37,7 +43,8 @@ class Process:
     """A process with a clock that is wrong by *skew*."""
 
     def __init__(self, stack: ExitStack, url: str, directory: Path, skew: timedelta) -> None:
-        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC) + skew
+        self.skew = skew
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC) + self.skew
         context = BackendContext(directory, self.clock)
         self.store = stack.enter_context(SQL.open(SqlSettings(url=SecretStr(url)), context))
         self.election = LeaderElection(self.store.leases, self.clock, lambda: f"by {skew}")
@@ -52,6 +59,16 @@ class Process:
         return lambda: context.run(
             lambda: self.committer.submit(lambda transaction: transaction.insert([record]), owner=OWNER).value
         )
+
+    def insert_file(self, **changes: Any) -> File:
+        """Insert a file that is created now."""
+        with self.store.transaction() as transaction:
+            return transaction.files.insert(factories.file(create_time=self.clock(), **changes))
+
+    def claim_texts(self) -> list[File]:
+        """Claim the texts that are due."""
+        with self.store.transaction() as transaction:
+            return transaction.files.claim_texts(now=self.clock(), term=TEXT_TERM, limit=9)
 
     def erase(self) -> None:
         """Begin an erasure and end it."""
@@ -126,6 +143,106 @@ def test_a_call_that_begins_after_an_erasure_writes(processes: tuple[Process, Pr
     write = writer.begin_call()
 
     assert len(write()) == 1
+
+
+def test_the_claim_of_a_text_lasts_for_its_term(processes: tuple[Process, Process], url: str) -> None:
+    """A new file is due at once; what another process works on is not taken over, and what it left is, in time."""
+    first, second = processes
+    first.insert_file()
+
+    [claim] = second.claim_texts()
+    assert first.claim_texts() == second.claim_texts() == []
+    _let_texts_wait(url, TEXT_TERM)
+    [again] = first.claim_texts()
+    assert (again.id, again.text.attempts) == (claim.id, 2)
+    with second.store.transaction() as transaction:
+        assert not transaction.files.finish_text(claim, FileText(TextState.INDEXED))
+
+
+def test_a_text_is_retried_after_its_pause(processes: tuple[Process, Process], url: str) -> None:
+    """By either process."""
+    first, second = processes
+    first.insert_file()
+    [claim] = first.claim_texts()
+    pause = timedelta(minutes=1)
+    with first.store.transaction() as transaction:
+        assert transaction.files.finish_text(claim, FileText(), pause=pause)
+
+    assert first.claim_texts() == second.claim_texts() == []
+    _let_texts_wait(url, pause)
+    assert len(second.claim_texts()) == 1
+
+
+def test_a_text_is_due_as_soon_as_its_content_is_there(processes: tuple[Process, Process]) -> None:
+    """Though the file was created by a clock that is ahead."""
+    first, second = processes
+    file = first.insert_file(has_content=False)
+    with first.store.transaction() as transaction:
+        assert transaction.files.fill(OWNER, file.sha256) == 1
+
+    assert [one.id for one in second.claim_texts()] == [file.id]
+
+
+def test_a_restart_makes_texts_due_at_once(processes: tuple[Process, Process]) -> None:
+    """Those that a missing library held up, and those of a process that stopped."""
+    first, second = processes
+    first.insert_file(text=FileText(TextState.UNSUPPORTED, TextReason.LIBRARY_MISSING))
+    with first.store.transaction() as transaction:
+        assert transaction.files.retry_texts({TextReason.LIBRARY_MISSING}, now=first.clock()) == 1
+    assert len(second.claim_texts()) == 1
+
+    with first.store.transaction() as transaction:
+        transaction.files.release_claims(now=first.clock())
+    assert len(second.claim_texts()) == 1
+
+
+def test_a_delivery_keeps_its_schedule(processes: tuple[Process, Process], url: str) -> None:
+    """When another process takes over the sending: its retry is due when it was, and it is as old as it was."""
+    first, second = processes
+    every = WebhookSelection("e", "", frozenset(), frozenset(ChangeAction))
+    first.store.webhooks.collect(every, limit=9)
+    first.begin_call()()
+    first.store.webhooks.collect(every, limit=9)
+    [delivery] = first.store.webhooks.due("e", at=first.clock(), limit=9)
+    pause = timedelta(minutes=1)
+    now = first.clock()
+    first.store.webhooks.settle([], [replace(delivery, attempts=1, first_time=now, next_time=now + pause)])
+
+    assert second.store.webhooks.due("e", at=second.clock(), limit=9) == []
+    with psycopg.connect(url, autocommit=True) as observer:
+        earlier = "UPDATE webhook_deliveries SET first_time = first_time - %(of)s, next_time = next_time - %(of)s"
+        observer.execute(earlier, {"of": pause // timedelta(microseconds=1)})
+    [found] = second.store.webhooks.due("e", at=second.clock(), limit=9)
+    assert found.first_time is not None
+    assert found.next_time is not None
+    assert pause <= second.clock() - found.first_time < pause + SKEW / 2
+    assert found.next_time - found.first_time == pause
+
+
+@pytest.mark.parametrize("step", [SKEW, -SKEW])
+def test_a_lease_compares_the_clocks_anew(url: str, tmp_path: Path, step: timedelta) -> None:
+    """So that the sender of webhooks goes by its clock as it was set last."""
+    with ExitStack() as stack:
+        process = Process(stack, url, tmp_path, RIGHT)
+        every = WebhookSelection("e", "", frozenset(), frozenset(ChangeAction))
+        process.store.webhooks.collect(every, limit=9)
+        process.begin_call()()
+        process.store.webhooks.collect(every, limit=9)
+        [delivery] = process.store.webhooks.due("e", at=process.clock(), limit=9)
+        now = process.clock()
+        pause = timedelta(minutes=1)
+        process.store.webhooks.settle([], [replace(delivery, attempts=1, first_time=now, next_time=now + pause)])
+        process.skew = step
+        assert process.store.leases.take("webhooks", holder="h", now=process.clock(), term=TERM)
+
+        assert process.store.webhooks.due("e", at=process.clock(), limit=9) == []
+        assert len(process.store.webhooks.due("e", at=process.clock() + pause, limit=9)) == 1
+
+
+def _let_texts_wait(url: str, time: timedelta) -> None:
+    """Let a time pass for claims and pauses of texts."""
+    with psycopg.connect(url, autocommit=True) as observer:
+        observer.execute("UPDATE files SET text_time = text_time - %s", (time // timedelta(microseconds=1),))
 
 
 def _measure(clocks: ClockDifference, clock: Clock, there: datetime, *, before: timedelta, after: timedelta) -> None:

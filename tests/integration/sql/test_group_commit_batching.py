@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from memsvc.domain.errors import MemsvcError
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import DeadlineExceededError, MemsvcError
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import Order
-from memsvc.engine.commit.group_committer import CommitResult, GroupCommitter
+from memsvc.engine.commit.group_committer import CALL_DEADLINE, CommitResult, GroupCommitter
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -50,6 +52,36 @@ def remembering(name: str, **fields: Any) -> Work:
         return written
 
     return work
+
+
+def test_a_write_whose_deadline_is_near_fails_and_is_not_done_unless_it_has_begun(store: SqlMetadataStore) -> None:
+    """The commit before it does not end; what waits behind it leaves no trace, what was begun is durable later."""
+    begun, free = threading.Event(), threading.Event()
+
+    def late(transaction: Transaction) -> Memory:
+        begun.set()
+        free.wait()
+        return remembering("late")(transaction)
+
+    with closing(GroupCommitter(store)) as committer:
+        with ThreadPoolExecutor() as pool, ExitStack() as stack:
+            stack.callback(free.set)
+            first = pool.submit(_submit_before, committer, late, seconds=0.2)
+            begun.wait()
+            second = pool.submit(_submit_before, committer, remembering("waiting"), seconds=0.2)
+            for one in (first, second):
+                with pytest.raises(DeadlineExceededError, match="the commit of the write"):
+                    one.result()
+        last = committer.submit(remembering("last"), owner=OWNER).value
+
+    stored = store.memories.page(reach=ADA, where=None, order=Order(), after=None, limit=9)
+    assert {memory.key for memory in stored} == {"late", last.key}
+
+
+def _submit_before(committer: GroupCommitter, work: Work, *, seconds: float) -> CommitResult[Memory]:
+    context = copy_context()
+    context.run(CALL_DEADLINE.set, Deadline.after(seconds))
+    return context.run(lambda: committer.submit(work, owner=OWNER))
 
 
 def together(store: SqlMetadataStore, works: list[Work]) -> list[Future[CommitResult[Memory]]]:

@@ -6,21 +6,24 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
 from pydantic import SecretStr
 
-from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.operations import MoveTarget
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
 from memsvc_backends.postgres_common import watchdog
-from memsvc_backends.sql import SQL, SqlSettings, postgres
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, postgres
+from tests.integration.sql.migration_support import dump, move, opened
 from tests.support.holder_process import holding
 from tests.support.postgres_proxy import proxy_to_server, url_through
-from tests.support.postgres_server import emptied, without_tables
+from tests.support.postgres_server import emptied, schema, without_tables
 from tests.support.until import until
 
 IDLE_SECONDS, BEAT_SECONDS = 2, 0.3
@@ -85,6 +88,15 @@ MIGRATION = """
 migrate._create = hold
 with opened():
     pass
+"""
+MOVE = """
+from memsvc.ports.operations import MoveTarget
+
+with opened() as source:
+    steps = source.moves.run(MoveTarget({target!r}), settle=lambda: None)
+    next(steps)
+    hold()
+    list(steps)
 """
 
 
@@ -185,6 +197,54 @@ def test_a_process_that_is_cut_off_loses_its_claims(patience: None, context: Bac
             address.strand()
             until(lambda: _can_claim(store, url))
             other.feed.require_claim()
+
+
+def _can_move(store: SqlMetadataStore, target: str) -> bool:
+    with suppress(MoveRefusedError):
+        move(store, target)
+        return True
+    return False
+
+
+def test_a_stopped_move_is_taken_over_by_the_next_run(patience: None, tmp_path: Path) -> None:
+    """Not while it runs; it gets an error after it continues, and changes nothing that was moved and used since."""
+    with schema() as url, schema() as target, opened(tmp_path, url) as store:
+        insert(store, *(factories.memory(f"{number}") for number in range(9)))
+        with _holding(url, MOVE.format(target=target)) as process:
+            assert not _can_move(store, target)
+            process.send_signal(signal.SIGSTOP)
+            until(lambda: _can_move(store, target))
+            with opened(tmp_path, target) as there:
+                insert(there, factories.memory("later"))
+                expected = dump(there)
+                process.send_signal(signal.SIGCONT)
+                assert _result(process) == "lost"
+                there.moves.require_here()
+                assert dump(there) == expected
+
+
+def test_a_move_that_runs_longer_than_the_limit_keeps_its_lock(tmp_path: Path) -> None:
+    """A page of a large table takes minutes."""
+    with schema() as url, schema() as target, opened(tmp_path, url) as store:
+        insert(store, factories.memory("a"))
+        with _holding(url, MOVE.format(target=target)) as process:
+            for _ in range(2):
+                _outwait_silence(url)
+            assert not _can_move(store, target)
+            assert _result(process) == "kept"
+
+
+def test_a_move_that_is_cut_off_is_taken_over(patience: None, tmp_path: Path) -> None:
+    """Nothing of it arrives any more."""
+    with schema() as url, schema() as target, proxy_to_server() as address, opened(tmp_path, url) as store:
+        insert(store, factories.memory("a"))
+        steps = store.moves.run(MoveTarget(url_through(target, address.port)), settle=lambda: None)
+        next(steps)
+        assert not _can_move(store, target)
+        address.strand()
+        until(lambda: _can_move(store, target))
+        with pytest.raises(BackendUnavailableError):
+            list(steps)
 
 
 def test_a_process_that_is_stopped_while_it_makes_the_tables_keeps_no_other_from_starting(

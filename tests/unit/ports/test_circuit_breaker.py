@@ -177,6 +177,23 @@ def test_a_thread_with_a_call_at_the_close_ends_with_it() -> None:
     until(lambda: "bounded-closed" not in {thread.name for thread in threading.enumerate()}, seconds=10)
 
 
+def test_a_late_call_that_ends_closes_the_breaker() -> None:
+    """The backend answers again, without a probe; calls of another kind have a breaker of their own."""
+    faults, release = FaultLog(), threading.Event()
+    calls = BoundedCalls("b", faults, threads=2, seconds=0.01, kind="writes")
+    others = BoundedCalls("b", faults, threads=2, seconds=60)
+    with pytest.raises(BackendUnavailableError, match="The backend 'b' has not answered"):
+        calls.run(release.wait)
+    assert others.run(lambda: 7) == 7
+    assert {"b-writes": BreakerState.OPEN, "b": BreakerState.CLOSED} == faults.read().breakers
+
+    release.set()
+
+    until(lambda: faults.read().breakers["b-writes"] is BreakerState.CLOSED, seconds=10)
+    for one in (calls, others):
+        one.close()
+
+
 def test_an_error_of_a_call_is_an_answer() -> None:
     """It reaches the caller and leaves the breaker closed, however often it comes."""
     faults = FaultLog()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import MoveTarget
-from memsvc_backends.sql.database import Database, Driver
+from memsvc_backends.sql.database import BACKEND, Database, Driver
 from memsvc_backends.sql.dialect import execute, has_table
 from memsvc_backends.sql.migrate import create_tables
 from memsvc_backends.sql.postgres import PostgresDriver
@@ -29,6 +29,10 @@ _LOCK = 1_835_363_701
 """The class of the advisory lock of a migration into a PostgreSQL schema."""
 _PATIENCE_MILLISECONDS = 2_000
 """How long to wait for a server to notice that an earlier migration process has died."""
+_LOST = (
+    "has ended the lock of this move, since the process was stopped or cut off for too long; run `memsvc "
+    "migrate-backend` again, and it goes on where it was"
+)
 _OWN = ("alembic_version", migration_state.store_moves.name)
 
 
@@ -47,10 +51,26 @@ class Target:
 
     Attributes:
         place: Where it is, for people, without a password.
+        require_alone: Raises BackendUnavailableError if this process has lost the lock of the migration.
     """
 
     database: Database
     place: str
+    require_alone: Callable[[], None]
+
+    @contextmanager
+    def write_to(self, database: Database) -> Iterator[sa.Connection]:
+        """Provide a transaction on one of the two databases, while this process has the lock of the migration.
+
+        A process that was stopped may go on after another one has taken the migration over. That one waits for this
+        transaction, and what is written in it belongs to the time before.
+
+        Raises:
+            BackendUnavailableError: The lock is lost: the process was stopped or cut off for too long.
+        """
+        with database.write_transaction() as connection:
+            self.require_alone()
+            yield connection
 
 
 @contextmanager
@@ -64,8 +84,8 @@ def open_target(settings: SqlSettings, target: MoveTarget, default_path: Path) -
     place = EMBEDDED if chosen.url is None else place_of(chosen.url.get_secret_value())
     database = Database(_driver(chosen, default_path), chosen)
     try:
-        with _require_answer(database, place), _alone(database, place):
-            yield Target(database, place)
+        with _require_answer(database, place), _alone(database, place) as require_alone:
+            yield Target(database, place, require_alone)
     finally:
         database.close()
 
@@ -181,28 +201,47 @@ def _reason(error: BackendUnavailableError) -> str:
 
 
 @contextmanager
-def _alone(database: Database, place: str) -> Iterator[None]:
-    if not database.driver.is_shared:
-        yield
+def _alone(database: Database, place: str) -> Iterator[Callable[[], None]]:
+    """Hold the lock of the migration in a transaction of its own, and provide what raises if the lock is lost.
+
+    The transaction of a process that is stopped or cut off ends after `LONGEST_IDLE_SECONDS`, as those of other holders
+    do.
+    """
+    driver = database.driver
+    if not driver.is_shared:
+        yield _is_alone
         return
-    connection = database.driver.connect()
+    connection = driver.connect()
+
+    def require() -> None:
+        with suppress(sa.exc.SQLAlchemyError), driver.watch(connection):
+            execute(connection, "SELECT 1")
+            return
+        raise BackendUnavailableError(BACKEND, problem=_LOST)
+
     try:
-        if not _is_taken(connection):
+        if not _is_taken(driver, connection):
             message = f"A move to {place} is under way already; wait until it has ended."
             raise MoveRefusedError(message)
-        yield
+        with driver.keep_alive(connection):
+            yield require
     finally:
         with suppress(sa.exc.SQLAlchemyError):
             # At once: the server may take a while to notice that the connection is closed.
-            execute(connection, "SELECT pg_advisory_unlock_all()")
+            driver.undo(connection)
         with suppress(sa.exc.SQLAlchemyError):
             connection.close()
 
 
-def _is_taken(connection: sa.Connection) -> bool:
-    execute(connection, f"SET lock_timeout = {_PATIENCE_MILLISECONDS}")
+def _is_alone() -> None:
+    """Return: the file of an embedded store belongs to one service."""
+
+
+def _is_taken(driver: Driver, connection: sa.Connection) -> bool:
+    driver.begin_note(connection)
+    execute(connection, f"SET LOCAL lock_timeout = {_PATIENCE_MILLISECONDS}")
     try:
-        execute(connection, f"SELECT pg_advisory_lock({_LOCK}, hashtext(coalesce(current_schema(), '')))")
+        execute(connection, f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(coalesce(current_schema(), '')))")
     except sa.exc.DBAPIError:
         return False
     return True

@@ -95,11 +95,13 @@ class SqlStoreMoves:
             with self._database.read_connection() as source:
                 self._require_not_left(source, "")
                 store_id = store_id_of(source)
-            with other.database.write_transaction() as there:
+            with other.write_to(other.database) as there:
                 into = migration_state.load_move(there, migration_state.INTO)
                 if into is not None and into.state != migration_state.ARRIVED and into.store_id == store_id:
                     clear(there)
-            self._release_lock()
+            with other.write_to(self._database) as source:
+                change_triggers.remove(source)
+                migration_state.forget(source, migration_state.OUT)
         return MoveProgress(MovePhase.ABORTED, place=other.place, note="nothing is left of the move")
 
     def undo(self, target: MoveTarget, *, changes: MoveChanges) -> MoveProgress:
@@ -113,9 +115,9 @@ class SqlStoreMoves:
                     "settings of the store that it was moved away from."
                 )
                 raise MoveRefusedError(message)
-            with other.database.write_transaction() as there:
+            with other.write_to(other.database) as there:
                 is_renewed = self._close(there, out, other.place, changes)
-            with self._database.write_transaction() as source:
+            with other.write_to(self._database) as source:
                 change_triggers.remove_barrier(source)
                 migration_state.forget(source, migration_state.OUT)
                 if is_renewed:
@@ -156,11 +158,6 @@ class SqlStoreMoves:
         )
         migration_state.save(there, replace(left, details={"renewed": bool(changed)}))
         return bool(changed)
-
-    def _release_lock(self) -> None:
-        with self._database.write_transaction() as source:
-            change_triggers.remove(source)
-            migration_state.forget(source, migration_state.OUT)
 
     def _require_not_left(self, source: sa.Connection, place: str) -> None:
         out = migration_state.load_move(source, migration_state.OUT)
@@ -205,7 +202,7 @@ class MigrationRun:
 
     def __init__(self, source: Database, other: Target, own_place: str, now: Callable[[], datetime]) -> None:
         self._source = source
-        self._target = other.database
+        self._other, self._target = other, other.database
         self._place = other.place
         self._own_place = own_place
         self._now = now
@@ -233,7 +230,7 @@ class MigrationRun:
 
     def _install_triggers(self) -> Move:
         """Install the triggers that log changes, unless they exist."""
-        with self._source.write_transaction() as source:
+        with self._other.write_to(self._source) as source:
             out = migration_state.load_move(source, migration_state.OUT)
             if out is not None and out.state == migration_state.LEFT:
                 return out
@@ -257,7 +254,7 @@ class MigrationRun:
 
     def _prepare_target(self, out: Move) -> Move:
         """Create the tables of the target unless they exist."""
-        with self._target.write_transaction() as there:
+        with self._other.write_to(self._target) as there:
             ready = readiness_of(there, out.store_id, out.move_id, self._place)
             if ready is Readiness.RESUMES:
                 return into_of(there)
@@ -288,7 +285,7 @@ class MigrationRun:
                 after = table_rows.key_of(table, page[-1])
                 is_last = len(page) < limit
                 copied[table.name] = True if is_last else row_copy.encode_key(after)
-                with self._target.write_transaction() as there:
+                with self._other.write_to(self._target) as there:
                     table_rows.write_rows(there, table, page)
                     migration_state.save(there, into.at(migration_state.COPYING, copied=copied))
                 done += len(page)
@@ -318,7 +315,7 @@ class MigrationRun:
         with (
             self._source.snapshot() as source,
             self._source.driver.keep_alive(source),
-            self._target.write_transaction() as there,
+            self._other.write_to(self._target) as there,
         ):
             carried = copy_changes(source, there, digests)
             if ends:
@@ -330,7 +327,7 @@ class MigrationRun:
     def _forget(self, carried: CopiedChanges) -> None:
         if not carried.spans:
             return
-        with self._source.write_transaction() as source:
+        with self._other.write_to(self._source) as source:
             for table in MOVED:
                 change_triggers.forget(source, table, carried.spans.get(table.name, ()))
 
@@ -338,7 +335,7 @@ class MigrationRun:
         """Compare every row of both sides, as of one moment, and keep the digests."""
         ours: Digests = {}
         with self._source.snapshot() as source, self._source.driver.keep_alive(source):
-            with self._target.write_transaction() as there:
+            with self._other.write_to(self._target) as there:
                 carried = copy_changes(source, there, None)
             total = 2 * sum(table_rows.counts(source).values())
             for name, digest in row_copy.digests_of(source):
@@ -354,9 +351,9 @@ class MigrationRun:
     def _switch(self, out: Move, digests: Digests) -> float:
         """Copy the last changes while writes are blocked, and mark where the data are, in the source first."""
         begun = time.perf_counter()
-        with self._source.write_transaction() as source:
+        with self._other.write_to(self._source) as source:
             _keep_others_out(source)
-            with self._target.write_transaction() as there:
+            with self._other.write_to(self._target) as there:
                 copy_changes(source, there, digests)
                 self._count(source, there, digests)
                 sums = {name: [digest.rows, f"{digest.total:x}"] for name, digest in digests.items()}
@@ -373,7 +370,7 @@ class MigrationRun:
 
     def _finish(self, out: Move) -> MoveProgress:
         """Mark the target as the location of the data."""
-        with self._target.write_transaction() as there:
+        with self._other.write_to(self._target) as there:
             into = migration_state.load_move(there, migration_state.INTO)
             if (
                 into is None
@@ -384,7 +381,7 @@ class MigrationRun:
                 raise MoveRefusedError(message)
             migration_state.save(there, replace(into, state=migration_state.ARRIVED))
         # It may have to wait for readers; and nothing is written down there any more.
-        with suppress(BackendUnavailableError), self._source.write_transaction() as source:
+        with suppress(BackendUnavailableError), self._other.write_to(self._source) as source:
             change_triggers.remove(source)
         tables = tuple(
             Digest(rows, int(total, 16)).to_table(name) for name, (rows, total) in into.details["digests"].items()
