@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_REPLY_SECONDS, _REPLY_SHARE = 0.25, 0.1
+"""Time kept for the answer to a caller before its deadline: the lesser of both."""
 
 
 def to_micros(moment: datetime) -> int:
@@ -34,6 +36,11 @@ class Deadline:
     def remaining_seconds(self) -> float | None:
         """Return the seconds left, at least 0.0, or None without a deadline."""
         return None if self.at is None else max(0.0, self.at - time.monotonic())
+
+    def patience_seconds(self) -> float | None:
+        """Return the seconds to wait, such that an error arrives before the deadline; None without one."""
+        remaining = self.remaining_seconds()
+        return None if remaining is None else remaining - min(_REPLY_SECONDS, remaining * _REPLY_SHARE)
 
     def has_passed(self) -> bool:
         """Return whether the time is over."""

@@ -12,6 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from memsvc.domain.clock import Deadline
+from memsvc.ports.faults import NO_DEADLINE
+
 
 class BlobNotFoundError(Exception):
     """There is no such blob."""
@@ -51,10 +54,11 @@ class StagedBlob(Protocol):
         """Return the hash of what was written."""
         ...
 
-    def commit(self) -> None:
+    def commit(self, deadline: Deadline = NO_DEADLINE) -> None:
         """Make a blob of what was written, all of it or nothing, safe on the disk; the same blob may be there already.
 
         Raises:
+            DeadlineExceededError: It was not safe shortly before *deadline*; it may become a blob all the same.
             BackendUnavailableError: The store cannot be reached; the bytes are still here, and `put` can be repeated.
         """
         ...

@@ -12,10 +12,12 @@ from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from memsvc.domain.errors import UNREACHED, BackendUnavailableError
+from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import UNREACHED, BackendUnavailableError, DeadlineExceededError
 from memsvc.ports.thread_wait import ThreadWait
 
 T = TypeVar("T")
+NO_DEADLINE = Deadline()
 
 
 class BreakerState(StrEnum):
@@ -227,10 +229,11 @@ class BoundedCalls:
         self._is_closed = False
         self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
 
-    def run(self, call: Callable[[], T], *, seconds: float | None = None) -> T:
+    def run(self, call: Callable[[], T], *, seconds: float | None = None, deadline: Deadline = NO_DEADLINE) -> T:
         """Return the result of *call*, which runs in another thread.
 
         Raises:
+            DeadlineExceededError: It did not end shortly before *deadline*, which says nothing of the backend.
             BackendUnavailableError: It took longer than *seconds* (by default those of the bulkhead), no thread was
                 free for the time of the bulkhead or could be started, or the breaker is open.
         """
@@ -240,12 +243,16 @@ class BoundedCalls:
             raise self._late(self._seconds)
         future: Future[T] = Future()
         self._start(call, future)
+        # A call whose deadline has passed is not made on behalf of a caller that waits.
+        patience = deadline.patience_seconds() or None
         try:
             with ThreadWait():
-                result = future.result(limit)
+                result = future.result(limit if patience is None else min(limit, patience))
         except TimeoutError as error:
             if future.done():
                 raise
+            if patience is not None and patience < limit:
+                raise DeadlineExceededError(f"the backend {self._backend!r}") from error
             raise self._late(limit) from error
         except BackendUnavailableError as error:
             self._breaker.note_failure(error.problem)

@@ -29,7 +29,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.campaign.environment import Control
 from tests.support import openai_chat_stub, openai_embeddings_stub, postgres_server
 from tests.support.child_processes import edge_pids
-from tests.support.files import download, upload
+from tests.support.files import download, messages, upload
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
 from tests.support.rpc import (
@@ -352,12 +352,12 @@ def with_disk(tmp_path: Path, **environment: str) -> Iterator[tuple[ServerProces
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler, for a disk that hangs")
 def test_a_disk_that_hangs_under_the_store_ends_writes_in_time(tmp_path: Path) -> None:
     """Writes fail with its name by their deadlines, reads and searches go on, and nothing acknowledged is lost."""
-    with with_disk(tmp_path, MEMSVC_METADATA__OPTIONS__WAIT_SECONDS="2") as (server, control), server.stubs() as stubs:
+    with with_disk(tmp_path, MEMSVC_METADATA__OPTIONS__WAIT_SECONDS="4") as (server, control), server.stubs() as stubs:
         file = upload(stubs, SCOPE, b"walrus")
         kept = [write(stubs, SCOPE, f"Note {number} about zebras.").memory.content for number in range(5)]
         control.switch(hangs=True, path="/metadata/")
         pending = memory_pb.CreateMemoryRequest(scope=SCOPE, memory=types_pb.Memory(content="Begun."), request_id="r")
-        late = refused(stubs.memory.CreateMemory, pending, timeout=1.5)
+        late = refused(stubs.memory.CreateMemory, pending, timeout=3.0)
         assert (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") == (late.code, late.reason)
         assert {"waiting_for": "the commit of the write"} == late.metadata
         until(lambda: not server.is_serving("backend.metadata"))
@@ -387,15 +387,19 @@ def test_a_disk_that_hangs_under_the_store_ends_writes_in_time(tmp_path: Path) -
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler, for a disk that hangs")
 def test_a_disk_that_hangs_under_the_blobs_ends_uploads_alone(tmp_path: Path) -> None:
     """Downloads and memories go on, the downloads do not make it look well, and uploads go on with the disk."""
-    with with_disk(tmp_path, MEMSVC_BLOBS__OPTIONS__TIMEOUT_SECONDS="1") as (server, control), server.stubs() as stubs:
+    with with_disk(tmp_path, MEMSVC_BLOBS__OPTIONS__TIMEOUT_SECONDS="4") as (server, control), server.stubs() as stubs:
         file = upload(stubs, SCOPE, b"walrus")
         control.switch(hangs=True, path="/blobs/")
-        assert upload_refusal(stubs, b"gannet") == (grpc.StatusCode.UNAVAILABLE, "blobs")
+        late = upload_refused(stubs, b"marmot", timeout=3.0)
+        assert (grpc.StatusCode.DEADLINE_EXCEEDED, {"waiting_for": "the backend 'blobs'"}) == (late.code, late.metadata)
+        refusal = upload_refused(stubs, b"gannet")
+        assert (grpc.StatusCode.UNAVAILABLE, {"backend": "blobs"}) == (refusal.code, refusal.metadata)
         until(lambda: not server.is_serving("backend.blobs"))
         for number in range(5):
             assert download(stubs, SCOPE, file.id) == b"walrus"
             create(stubs, SCOPE, f"Note {number} about zebras.")
-            assert upload_refusal(stubs, b"badger") == (grpc.StatusCode.UNAVAILABLE, "blobs")
+            refusal = upload_refused(stubs, b"badger")
+            assert (grpc.StatusCode.UNAVAILABLE, {"backend": "blobs"}) == (refusal.code, refusal.metadata)
         assert "The circuit breaker of 'blobs-commits'" in diagnosed_backend(stubs, "blobs").message
         assert server.is_serving("memsvc.v1.MemoryService")
 
@@ -412,12 +416,9 @@ def new(content: str) -> memory_pb.CreateMemoryRequest:
     return memory_pb.CreateMemoryRequest(scope=SCOPE, memory=types_pb.Memory(content=content))
 
 
-def upload_refusal(stubs: Stubs, content: bytes) -> tuple[grpc.StatusCode, str]:
-    """Upload, and return the code of the refusal and the backend that it names."""
-    with pytest.raises(grpc.RpcError) as error:
-        upload(stubs, SCOPE, content)
-    refusal = Refusal.from_error(error.value)
-    return refusal.code, refusal.metadata["backend"]
+def upload_refused(stubs: Stubs, content: bytes, *, timeout: float = TIMEOUT, **header: Any) -> Refusal:
+    """Upload, which must fail, and return why it did."""
+    return refused(stubs.files.UploadFile, messages(SCOPE, content, **header), timeout=timeout)
 
 
 def test_a_blob_that_cannot_be_read_keeps_no_thread_and_no_memory_waiting(tmp_path: Path) -> None:

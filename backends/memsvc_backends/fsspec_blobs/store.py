@@ -10,13 +10,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field, SecretStr
 
+from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
-from memsvc.ports.faults import BoundedCalls, FaultLog
+from memsvc.ports.faults import NO_DEADLINE, BoundedCalls, FaultLog
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.fsspec_blobs.locations import (
     BACKEND,
@@ -50,6 +51,9 @@ class _Run(Protocol):
 
     def __call__(self, call: Callable[[], T], more_seconds: float = 0.0) -> T: ...
 
+
+_RunCommit: TypeAlias = Callable[[Callable[[], None], float, Deadline], None]
+"""Runs the last operation of an upload, for so many seconds longer than usual, until a deadline at most."""
 
 # The options of the blob store.
 
@@ -167,9 +171,10 @@ class FsspecBlobStore:
         """Run an operation within its time, with errors in the port's words."""
         return self._calls.run(partial(_translated, call), seconds=self._timeout_seconds + more_seconds)
 
-    def _run_commit(self, call: Callable[[], T], more_seconds: float = 0.0) -> T:
-        """Run the last operation of an upload likewise."""
-        return self._commits.run(partial(_translated, call), seconds=self._timeout_seconds + more_seconds)
+    def _run_commit(self, call: Callable[[], None], more_seconds: float, deadline: Deadline) -> None:
+        """Run the last operation of an upload likewise, and until shortly before *deadline* at most."""
+        seconds = self._timeout_seconds + more_seconds
+        self._commits.run(partial(_translated, call), seconds=seconds, deadline=deadline)
 
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
@@ -184,7 +189,7 @@ def _translated(call: Callable[[], T]) -> T:
 class _StagedFile:
     """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
 
-    def __init__(self, place: Location, folder: Path, run: _Run, run_commit: _Run) -> None:
+    def __init__(self, place: Location, folder: Path, run: _Run, run_commit: _RunCommit) -> None:
         self._place = place
         self._folder = folder
         self._run, self._run_commit = run, run_commit
@@ -225,11 +230,11 @@ class _StagedFile:
         """Return the hash so far."""
         return self._hash.hexdigest()
 
-    def commit(self) -> None:
+    def commit(self, deadline: Deadline = NO_DEADLINE) -> None:
         """Hand the file over."""
         try:
             take = partial(self._place.take, self._path, self.sha256())
-            self._bounded(take, partial(self._run_commit, more_seconds=self._size / _COMMIT_BYTES))
+            self._bounded(take, lambda call: self._run_commit(call, self._size / _COMMIT_BYTES, deadline))
         except FileNotFoundError as error:
             # The bucket is not there, or the folder any more.
             raise BackendUnavailableError(BACKEND) from error

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
+from memsvc.ports.faults import NO_DEADLINE
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
 NAME = "in-memory blobs"
@@ -95,7 +97,8 @@ class _StagedBytes:
     def sha256(self) -> str:
         return hashlib.sha256(self._content).hexdigest()
 
-    def commit(self) -> None:
+    def commit(self, deadline: Deadline = NO_DEADLINE) -> None:
+        del deadline
         self._keep(self.sha256(), bytes(self._content))
 
 

@@ -44,8 +44,6 @@ CALL_DEADLINE: ContextVar[Deadline] = ContextVar("call_deadline", default=Deadli
 
 A context variable for the reasons of `CALL_START`.
 """
-_REPLY_SECONDS, _REPLY_SHARE = 0.25, 0.1
-"""Time kept for the error of a late commit before the deadline: the lesser of both."""
 _CHECK_SECONDS = 0.5
 """Interval at which a wait for a commit looks whether the store is known to hang."""
 _COMMIT = "the commit of the write"
@@ -122,10 +120,9 @@ class GroupCommitter:
             BackendUnavailableError: The store hangs. The work may become durable all the same.
             DeadlineExceededError: The deadline of the call is near. Likewise.
         """
-        remaining = CALL_DEADLINE.get().remaining_seconds()
+        left = CALL_DEADLINE.get().patience_seconds()
         # Work that outlasts its call has no deadline.
-        left = None if not remaining else remaining - min(_REPLY_SECONDS, remaining * _REPLY_SHARE)
-        until = math.inf if left is None else time.monotonic() + left
+        until = time.monotonic() + left if left else math.inf
         with ThreadWait():
             while not _is_done(queued, min(_CHECK_SECONDS, until - time.monotonic())):
                 self._store.check_writes()

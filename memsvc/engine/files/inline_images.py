@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError, InvalidRequestError, Violation
 from memsvc.domain.file_text import initial_text
 from memsvc.domain.files import File, FileCategory, format_ref, is_expired
 from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
-from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.group_committer import CALL_DEADLINE, GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.records.memory_builder import ExtractedImages, NoImages
 from memsvc.ports.blobs import BlobStore
@@ -89,16 +89,20 @@ class InlineImageExtractor:
             if known is None:
                 transaction.files.insert(file)
 
-        is_kept = False
+        is_unused = True
         try:
             with self._blobs.stage() as staged:
                 staged.write([data])
                 with self._blob_guard.lock(sha256):
-                    staged.commit()
+                    staged.commit(CALL_DEADLINE.get())
                     self._committer.submit(work)
-                    is_kept = True
+                    is_unused = False
+        except (BackendUnavailableError, DeadlineExceededError):
+            # The file may be committed yet, and then needs its content; otherwise a sweep removes that.
+            is_unused = False
+            raise
         finally:
-            if not is_kept:
+            if is_unused:
                 self._blob_guard.try_to_remove_unused([sha256])
         return ref
 

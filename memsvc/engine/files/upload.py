@@ -10,14 +10,20 @@ from typing import Any
 
 from memsvc.domain import limits
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Violation
+from memsvc.domain.errors import (
+    BackendUnavailableError,
+    DeadlineExceededError,
+    InvalidRequestError,
+    MemoryNotFoundError,
+    Violation,
+)
 from memsvc.domain.file_text import initial_text
 from memsvc.domain.files import File, FileCategory, media_type_matches
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Json, Status, uuid7
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.group_committer import CALL_DEADLINE, GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, request_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.records.memory_builder import RecordBuilder
@@ -151,13 +157,18 @@ class FileUploader:
 
         request = _request(scope, new, sha256, request_id)
         kept: File | None = None
+        is_certain = True
         try:
             with self._blob_guard.lock(sha256):
-                staged.commit()
+                staged.commit(CALL_DEADLINE.get())
                 kept = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
+        except (BackendUnavailableError, DeadlineExceededError):
+            # The file may be committed yet, and then needs its content; otherwise a sweep removes that.
+            is_certain = False
+            raise
         finally:
             # Nothing was committed; or it was, by an earlier attempt of the request, and may have been deleted since.
-            if kept is None or kept.id != file.id:
+            if is_certain and (kept is None or kept.id != file.id):
                 self._blob_guard.try_to_remove_unused([sha256])
         self._listener()
         return kept

@@ -5,19 +5,26 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from memsvc.domain.clock import to_micros
-from memsvc.domain.errors import ErasureRunningError, FileContentMissingError, StoredFileNotFoundError
+from memsvc.domain.clock import Deadline, to_micros
+from memsvc.domain.errors import (
+    DeadlineExceededError,
+    ErasureRunningError,
+    FileContentMissingError,
+    StoredFileNotFoundError,
+)
 from memsvc.domain.files import File, FileCategory, UrlTemplates
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
-from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.group_committer import CALL_DEADLINE, GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, FileSweep, SweepCounts
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
@@ -29,7 +36,7 @@ from memsvc.engine.services import FileService
 from memsvc.engine.user_data.erasure import UserBlobs
 from memsvc.extraction.process import ExtractionLimits, TextExtractor
 from memsvc.ports.blobs import BlobStore
-from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock
 from memsvc_backends.in_memory import BLOBS
@@ -111,6 +118,28 @@ def test_a_sweep_removes_orphans_after_their_grace(shelf: Shelf) -> None:
     assert SweepCounts(0, 1, 6) == shelf.files.sweep.run()
     assert SweepCounts() == shelf.files.sweep.run()
     assert shelf.contents() == 1
+
+
+def test_the_content_of_a_file_that_may_be_committed_yet_is_kept(shelf: Shelf) -> None:
+    """The commit did not end before the deadline; a sweep removes the content if no file came of it."""
+    is_busy, free = threading.Event(), threading.Event()
+
+    def hold(_: Transaction) -> None:
+        is_busy.set()
+        free.wait()
+
+    context = copy_context()
+    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+        stack.callback(free.set)
+        pool.submit(shelf.committer.submit, hold)
+        is_busy.wait()
+        context.run(CALL_DEADLINE.set, Deadline.after(0.2))
+        with pytest.raises(DeadlineExceededError):
+            context.run(shelf.upload, b"late")
+        assert shelf.contents() == 1
+
+    shelf.clock.moment += GRACE
+    assert SweepCounts(0, 1, 4) == shelf.files.sweep.run()
 
 
 def test_a_sweep_removes_expired_files(shelf: Shelf) -> None:
