@@ -303,8 +303,8 @@ class _WorkerPool:
 
 RELIEF_SECONDS = 0.02
 """A job that takes longer no longer keeps others from being begun."""
-LONG_FACTOR = 4
-"""Beside a job that computes for longer, the next one of its tenant is begun 4 times as long after it, beside two 16
+LONG_FACTOR = 8
+"""Beside a job that computes for longer, the next one of its tenant is begun 8 times as long after it, beside two 64
 times and so on. Eight threads that compute without a pause make a list of another tenant take 20 times as long."""
 
 

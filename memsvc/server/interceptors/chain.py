@@ -35,6 +35,8 @@ END_SECONDS = 0.02
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
 ASIDE_BYTES = 64 * 1024
 """The size of a message above which a thread decodes or encodes it: 4 MiB of JSON take over a second."""
+STEP_BYTES = 16 * 1024
+"""The size as which a shorter message of a stream counts in the rate of several streams: receiving takes as long."""
 R = TypeVar("R")
 
 
@@ -288,8 +290,7 @@ async def _readable(
         if weight > LARGE_BYTES:
             yield await turns.run(principal.get().tenant_id, len(body), decode)
             continue
-        if len(body) > ASIDE_BYTES:
-            await turns.step(principal.get().tenant_id, len(body))
+        await turns.step(principal.get().tenant_id, max(len(body), STEP_BYTES))
         yield await aside(0 if _is_chunk(deserialize, call, body) else weight, decode)
     await asyncio.sleep(END_SECONDS)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError, Message
@@ -15,8 +16,10 @@ from google.protobuf.struct_pb2 import Struct
 from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
 from memsvc.domain.field_rules import JSON_TOO_LONG
 from memsvc.domain.limits import METADATA_BYTES
+from memsvc.server.call_context import Call
 from memsvc.server.http.messages import JsonForm
-from memsvc.server.interceptors import encoded_requests
+from memsvc.server.interceptors import chain, encoded_requests
+from memsvc.server.interceptors.chain import STEP_BYTES
 from memsvc.server.interceptors.encoded_requests import (
     BYTES_PER_SECOND,
     MAX_WAITING,
@@ -30,6 +33,7 @@ from memsvc.server.interceptors.encoded_requests import (
     refuse_long_metadata,
 )
 from memsvc.server.requests.decoder import STRUCT_BYTES, RequestDecoder
+from memsvc.server.slots import SlotOptions
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -406,3 +410,26 @@ def test_no_more_values_of_a_list_are_read_than_it_may_hold() -> None:
     assert decoder.texts("tags", texts, count=3, most=9) == ("a", "b")
     assert len(decoder.uuids("ids", texts, count=2)) == 2
     assert "must hold at most 3 values, not 300000" in str(decoder.error())
+
+
+def test_short_messages_of_streams_count_for_more_than_their_size() -> None:
+    """Millions of single bytes would take the event loop as long as gigabytes."""
+    bodies = [file_pb.UploadFileRequest(data=b"x" * size).SerializeToString() for size in (1, 1, STEP_BYTES * 2)]
+    sizes: list[int] = []
+
+    class Turns(ParseTurns):
+        async def step(self, tenant_id: str, size: int) -> None:
+            sizes.append(size)
+
+    async def arriving() -> AsyncIterator[bytes]:
+        for body in bodies:
+            yield body
+
+    async def run() -> list[Message]:
+        context: Any = None
+        call = Call("UploadFile", arriving(), context, True)
+        decode = file_pb.UploadFileRequest.FromString
+        return [message async for message in chain._readable(SlotOptions(), Turns(), decode, call)]
+
+    assert [len(message.data) for message in asyncio.run(run())] == [1, 1, STEP_BYTES * 2]  # type: ignore[attr-defined]
+    assert sizes == [STEP_BYTES, STEP_BYTES, len(bodies[2])]
