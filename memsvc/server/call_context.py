@@ -53,6 +53,10 @@ class MessageFormat(Protocol):
         """Return a request. DecodeError or MemsvcError: the bytes are none."""
         ...
 
+    def weight(self, data: bytes) -> int:
+        """Return the size of a request in the form of gRPC that takes as long to decode."""
+        ...
+
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a response."""
         ...

@@ -77,9 +77,13 @@ Answer: TypeAlias = T | Pending[T]
 
 
 class _Job:
-    """A blocking call, and the future of the coroutine that awaits it."""
+    """A blocking call, and the future of the coroutine that awaits it.
 
-    __slots__ = ("context", "future", "has_begun", "loop", "work")
+    Attributes:
+        tenant_id: The tenant of the key that calls; None without a key.
+    """
+
+    __slots__ = ("context", "future", "has_begun", "loop", "tenant_id", "work")
 
     def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.work = work
@@ -87,6 +91,8 @@ class _Job:
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
         self.has_begun = False
+        caller = call_context.principal.get()
+        self.tenant_id = caller.tenant_id if caller.key_id else None
 
     def run(self) -> None:
         """Run the call and hand over its outcome."""
@@ -112,15 +118,19 @@ class _Worker:
     """Thread of a pool, and its state.
 
     Attributes:
-        since: The time at which its job began, by `time.monotonic`; 0 without one.
+        since: The time at which its job began, by the clock of the pool; 0 without one.
+        tenant_id: The tenant of its job.
+        is_waiting: True while its job waits.
         is_counted: True while it counts among the active threads: it works, neither waiting nor for long.
     """
 
-    __slots__ = ("is_counted", "pool", "since", "thread", "wake")
+    __slots__ = ("is_counted", "is_waiting", "pool", "since", "tenant_id", "thread", "wake")
 
     def __init__(self, pool: _WorkerPool, name: str) -> None:
         self.pool = pool
         self.since = 0.0
+        self.tenant_id: str | None = None
+        self.is_waiting = False
         self.is_counted = True
         self.wake = threading.Lock()
         self.wake.acquire()
@@ -128,10 +138,12 @@ class _Worker:
 
     def begin_wait(self) -> None:
         """Let another thread work."""
+        self.is_waiting = True
         self.pool.uncount(self)
 
     def end_wait(self) -> None:
         """Work again, even if as many threads as should work do."""
+        self.is_waiting = False
         self.pool.count(self)
 
 
@@ -140,10 +152,14 @@ class _WorkerPool:
 
     The interpreter runs one thread at a time, and switching between threads that are ready costs more than it gains: so
     *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.thread_wait`) or takes long.
+
+    Jobs of one tenant that take long share the interpreter with each other more than with other tenants: the more of
+    them compute, the later its next job begins.
     """
 
-    def __init__(self, name: str, *, threads: int, active: int) -> None:
+    def __init__(self, name: str, *, threads: int, active: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
+        self._clock = clock
         self._threads = threads
         self._limit = active
         self._lock = threading.Lock()
@@ -177,7 +193,7 @@ class _WorkerPool:
 
     def relieve(self, seconds: float) -> bool:
         """Let further threads work beside those whose job has taken longer than *seconds*; return whether jobs wait."""
-        limit = time.monotonic() - seconds
+        limit = self._clock() - seconds
         with self._lock:
             for worker in self._workers:
                 if worker.is_counted and 0.0 < worker.since < limit:
@@ -224,16 +240,35 @@ class _WorkerPool:
         """Return the next job of a thread, None when it has to rest."""
         with self._lock:
             self._active += not worker.is_counted
-            worker.is_counted, worker.since = True, 0.0
-            if self._jobs and self._active <= self._limit and not self._is_closed:
-                job = self._jobs.popleft()
-                job.has_begun, worker.since = True, time.monotonic()
+            worker.is_counted, worker.since, worker.tenant_id = True, 0.0, None
+            job = self._first() if self._active <= self._limit and not self._is_closed else None
+            if job is not None:
+                self._jobs.remove(job)
+                job.has_begun, worker.since, worker.tenant_id = True, self._clock(), job.tenant_id
                 return job
             self._active -= 1
             worker.is_counted = False
             if not self._is_closed:
                 self._idle.append(worker)
             return None
+
+    def _first(self) -> _Job | None:
+        """Return the first job that may begin."""
+        delayed: set[str | None] = set()
+        for job in self._jobs:
+            if job.tenant_id not in delayed:
+                if self._may_begin(job.tenant_id):
+                    return job
+                delayed.add(job.tenant_id)
+        return None
+
+    def _may_begin(self, tenant_id: str | None) -> bool:
+        if tenant_id is None:
+            return True
+        now = self._clock()
+        begun = [one.since for one in self._workers if one.tenant_id == tenant_id and one.since and not one.is_waiting]
+        long = [since for since in begun if now - since >= RELIEF_SECONDS]
+        return not long or now - max(long) >= RELIEF_SECONDS * LONG_FACTOR ** len(long)
 
     def _uncount(self, worker: _Worker) -> None:
         self._active -= worker.is_counted
@@ -245,7 +280,7 @@ class _WorkerPool:
 
         The thread counts from now on.
         """
-        if not self._jobs or self._active >= self._limit:
+        if not self._jobs or self._active >= self._limit or self._first() is None:
             return False
         if self._idle:
             worker = self._idle.pop()
@@ -268,6 +303,9 @@ class _WorkerPool:
 
 RELIEF_SECONDS = 0.02
 """A job that takes longer no longer keeps others from being begun."""
+LONG_FACTOR = 8
+"""Beside a job that computes for longer, the next one of its tenant is begun 8 times as long after it, beside two 64
+times and so on. Eight threads that compute without a pause make a list of another tenant take 20 times as long."""
 
 
 class NamedExecutor:

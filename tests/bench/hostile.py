@@ -347,6 +347,14 @@ def _bodies(channel: aio.Channel, number: int, key: str) -> list[Callable[[], Aw
     return [lambda: create(body, metadata=_metadata(key))]
 
 
+def _tags(channel: aio.Channel, number: int, key: str) -> list[Callable[[], Awaitable[object]]]:
+    """Return writes of a million tags, all empty."""
+    memory = types_pb.Memory(content="x", tags=[""] * ITEMS)
+    body = memory_pb.CreateMemoryRequest(scope=_evil(number), memory=memory).SerializeToString()
+    create = _unary(channel, "/memsvc.v1.MemoryService/CreateMemory", memory_pb.CreateMemoryResponse)
+    return [lambda: create(body, metadata=_metadata(key))]
+
+
 def _documents(channel: aio.Channel, number: int, key: str) -> list[Callable[[], Awaitable[object]]]:
     """Return ingestion of a document of a million list items, each with a title of its own."""
     data = b"- a\n" * ITEMS
@@ -381,6 +389,7 @@ ATTACKS: Mapping[str, Callable[[aio.Channel, int, str], list[Callable[[], Awaita
     f"{UPLOADS} silent uploads": _silent_uploads,
     f"{WATCHES} watches": _watches,
     f"{BODIES} bodies of 13 MB": _bodies,
+    f"{CALLERS} bodies of a million empty tags": _tags,
     f"{FORGED} forged keys": _forged_keys,
     f"{DOCUMENTS} documents of a million list items": _documents,
 }

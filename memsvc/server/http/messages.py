@@ -27,6 +27,7 @@ from protobuf.wkt import FileDescriptorSet, Struct
 
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.json_faults import MOST_NESTED, TOO_DEEP, json_fault, syntax_fault
+from memsvc.server.interceptors.encoded_requests import parse
 from memsvc.v1 import errors_pb2  # noqa: F401 - likewise
 
 JSON, PROTO = "json", "proto"
@@ -34,6 +35,8 @@ MAX_UNPACKED_BYTES = 4 * 1024 * 1024
 """The size of a compressed request when it is unpacked, which is done in the event loop."""
 MAX_PACKED_BYTES = 64 * 1024
 """The size of a response above which it is sent uncompressed in the form of gzip: packing is done in the event loop."""
+_BYTE_WEIGHT, _ELEMENT_WEIGHT = 8, 400
+"""The bytes in binary form that take as long to decode as a byte of JSON, and as a value in JSON: 3 µs."""
 IS_COMPILED = find_spec("protobuf_ext") is not None
 """Whether connectrpc's messages are compiled: there is no wheel for some platforms."""
 _UNKNOWN = re.compile(r'has no field named "(?P<name>[^"]*)"(?: at "(?P<path>[^"]*)")?')
@@ -47,9 +50,13 @@ class BinaryForm:
     def __init__(self, request: type[Message]) -> None:
         self._request = request
 
-    def decode(self, data: bytes) -> Message:
+    def decode(self, data: bytes) -> Any:
         """Return a request; DecodeError if the bytes are none."""
-        return self._request.FromString(data)
+        return parse(data, self._request.FromString)
+
+    def weight(self, data: bytes) -> int:
+        """Return the size of a request."""
+        return len(data)
 
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a response."""
@@ -85,6 +92,14 @@ class JsonForm:
         except RecursionError:
             raise InvalidRequestError([TOO_DEEP]) from None
         return request
+
+    def weight(self, data: bytes) -> int:
+        """Return the size of a request in binary form that takes as long to decode: most by its number of values.
+
+        That is at most the number of its commas and brackets, those in texts included.
+        """
+        elements = data.count(b",") + data.count(b"[") + data.count(b"{")
+        return max(_BYTE_WEIGHT * len(data), _ELEMENT_WEIGHT * elements)
 
     def _unparsed(self, data: bytes, message: str) -> InvalidRequestError:
         """Return the error of JSON that is no request; *message* is the parser's."""

@@ -21,7 +21,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.server.call_context import Call, CallNext, Context, MessageFormat, principal
 from memsvc.server.executors import NamedExecutor, Pending, worker_of
-from memsvc.server.interceptors.encoded_requests import LARGE_BYTES, ParseTurns, refuse_long_metadata
+from memsvc.server.interceptors.encoded_requests import LARGE_BYTES, ParseTurns, is_chunk, parse
 from memsvc.server.interceptors.rules import ServerRules
 from memsvc.server.slots import SlotOptions
 
@@ -34,6 +34,8 @@ END_SECONDS = 0.02
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
 ASIDE_BYTES = 64 * 1024
 """The size of a message above which a thread decodes or encodes it: 4 MiB of JSON take over a second."""
+STEP_BYTES = 16 * 1024
+"""The size as which a shorter message of a stream counts in the rate of several streams: receiving takes as long."""
 R = TypeVar("R")
 
 
@@ -252,12 +254,12 @@ def _decoded_before(call: Call) -> Any:
 
 
 def _message(deserialize: Callable[[bytes], Any] | None, call: Call, body: bytes) -> Any:
-    if call.form is not None:
-        deserialize = call.form.decode
-    elif deserialize is not None and len(body) > LARGE_BYTES:
-        refuse_long_metadata(body, deserialize)
     try:
-        return body if deserialize is None else deserialize(body)
+        if call.form is not None:
+            return call.form.decode(body)
+        if deserialize is None:
+            return body
+        return deserialize(body) if len(body) <= ASIDE_BYTES else parse(body, deserialize)
     except DecodeError:
         raise _no_request() from None
 
@@ -270,10 +272,7 @@ def _encoded(serialize: Callable[[Any], bytes] | None, call: Call, response: Any
 
 
 async def aside(size: int, work: Callable[..., R], *given: Any) -> R:
-    """Return the result of *work*, which takes long for a message of a large *size*: in a thread then.
-
-    Messages of gRPC itself are always small work; this is for those in other forms.
-    """
+    """Return the result of *work*, which takes long for a message of a large *size*: in a thread then."""
     return work(*given) if size <= ASIDE_BYTES else await asyncio.to_thread(work, *given)
 
 
@@ -286,18 +285,24 @@ async def _readable(
 ) -> AsyncGenerator[Any, None]:
     async for body in _in_time(call.request, limits):
         decode = partial(_message, deserialize, call, body)
-        if _is_large(call, body):
+        weight = _weight(call, body)
+        if weight > LARGE_BYTES:
             yield await turns.run(principal.get().tenant_id, len(body), decode)
             continue
-        if len(body) > ASIDE_BYTES:
-            await turns.step(principal.get().tenant_id, len(body))
-        yield await aside(0 if call.form is None else len(body), decode)
+        await turns.step(principal.get().tenant_id, max(len(body), STEP_BYTES))
+        yield await aside(0 if _is_chunk(deserialize, call, body) else weight, decode)
     await asyncio.sleep(END_SECONDS)
 
 
-def _is_large(call: Call, body: Any) -> bool:
-    """Return whether a request is decoded in turns; JSON takes several times as long as the form of gRPC."""
-    return isinstance(body, bytes) and len(body) > (LARGE_BYTES if call.form is None else LARGE_BYTES // 8)
+def _is_chunk(deserialize: Any, call: Call, body: Any) -> bool:
+    return call.form is None and deserialize is not None and is_chunk(body, deserialize)
+
+
+def _weight(call: Call, body: Any) -> int:
+    """Return the size of a request in the form of gRPC that takes as long to decode."""
+    if not isinstance(body, bytes):
+        return 0
+    return len(body) if call.form is None else call.form.weight(body)
 
 
 async def _in_turn(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
@@ -305,11 +310,23 @@ async def _in_turn(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
 
 
 async def _received(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
-    """Decode a single request: a large one when it is its turn, one in another form than gRPC's in a thread."""
-    if _is_large(call, call.request):
+    """Decode a single request: a large one when it is its turn, one that takes long in a thread."""
+    weight = _weight(call, call.request)
+    if weight > LARGE_BYTES:
         return await _in_turn(turns, decode, call)
-    size = len(call.request) if call.form is not None and isinstance(call.request, bytes) else 0
-    return await aside(size, decode, call)
+    await _paced(turns, call)
+    return await aside(weight, decode, call)
+
+
+async def _paced(turns: ParseTurns, call: Call) -> None:
+    """Delay a request of medium size for the rate of its tenant."""
+    if not isinstance(call.request, bytes) or len(call.request) <= ASIDE_BYTES:
+        return
+    try:
+        await turns.pace(principal.get().tenant_id, len(call.request))
+    except LimitExceededError:
+        call.request = b""
+        raise
 
 
 async def _in_time(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:
@@ -373,9 +390,11 @@ async def _threaded(
     call: Call,
 ) -> Any:
     """Run a call in a thread of the executor; what waits for something goes on when that has come."""
-    if _is_large(call, call.request):
+    if _weight(call, call.request) > LARGE_BYTES:
         await _in_turn(turns, decode, call)
         decode = _decoded_before
+    else:
+        await _paced(turns, call)
     result = await executor.run(_work, behaviour, decode, encode, call)
     if not isinstance(result, Pending):
         return result

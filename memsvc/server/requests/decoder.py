@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
@@ -230,7 +230,7 @@ class RequestDecoder:
         for index, value in enumerate(values[:count]):
             if fault := text_fault(value, most=most, least=least):
                 self.add(f"{field}[{index}]", fault)
-        return tuple(dict.fromkeys(values))
+        return tuple(dict.fromkeys(values[:count]))
 
     def read_mask(self, mask: FieldMask) -> None:
         """Check the names of the fields of memories that a response is to contain."""
@@ -252,7 +252,7 @@ class RequestDecoder:
         for index, value in enumerate(values[:count]):
             if not UUID.fullmatch(value):
                 self.uuid(f"{field}[{index}]", value)
-        return tuple(dict.fromkeys(value.lower() for value in values))
+        return tuple(dict.fromkeys(value.lower() for value in values[:count]))
 
     def count(self, field: str, values: Collection[object], *, most: int, least: int = 0) -> None:
         """Check the number of values in a list."""
@@ -369,11 +369,11 @@ class RequestDecoder:
             # Before anything is walked: a request holds millions of values.
             self.add(field, JSON_TOO_LONG)
             return {}
-        faults: set[str] = set()
-        members = _members(struct, 1, faults)
-        for fault in sorted(faults):
+        reader = _StructReader()
+        members = reader.members(struct, 1)
+        for fault in sorted(reader.faults):
             self.add(field, fault)
-        if faults:
+        if reader.faults:
             return {}
         text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
         if fault := json_size_fault(text):
@@ -449,34 +449,59 @@ def scalar_from_proto(value: Value) -> str | int | float | bool | None:
     return value.bool_value if kind == "bool_value" else None
 
 
-def _members(struct: Struct, depth: int, faults: set[str]) -> dict[str, Json]:
-    if depth > limits.METADATA_DEPTH:
-        faults.add(_TOO_DEEP)
-        return {}
-    members = {}
-    for name, value in struct.fields.items():
-        if "\0" in name:
-            faults.add(_NUL)
-        members[name] = _json(value, depth, faults)
-    return members
+class _StructReader:
+    """Reader of the values of a `Struct`, as many as JSON text of the longest metadata can hold.
 
+    A value takes at least two bytes there, as "0,"; on the wire an empty one takes two, where a request has millions.
 
-def _json(value: Value, depth: int, faults: set[str]) -> Json:
-    kind = value.WhichOneof("kind")
-    if kind == "struct_value":
-        return _members(value.struct_value, depth + 1, faults)
-    if kind == "list_value":
-        if depth >= limits.METADATA_DEPTH:
-            faults.add(_TOO_DEEP)
-            return []
-        return [_json(child, depth + 1, faults) for child in value.list_value.values]
-    scalar = scalar_from_proto(value)
-    if isinstance(scalar, str):
-        if "\0" in scalar:
-            faults.add(_NUL)
-    elif isinstance(scalar, float) and not math.isfinite(scalar):
-        faults.add("must hold finite numbers only")
-    return scalar
+    Attributes:
+        faults: What is wrong.
+    """
+
+    __slots__ = ("_left", "faults")
+
+    def __init__(self) -> None:
+        self._left = limits.METADATA_BYTES // 2
+        self.faults: set[str] = set()
+
+    def members(self, struct: Struct, depth: int) -> dict[str, Json]:
+        """Return the members of an object that is nested so deep."""
+        if depth > limits.METADATA_DEPTH:
+            self.faults.add(_TOO_DEEP)
+            return {}
+        if not self._has_room(struct.fields):
+            return {}
+        members = {}
+        for name, value in struct.fields.items():
+            if "\0" in name:
+                self.faults.add(_NUL)
+            members[name] = self._json(value, depth)
+        return members
+
+    def _json(self, value: Value, depth: int) -> Json:
+        self._left -= 1
+        kind = value.WhichOneof("kind")
+        if kind == "struct_value":
+            return self.members(value.struct_value, depth + 1)
+        if kind == "list_value":
+            if depth >= limits.METADATA_DEPTH:
+                self.faults.add(_TOO_DEEP)
+                return []
+            values = value.list_value.values
+            return [self._json(child, depth + 1) for child in values] if self._has_room(values) else []
+        scalar = scalar_from_proto(value)
+        if isinstance(scalar, str):
+            if "\0" in scalar:
+                self.faults.add(_NUL)
+        elif isinstance(scalar, float) and not math.isfinite(scalar):
+            self.faults.add("must hold finite numbers only")
+        return scalar
+
+    def _has_room(self, values: Sized) -> bool:
+        if len(values) <= self._left:
+            return True
+        self.faults.add(JSON_TOO_LONG)
+        return False
 
 
 _TOO_DEEP = json_depth_fault(limits.METADATA_DEPTH + 1)

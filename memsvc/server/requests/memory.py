@@ -530,12 +530,14 @@ def flush_messages_request(message: memory_pb.FlushMessagesRequest) -> FlushMess
         decode_chat_message(decoder, f"messages[{index}]", one)
         for index, one in enumerate(message.messages[: limits.BATCH])
     ]
-    if sum(len(one.content) for one in message.messages) > limits.CONTENT:
+    if sum(len(one.content) for one in message.messages[: limits.BATCH]) > limits.CONTENT:
         decoder.add("messages", f"must have at most {limits.CONTENT} characters together; flush fewer at a time")
     decoder.count("artifact_ids", message.artifact_ids, most=limits.FILE_REFS)
     for index, artifact_id in enumerate(message.artifact_ids[: limits.FILE_REFS]):
         decoder.name(f"artifact_ids[{index}]", artifact_id, most=limits.FILE_REF_ID, least=1)
-    artifacts = [FileRef(ARTIFACT, artifact_id) for artifact_id in dict.fromkeys(message.artifact_ids)]
+    artifacts = [
+        FileRef(ARTIFACT, artifact_id) for artifact_id in dict.fromkeys(message.artifact_ids[: limits.FILE_REFS])
+    ]
     options = _conflicting_options(decoder, message)
     decoder.finish()
     return FlushMessages(scope, messages, artifacts, options)

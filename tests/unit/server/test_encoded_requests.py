@@ -1,21 +1,41 @@
-"""Large requests: refused for long metadata before they are parsed, and parsed in turns."""
+"""Large requests: refused for what is too long before it is parsed, parsed in parts, and in turns."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.struct_pb2 import Struct
 
 from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
-from memsvc.server.interceptors import encoded_requests
-from memsvc.server.interceptors.encoded_requests import MAX_WAITING, ParseTurns, refuse_long_metadata
-from memsvc.server.requests.decoder import STRUCT_BYTES
+from memsvc.domain.field_rules import JSON_TOO_LONG
+from memsvc.domain.limits import METADATA_BYTES
+from memsvc.server.call_context import Call
+from memsvc.server.http.messages import JsonForm
+from memsvc.server.interceptors import chain, encoded_requests
+from memsvc.server.interceptors.chain import STEP_BYTES
+from memsvc.server.interceptors.encoded_requests import (
+    BYTES_PER_SECOND,
+    MAX_WAITING,
+    MOST_FIELDS,
+    MOST_VALUES,
+    PACED_SECONDS,
+    PART_BYTES,
+    ParseTurns,
+    is_chunk,
+    parse,
+    refuse_long_metadata,
+)
+from memsvc.server.requests.decoder import STRUCT_BYTES, RequestDecoder
+from memsvc.server.slots import SlotOptions
 from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -108,6 +128,142 @@ def test_bytes_that_are_no_message_pass(body: bytes, monkeypatch: pytest.MonkeyP
     assert len(reads) <= 2 * encoded_requests._WALKED_FIELDS
 
 
+def _filtered() -> memory_pb.UpdateMemoriesRequest:
+    request = memory_pb.UpdateMemoriesRequest(scope=types_pb.Scope(user_id="a"), dry_run=True)
+    group = request.filter.where.negated.any_of
+    for number in range(200):
+        condition = group.expressions.add().condition
+        condition.field, condition.metadata_path = filters_pb.FILTER_FIELD_METADATA, "a.b" * 300
+        condition.values.add().number_value = number
+    return request
+
+
+def _batch() -> memory_pb.BatchCreateMemoriesRequest:
+    items = [memory_pb.BatchMemory(memory=_memory(n="v" * (n % 2_000)), vector=[0.5] * 300) for n in range(300)]
+    items[7].memory.content = "文" * 50_000
+    items[8].memory.metadata.update({"list": [1.5] * 7_000})
+    return memory_pb.BatchCreateMemoriesRequest(memories=items, request_id="r")
+
+
+def _conversation() -> session_pb.AppendMessagesRequest:
+    request = session_pb.AppendMessagesRequest(scope=types_pb.Scope(user_id="a", session_id="s"))
+    for _ in range(4):
+        message = request.messages.add(content="c" * 70_000)
+        message.tool_calls.add(name="t").arguments.update({"k": ["v" * 20] * 5_000})
+        message.event_time.FromMilliseconds(-1)
+    return request
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        _filtered(),
+        _batch(),
+        _conversation(),
+        memory_pb.CreateMemoryRequest(memory=types_pb.Memory(content="文" * 900_000), request_id="r"),
+        file_pb.UploadFileRequest(header=file_pb.UploadFileHeader(name="n" * PART_BYTES * 2)),
+        file_pb.UploadFileRequest(data=bytes(PART_BYTES * 3)),
+    ],
+)
+def test_parts_make_the_same_message(request_: Message, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists, messages in messages, and members of a oneof; no part is much longer than wanted."""
+    body = request_.SerializeToString()
+    assert len(body) > PART_BYTES
+    assert parse(body, type(request_).FromString) == request_
+    monkeypatch.setattr(encoded_requests, "PART_BYTES", 1_000)
+    assert parse(body, type(request_).FromString) == request_
+
+
+def test_a_part_may_replace_or_merge_an_earlier_one() -> None:
+    """As in any parser: the last member of a oneof counts, and a message that comes twice is merged."""
+    header = file_pb.UploadFileRequest(header=file_pb.UploadFileHeader(name="n" * PART_BYTES * 2)).SerializeToString()
+    data = file_pb.UploadFileRequest(data=b"d").SerializeToString()
+    more = file_pb.UploadFileRequest(header=file_pb.UploadFileHeader(media_type="m" * PART_BYTES * 2))
+    for body in (header + data, data + header, header + more.SerializeToString(), header + data + header):
+        assert parse(body, file_pb.UploadFileRequest.FromString) == file_pb.UploadFileRequest.FromString(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "problem"),
+    [
+        (b"\x12\x00" * 500_000, memory_pb.BatchCreateMemoriesRequest, "memories: must hold at most 1000 values"),
+        (b"\x12\xc0\x84\x3d" + b"\x5a\x00" * 500_000, memory_pb.CreateMemoryRequest, "memory.tags: must hold"),
+        (
+            b"\x12\x00\x12\xc2\x84\x3d\x08\x02" + b"\x2a\x00" * 500_000,
+            session_pb.AppendMessagesRequest,
+            "messages[1].tool_calls: must hold",
+        ),
+        (b"\xc2\x3e\x00" * 300_000, memory_pb.CreateMemoryRequest, f"request: must have at most {MOST_FIELDS} fields"),
+        (b"\x28\x01" * 500_000, memory_pb.CreateMemoryRequest, f"request: must have at most {MOST_FIELDS} fields"),
+    ],
+)
+def test_too_many_values_are_refused_before_they_are_parsed(
+    body: bytes, message: type[Message], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the list; no more of it is looked at than tells that."""
+    read = encoded_requests._varint
+    reads: list[int] = []
+
+    def counted(body: bytes, at: int) -> tuple[int, int]:
+        reads.append(at)
+        return read(body, at)
+
+    monkeypatch.setattr(encoded_requests, "_varint", counted)
+    with pytest.raises(InvalidRequestError, match=f"^{re.escape(problem)}"):
+        parse(body, message.FromString)
+    assert len(reads) <= 2 * (MOST_FIELDS if "fields" in problem else MOST_VALUES) + 10
+
+
+def test_long_metadata_of_an_item_is_not_parsed() -> None:
+    """Only the item fails, for the length of its metadata."""
+    items = [memory_pb.BatchMemory(memory=_memory(**LONG)), memory_pb.BatchMemory(memory=_memory(k="v"))]
+    request = memory_pb.BatchCreateMemoriesRequest(memories=items)
+    request.memories[0].memory.metadata.update({"list": [1.0] * 20_000})
+
+    parsed = parse(request.SerializeToString(), memory_pb.BatchCreateMemoriesRequest.FromString)
+
+    assert list(parsed.memories[0].memory.metadata.fields) == [""]
+    assert parsed.memories[1] == request.memories[1]
+    decoder = RequestDecoder()
+    decoder.metadata("memory.metadata", parsed.memories[0].memory.metadata)
+    assert "must take at most" in str(decoder.error())
+
+
+@pytest.mark.parametrize(
+    "end", [b"\x12", b"\x12\x05abc", b"\x0b\x0c", b"\x0f", b"\x12\x03\xea\x01", b"\x12\xff\xff\x03"]
+)
+def test_long_bytes_that_are_no_message_are_refused(end: bytes) -> None:
+    """As shorter ones."""
+    body = memory_pb.CreateMemoryRequest(request_id="r" * PART_BYTES).SerializeToString() + end
+    with pytest.raises(DecodeError):
+        parse(body, memory_pb.CreateMemoryRequest.FromString)
+
+
+def test_messages_are_nested_only_so_deep() -> None:
+    """A million levels of a filter would exhaust the stack."""
+    body = b""
+    for _ in range(20_000):
+        body = b"\x1a" + _varint(len(body)) + body
+    body = b"\xf2\x01" + _varint(len(body) + PART_BYTES + 4) + b"\x1a" + _varint(PART_BYTES) + body
+    body = b"\x12" + _varint(len(body)) + body
+    with pytest.raises(DecodeError):
+        parse(body[: len(body) + 1], memory_pb.UpdateMemoriesRequest.FromString)
+
+
+def test_chunks_of_uploads_are_known() -> None:
+    """One field of bytes is nothing to parse."""
+    decode = file_pb.UploadFileRequest.FromString
+    assert is_chunk(file_pb.UploadFileRequest(data=b"x" * 1_000).SerializeToString(), decode)
+    assert not is_chunk(file_pb.UploadFileRequest(data=b"x").SerializeToString() * 2, decode)
+    assert not is_chunk(
+        file_pb.UploadFileRequest(header=file_pb.UploadFileHeader(name="n")).SerializeToString(), decode
+    )
+    assert not is_chunk(b"", decode)
+    assert not is_chunk(
+        memory_pb.CreateMemoryRequest(request_id="r").SerializeToString(), memory_pb.CreateMemoryRequest.FromString
+    )
+
+
 class Parses:
     """Work of parsing, with the times at which it began."""
 
@@ -189,3 +345,91 @@ def test_a_stream_alone_does_not_wait() -> None:
     asyncio.run(run())
     assert sorted(waits[:9]) == [0.0] * 9
     assert sorted(waits[9:]) == [0.0, 0.0, 0.0, 1 / 64]
+
+
+def test_requests_of_medium_size_share_a_rate() -> None:
+    """A burst passes at once, then a tenant waits for its rate; what would wait for too long is refused."""
+    waits: list[float] = []
+    now = [100.0]
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def run() -> None:
+        turns = ParseTurns(sleep, lambda: now[0])
+        for _ in range(12):
+            await turns.pace("a", BYTES_PER_SECOND // 8)
+        assert waits == pytest.approx([(n + 1) / 8 for n in range(10)])
+        await turns.pace("b", MiB)
+        for _ in range(6):
+            await turns.pace("a", BYTES_PER_SECOND // 8)
+        with pytest.raises(LimitExceededError) as refused:
+            await turns.pace("a", BYTES_PER_SECOND // 8)
+        assert refused.value.retry_seconds == pytest.approx(1 / 8)
+        now[0] += PACED_SECONDS + 1
+        del waits[:]
+        await turns.pace("a", BYTES_PER_SECOND // 8)
+        assert waits == []
+
+    asyncio.run(run())
+
+
+def test_json_weighs_by_its_values() -> None:
+    """A value takes as long to decode as hundreds of bytes; commas in texts count too."""
+    form = JsonForm(memory_pb.CreateMemoryRequest, MiB)
+    assert form.weight(b'{"memory":{"content":"' + b"x" * 1_000_000 + b'"}}') < 2**24
+    assert form.weight(b"[" + b"0," * 5_500) > encoded_requests.LARGE_BYTES
+    assert form.weight(b"{}" * 200) > PART_BYTES
+
+
+@pytest.mark.parametrize("values", [b"\x0a\x00" * 60_000, b"\x0a\x04\x32\x02\x0a\x00" * 20_000])
+def test_only_so_many_values_of_metadata_are_read(values: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the longest JSON text has; empty ones take two bytes of a request."""
+    struct = Struct()
+    struct.fields["k"].list_value.MergeFromString(values)
+    assert struct.ByteSize() <= STRUCT_BYTES
+    read: list[object] = []
+    monkeypatch.setattr("memsvc.server.requests.decoder.scalar_from_proto", read.append)
+    decoder = RequestDecoder()
+
+    assert decoder.metadata("metadata", struct) == {}
+
+    assert str(decoder.error()) == f"metadata: {JSON_TOO_LONG}"
+    assert len(read) <= METADATA_BYTES // 2
+
+
+def test_no_more_values_of_a_list_are_read_than_it_may_hold() -> None:
+    """The rest is counted."""
+
+    class Texts(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError
+
+    decoder = RequestDecoder()
+    texts = Texts(["a", "b", "a"] * 100_000)
+    assert decoder.texts("tags", texts, count=3, most=9) == ("a", "b")
+    assert len(decoder.uuids("ids", texts, count=2)) == 2
+    assert "must hold at most 3 values, not 300000" in str(decoder.error())
+
+
+def test_short_messages_of_streams_count_for_more_than_their_size() -> None:
+    """Millions of single bytes would take the event loop as long as gigabytes."""
+    bodies = [file_pb.UploadFileRequest(data=b"x" * size).SerializeToString() for size in (1, 1, STEP_BYTES * 2)]
+    sizes: list[int] = []
+
+    class Turns(ParseTurns):
+        async def step(self, tenant_id: str, size: int) -> None:
+            sizes.append(size)
+
+    async def arriving() -> AsyncIterator[bytes]:
+        for body in bodies:
+            yield body
+
+    async def run() -> list[Message]:
+        context: Any = None
+        call = Call("UploadFile", arriving(), context, True)
+        decode = file_pb.UploadFileRequest.FromString
+        return [message async for message in chain._readable(SlotOptions(), Turns(), decode, call)]
+
+    assert [len(message.data) for message in asyncio.run(run())] == [1, 1, STEP_BYTES * 2]  # type: ignore[attr-defined]
+    assert sizes == [STEP_BYTES, STEP_BYTES, len(bodies[2])]

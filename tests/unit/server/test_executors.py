@@ -13,8 +13,9 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
 from memsvc.ports.thread_wait import ThreadWait
 from memsvc.server import call_context
-from memsvc.server.executors import NamedExecutor
-from tests.support.until import PATIENCE_SECONDS
+from memsvc.server.call_context import Principal
+from memsvc.server.executors import LONG_FACTOR, RELIEF_SECONDS, NamedExecutor, _Job, _WorkerPool
+from tests.support.until import PATIENCE_SECONDS, until
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -201,3 +202,50 @@ def test_a_call_that_computes_for_long_lets_others_begin(narrow: NamedExecutor) 
         return others
 
     assert asyncio.run(run()) == ["other"]
+
+
+def test_the_more_a_tenant_computes_the_later_its_next_call_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of other tenants, and without keys, begin when one thread has computed for long."""
+    clock = [100.0]
+    pool = _WorkerPool("write", threads=8, active=1, clock=lambda: clock[0])
+    release = threading.Event()
+    begun: list[str] = []
+
+    def after(seconds: float) -> list[str]:
+        clock[0] += seconds
+        pool.relieve(RELIEF_SECONDS)
+        return begun
+
+    async def run() -> None:
+        jobs = []
+
+        def submit(name: str, tenant_id: str, key_id: str = "k") -> None:
+            def compute() -> None:
+                begun.append(name)
+                release.wait(PATIENCE_SECONDS)
+
+            call_context.principal.set(Principal(key_id=key_id, tenant_id=tenant_id))
+            jobs.append(_Job(compute, asyncio.get_running_loop()))
+            pool.submit(jobs[-1])
+
+        for name in ("first", "second", "third"):
+            submit(name, "evil")
+        until(lambda: begun == ["first"])
+        assert after(1.1 * RELIEF_SECONDS) == ["first"]
+        submit("other", "acme")
+        until(lambda: after(0) == ["first", "other"])
+        after(2 * RELIEF_SECONDS)
+        submit("nobody", "", "")
+        until(lambda: after(0) == ["first", "other", "nobody"])
+        assert len(after((LONG_FACTOR - 3.2) * RELIEF_SECONDS)) == 3
+        after(0.2 * RELIEF_SECONDS)
+        until(lambda: after(0)[3:] == ["second"])
+        after((LONG_FACTOR**2 - 1) * RELIEF_SECONDS)
+        assert len(begun) == 4
+        after(1.1 * RELIEF_SECONDS)
+        until(lambda: after(0)[4:] == ["third"])
+        release.set()
+        await asyncio.gather(*(job.future for job in jobs))
+
+    asyncio.run(run())
+    pool.close()

@@ -73,3 +73,9 @@ def test_keywords_are_distinct_sorted_and_no_stop_words(text: str) -> None:
     assert weights == sorted(weights, reverse=True)
     assert all(0 < weight <= 1 for weight in weights)
     assert not set(words) & STOP_WORDS
+
+
+def test_keywords_of_a_long_text_are_those_of_its_parts() -> None:
+    """A text of which no regular expression is to find all words at once."""
+    text = "The dog's running; it's an ox, " + "w" * 70 + " isn't e.g. part2go. "
+    assert {word for word, _ in extract_keywords(text * 1_000, 99)} == {word for word, _ in extract_keywords(text, 99)}
