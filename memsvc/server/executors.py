@@ -268,7 +268,7 @@ class _WorkerPool:
         now = self._clock()
         begun = [one.since for one in self._workers if one.tenant_id == tenant_id and one.since and not one.is_waiting]
         long = [since for since in begun if now - since >= RELIEF_SECONDS]
-        return not long or now - max(long) >= RELIEF_SECONDS * LONG_FACTOR ** len(long)
+        return not long or now - max(long) >= min(LONGEST_DELAY_SECONDS, RELIEF_SECONDS * LONG_FACTOR ** len(long))
 
     def _uncount(self, worker: _Worker) -> None:
         self._active -= worker.is_counted
@@ -303,9 +303,11 @@ class _WorkerPool:
 
 RELIEF_SECONDS = 0.02
 """A job that takes longer no longer keeps others from being begun."""
-LONG_FACTOR = 8
-"""Beside a job that computes for longer, the next one of its tenant is begun 8 times as long after it, beside two 64
+LONG_FACTOR = 4
+"""Beside a job that computes for longer, the next one of its tenant is begun 4 times as long after it, beside two 16
 times and so on. Eight threads that compute without a pause make a list of another tenant take 20 times as long."""
+LONGEST_DELAY_SECONDS = 0.64
+"""The longest such delay: the other users of the tenant wait too."""
 
 
 class NamedExecutor:

@@ -320,13 +320,8 @@ async def _received(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
 
 async def _paced(turns: ParseTurns, call: Call) -> None:
     """Delay a request of medium size for the rate of its tenant."""
-    if not isinstance(call.request, bytes) or len(call.request) <= ASIDE_BYTES:
-        return
-    try:
-        await turns.pace(principal.get().tenant_id, len(call.request))
-    except LimitExceededError:
-        call.request = b""
-        raise
+    if call.size > ASIDE_BYTES:
+        await turns.pace(principal.get().tenant_id, call.size)
 
 
 async def _in_time(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:

@@ -14,7 +14,7 @@ from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
 from memsvc.ports.thread_wait import ThreadWait
 from memsvc.server import call_context
 from memsvc.server.call_context import Principal
-from memsvc.server.executors import LONG_FACTOR, RELIEF_SECONDS, NamedExecutor, _Job, _WorkerPool
+from memsvc.server.executors import LONG_FACTOR, LONGEST_DELAY_SECONDS, RELIEF_SECONDS, NamedExecutor, _Job, _WorkerPool
 from tests.support.until import PATIENCE_SECONDS, until
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
@@ -244,6 +244,14 @@ def test_the_more_a_tenant_computes_the_later_its_next_call_begins(monkeypatch: 
         assert len(begun) == 4
         after(1.1 * RELIEF_SECONDS)
         until(lambda: after(0)[4:] == ["third"])
+        for name in ("fourth", "fifth"):
+            submit(name, "evil")
+        after(LONGEST_DELAY_SECONDS - RELIEF_SECONDS)
+        assert len(begun) == 5
+        after(1.1 * RELIEF_SECONDS)
+        until(lambda: after(0)[5:] == ["fourth"])
+        after(1.1 * LONGEST_DELAY_SECONDS)
+        until(lambda: after(0)[6:] == ["fifth"])
         release.set()
         await asyncio.gather(*(job.future for job in jobs))
 
