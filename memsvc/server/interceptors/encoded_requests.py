@@ -177,7 +177,7 @@ class _PartParser:
             if field is not None and tag & 7 == _LENGTH_DELIMITED:
                 count = counts[tag] = counts.get(tag, 0) + 1
                 if count > MOST_VALUES and field.is_repeated:
-                    problem = f"must hold at most {MOST_VALUES} values"
+                    problem = f"has more than {MOST_VALUES} values, which no list of a request may have"
                     raise InvalidRequestError([Violation(path + field.name, problem)])
                 if length > PART_BYTES and field.message_type is not None:
                     message.MergeFromString(body[begun:start])
