@@ -374,7 +374,7 @@ class RefusalBrake:
             self._delayed_bytes -= size
 
     def _of(self, caller: str, now: float) -> _Refusals:
-        if len(self._refusals) >= _MAX_CALLERS:
+        if len(self._refusals) >= _MAX_CALLERS and caller not in self._refusals:
             self._refusals = {
                 name: one
                 for name, one in self._refusals.items()

@@ -288,7 +288,7 @@ class ParseTurns:
         """
         turn = self._turn(tenant_id)
         if turn.waiting >= MAX_WAITING:
-            limit = f"{MAX_WAITING} requests of more than {LARGE_BYTES // 8} bytes of a tenant under way"
+            limit = f"{MAX_WAITING} large requests of a tenant that wait to be parsed"
             raise LimitExceededError(limit, retry_seconds=RETRY_SECONDS, kind=LimitKind.CONCURRENCY)
         turn.waiting += 1
         try:
@@ -327,7 +327,7 @@ class ParseTurns:
             turn.streams -= 1
 
     def _turn(self, tenant_id: str) -> _Turn:
-        if len(self._turns) >= _MAX_TENANTS:
+        if len(self._turns) >= _MAX_TENANTS and tenant_id not in self._turns:
             now = self._clock()
             self._turns = {
                 name: one
