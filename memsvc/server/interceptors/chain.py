@@ -259,7 +259,7 @@ def _message(deserialize: Callable[[bytes], Any] | None, call: Call, body: bytes
             return call.form.decode(body)
         if deserialize is None:
             return body
-        return parse(body, deserialize)
+        return deserialize(body) if len(body) <= ASIDE_BYTES else parse(body, deserialize)
     except DecodeError:
         raise _no_request() from None
 
