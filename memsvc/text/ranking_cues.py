@@ -177,8 +177,9 @@ def is_question(sentence: str) -> bool:
 
 _READ_CHARS = 2_000
 """Where a text is read for cues it ends here: a long document is about too much for them."""
-_NEW_TEXTS = 1_024
-"""A store asks for the cues of a new text twice: for the row, and for what it keeps in memory."""
+_NEW_TEXTS = 4_096
+"""Texts whose cues are kept: a new one is read before its transaction, which asks for the cues of its row and of what
+the store keeps in memory. Four batches of the largest size."""
 _VERSION = 1
 """Raise it when the same text gets another number; 0 is that of a text which was not read."""
 _SHARES = 15

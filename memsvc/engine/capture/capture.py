@@ -235,7 +235,7 @@ class CaptureWriter:
         def work(transaction: Transaction) -> tuple[list[UpsertResult | RejectedItem], Json]:
             return self.upsert(transaction, items, on_conflict), note
 
-        answer = self._requests.run_once_with_note(request, work)
+        answer = self._requests.run_once_with_note(request, work, size=sum(item.size for item in items))
         self.note_duplicates(answer.results)
         return answer
 

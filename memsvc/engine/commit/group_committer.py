@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from contextlib import suppress
@@ -27,6 +29,7 @@ from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Tra
 from memsvc.ports.thread_wait import ThreadWait
 
 T = TypeVar("T")
+W = TypeVar("W")
 CALL_START: ContextVar[int] = ContextVar("call_start", default=0)
 """Start of the current call in microseconds since the epoch; 0: now.
 
@@ -44,6 +47,10 @@ CALL_DEADLINE: ContextVar[Deadline] = ContextVar("call_deadline", default=Deadli
 
 A context variable for the reasons of `CALL_START`.
 """
+_TRANSACTION_SIZE = 32
+"""Memories that are written in the time that a transaction takes besides."""
+_FEW_FLOWS = 1_024
+"""Flows that are remembered at least, with or without work."""
 _CHECK_SECONDS = 0.5
 """Interval at which a wait for a commit looks whether the store is known to hang."""
 _COMMIT = "the commit of the write"
@@ -56,8 +63,9 @@ class GroupCommitter:
     """The only entry to the transactions of the store. Thread-safe.
 
     Work must be repeatable: it reads and writes through its transaction only, and may run more than once. Work for one
-    owner is done in the order in which it was queued. Work for an owner whom another process writes for at length
-    waits, and later work for other owners passes it; so does work for several owners.
+    owner is done in the order in which it was queued, and owners have equal shares of the time: a single write waits
+    for the transaction under way, not for all the batches that others have queued. Work for an owner whom another
+    process writes for at length waits, and later work for other owners passes it; so does work for several owners.
     """
 
     def __init__(self, store: MetadataStore, *, max_group: int = 64, max_waiting: int = 24) -> None:
@@ -65,13 +73,14 @@ class GroupCommitter:
 
         Args:
             store: The store.
-            max_group: The most tasks of a transaction.
+            max_group: The most memories that the tasks of a transaction write, unless it is one task.
             max_waiting: The most tasks that wait for owners whom other processes write for, half as many of one owner.
         """
         self._store = store
         self._max_waiting = max_waiting
         self._max_group = max_group
         self._queue: SimpleQueue[_Task | WaitEnd | None] = SimpleQueue()
+        self._tasks: FairQueue[_Task] = FairQueue()
         self._busy: BusyOwners[_Task] = BusyOwners(store.lock, self._queue.put, most=max_waiting)
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._owner_listeners: tuple[Callable[[AbstractSet[str]], None], ...] = ()
@@ -89,13 +98,14 @@ class GroupCommitter:
         """As `on_commit`; *listener* receives the owners of the changed memories, and possibly a few other owners."""
         self._owner_listeners = (*self._owner_listeners, listener)
 
-    def submit(self, work: Callable[[Transaction], T], *, owner: str | None = None) -> CommitResult[T]:
+    def submit(self, work: Callable[[Transaction], T], *, owner: str | None = None, size: int = 1) -> CommitResult[T]:
         """Run *work* in a transaction; return once it is durable, or raise its error after rolling it back.
 
         Args:
             work: The work.
             owner: The only owner whose data the work reads and writes: it then runs next to the work of other owners in
                 other processes. None: it concerns several owners, and runs alone.
+            size: About how many memories, chunks or messages it writes.
 
         Raises:
             BackendUnavailableError: The store cannot be reached, another process writes for the owner without end, or
@@ -105,7 +115,7 @@ class GroupCommitter:
             BackendClosedError: The committer or the store is closed.
         """
         self._store.check_writes()
-        queued = self.queue(work, owner=owner)
+        queued = self.queue(work, owner=owner, size=size)
         try:
             return self.wait(queued)
         except (BackendUnavailableError, DeadlineExceededError):
@@ -130,13 +140,15 @@ class GroupCommitter:
                     raise DeadlineExceededError(_COMMIT)
         return queued.result()
 
-    def queue(self, work: Callable[[Transaction], T], *, owner: str | None = None) -> Future[CommitResult[T]]:
-        """Queue *work* behind earlier work; return a future with the result or error of `submit`.
+    def queue(
+        self, work: Callable[[Transaction], T], *, owner: str | None = None, size: int = 1
+    ) -> Future[CommitResult[T]]:
+        """Queue *work* behind earlier work of its owner; return a future with the result or error of `submit`.
 
         Raises:
             BackendClosedError: The committer is closed.
         """
-        task = _Task(work, CALL_START.get(), owner, PAYER.get())
+        task = _Task(work, CALL_START.get(), owner, PAYER.get(), max(1, size))
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
@@ -146,7 +158,7 @@ class GroupCommitter:
     @property
     def queue_length(self) -> int:
         """Return the approximate number of tasks that wait for the next transaction."""
-        return self._queue.qsize() + len(self._busy)
+        return self._queue.qsize() + len(self._tasks) + len(self._busy)
 
     def close(self) -> None:
         """Finish all submitted work, then stop. Idempotent."""
@@ -157,7 +169,7 @@ class GroupCommitter:
         self._thread.join()
 
     def _drain(self) -> None:
-        while not self._is_ending or len(self._busy):
+        while not self._is_ending or len(self._tasks) or len(self._busy):
             group, ends = self._collect()
             for end in ends:
                 self._commit_after_wait(end)
@@ -165,26 +177,46 @@ class GroupCommitter:
                 self._commit(group)
 
     def _collect(self) -> tuple[list[_Task], list[WaitEnd]]:
-        """Wait for work; return what there is by now for owners who are not busy, and the waits that have ended."""
+        """Wait for work; return the next work for owners who are not busy, and the waits that have ended."""
+        ends = self._receive()
         group: list[_Task] = []
-        ends: list[WaitEnd] = []
-        item = self._queue.get()
-        while True:
-            if item is None:
-                self._is_ending = True
-            elif isinstance(item, WaitEnd):
-                ends.append(item)
-            elif not self._busy.is_busy(item.owner):
-                group.append(item)
-            elif not self._busy.add(item.owner, item):
-                self._fail((item,), self._refusal())
-            if len(group) == self._max_group:
-                break
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                break
+        size = 0
+        while len(self._tasks) and (not group or size + self._tasks.first().size <= self._max_group):
+            task = self._tasks.pop()
+            if not self._busy.is_busy(task.owner):
+                group.append(task)
+                size += task.size
+            elif not self._busy.add(task.owner, task):
+                self._fail((task,), self._refusal())
         return group, ends
+
+    def _receive(self) -> list[WaitEnd]:
+        """Receive all that was queued, after a wait if there is no work; return the waits that have ended."""
+        ends: list[WaitEnd] = []
+        with suppress(Empty):
+            while True:
+                is_done = self._is_ending and not len(self._busy)
+                item = self._next(is_idle=not (len(self._tasks) or ends or is_done))
+                if item is None:
+                    self._is_ending = True
+                elif isinstance(item, WaitEnd):
+                    ends.append(item)
+                else:
+                    self._tasks.put(item, flow=item.owner, cost=1 + item.size / _TRANSACTION_SIZE)
+        return ends
+
+    def _next(self, *, is_idle: bool) -> _Task | WaitEnd | None:
+        """Return the next item of the queue, after a wait for it if there is nothing else to do.
+
+        Raises:
+            Empty: There is none, and no wait.
+        """
+        with suppress(Empty):
+            return self._queue.get_nowait()
+        if not is_idle:
+            raise Empty
+        self._tasks.rest()
+        return self._queue.get()
 
     def _commit_after_wait(self, end: WaitEnd) -> None:
         """Commit the work that waited for an owner, in the transaction that has the lock, or fail it."""
@@ -316,6 +348,85 @@ class GroupCommitter:
                 task.future.set_exception(one.error)
 
 
+class FairQueue(Generic[W]):
+    """Work of several flows, in shares that are equal by cost; that of one flow in the order in which it was put.
+
+    Start-time fair queueing (Goyal, Vin and Cheng, 1996): work begins at the time at which the work before it in its
+    flow ends, or at the time of the queue if that is later, and ends by its cost later; work that begins first comes
+    first, among equals the work that ends first. The time of the queue is the beginning of the latest work taken. So a
+    flow that seldom has work waits for the work under way only, whatever the others have queued; among new flows
+    cheap work passes costly work. For one thread.
+    """
+
+    def __init__(self) -> None:
+        self._works: dict[Hashable, deque[tuple[W, float]]] = {}
+        self._ends: dict[Hashable, float] = {}
+        self._first: list[tuple[float, float, int, Hashable]] = []
+        self._time = 0.0
+        self._number = 0
+        self._count = 0
+        self._most_ends = _FEW_FLOWS
+
+    def __len__(self) -> int:
+        """Return how much work is queued; from any thread."""
+        return self._count
+
+    def put(self, work: W, *, flow: Hashable, cost: float) -> None:
+        """Queue *work* of a *flow*; its *cost* is positive, in any unit."""
+        works = self._works.setdefault(flow, deque())
+        works.append((work, cost))
+        self._count += 1
+        if len(works) == 1:
+            self._schedule(flow)
+
+    def first(self) -> W:
+        """Return the next work without removing it.
+
+        Raises:
+            IndexError: The queue is empty.
+        """
+        return self._works[self._first[0][-1]][0][0]
+
+    def pop(self) -> W:
+        """Remove and return the next work.
+
+        Raises:
+            IndexError: The queue is empty.
+        """
+        if not self._first:
+            message = "The queue is empty."
+            raise IndexError(message)
+        begin, end, _, flow = heapq.heappop(self._first)
+        works = self._works[flow]
+        work, _ = works.popleft()
+        self._count -= 1
+        self._time, self._ends[flow] = begin, end
+        if works:
+            self._schedule(flow)
+        else:
+            del self._works[flow]
+            self._forget()
+        return work
+
+    def rest(self) -> None:
+        """Forget what each flow has had: nothing is queued or under way."""
+        self._time = max(self._ends.values(), default=self._time)
+        self._ends.clear()
+
+    def _schedule(self, flow: Hashable) -> None:
+        """Give the first work of a flow its place."""
+        _, cost = self._works[flow][0]
+        begin = max(self._time, self._ends.get(flow, 0.0))
+        self._number += 1
+        heapq.heappush(self._first, (begin, begin + cost, self._number, flow))
+
+    def _forget(self) -> None:
+        """Drop flows that have no advance, each time that there are twice as many as were left."""
+        if len(self._ends) > self._most_ends:
+            self._ends = {flow: end for flow, end in self._ends.items() if end > self._time}
+            self._most_ends = max(_FEW_FLOWS, 2 * len(self._ends))
+
+
 class CommitPipeline(Generic[T]):
     """A queue of dependent work, each queued before its predecessor is durable: the committer never idles between them.
 
@@ -329,18 +440,21 @@ class CommitPipeline(Generic[T]):
         self._last: _Link[T] | None = None
         self._is_reported = True
 
-    def put(self, work: Callable[[Transaction, T | None], T]) -> CommitResult[T] | None:
+    def put(self, work: Callable[[Transaction, T | None], T], *, size: int = 1) -> CommitResult[T] | None:
         """Queue work; return the result of its predecessor once that is durable, None if it was returned before.
 
         Args:
             work: Receives the value of its predecessor, None if it is the first. Like all work it may run again.
+            size: As of `GroupCommitter.submit`.
 
         Raises:
             Exception: The error of the predecessor; the new work is not done either.
         """
         before = self._last
         link: _Link[T] = _Link(before)
-        link.future = self._committer.queue(lambda transaction: _run(link, work, transaction), owner=self._owner)
+        link.future = self._committer.queue(
+            lambda transaction: _run(link, work, transaction), owner=self._owner, size=size
+        )
         was_reported, self._last, self._is_reported = self._is_reported, link, False
         return None if before is None or was_reported else self._result_of(before)
 
@@ -387,6 +501,7 @@ class _Task:
     call_start: int
     owner: str | None
     payer: str | None
+    size: int
     future: Future[CommitResult[Any]] = field(default_factory=Future)
 
     def begin(self) -> bool:

@@ -35,22 +35,29 @@ class IdempotentExecutor:
         self._conflicts = conflicts
 
     def run_once(
-        self, request: IdempotentRequest, work: Callable[[Transaction], Sequence[UpsertResult | RejectedItem]]
+        self,
+        request: IdempotentRequest,
+        work: Callable[[Transaction], Sequence[UpsertResult | RejectedItem]],
+        *,
+        size: int = 1,
     ) -> tuple[list[RequestResult], int]:
         """Run *work* and return its results with the position; a repeated request returns the first results.
 
-        Memories of a repeated answer are returned at their revision then. A memory purged since is an error.
+        Memories of a repeated answer are returned at their revision then. A memory purged since is an error. The *size*
+        is that of `GroupCommitter.submit`.
 
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        result = self.run_once_with_note(request, lambda transaction: (work(transaction), None))
+        result = self.run_once_with_note(request, lambda transaction: (work(transaction), None), size=size)
         return result.results, result.position
 
     def run_once_with_note(
         self,
         request: IdempotentRequest,
         work: Callable[[Transaction], tuple[Sequence[UpsertResult | RejectedItem], Json]],
+        *,
+        size: int = 1,
     ) -> IdempotentResult:
         """Run *work* as `run_once` does and also store a note, which a repeated request returns unchanged.
 
@@ -58,7 +65,7 @@ class IdempotentExecutor:
             RequestIdReusedError: The id was used for another request.
         """
         committed = self._committer.submit(
-            lambda transaction: _run_or_recall(transaction, request, work), owner=request.reach.owner
+            lambda transaction: _run_or_recall(transaction, request, work), owner=request.reach.owner, size=size
         )
         if isinstance(committed.value, _StoredAnswer):
             return self._load_answer(committed.value.answer, committed.position, request.reach)

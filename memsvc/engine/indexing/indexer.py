@@ -29,6 +29,8 @@ GROUP = 512
 """Changes read from the outbox at a time."""
 URGENT = 64
 """Awaited changes applied at a time, ahead of the backlog."""
+FEW = 8
+"""Changes that a caller waits for at most to come before callers of batches, which are applied in pieces."""
 URGENT_STEPS = 8
 """Urgent steps in a row before the backlog gets a turn, so that awaited writes cannot starve it."""
 FAIR_SECONDS = 1.0
@@ -230,9 +232,13 @@ class Indexer:
         """Return whether callers waited for a change just now."""
         return time.monotonic() - self._urgent_time < CONTENDED_SECONDS
 
-    def _awaited_positions(self, limit: int) -> list[int]:
-        """Return positions that callers wait for, but for those of memories that are being embedded."""
-        return self._waiters.awaited_positions(limit=limit, without=self._change_applier.long_memories.positions)
+    def _awaited_positions(self, limit: int, *, most: int | None = None) -> list[int]:
+        """Return positions that callers wait for, but for those of memories that are being embedded.
+
+        They are those of callers who wait for at most *most* changes; None: of all callers.
+        """
+        without = self._change_applier.long_memories.positions
+        return self._waiters.awaited_positions(limit=limit, without=without, most=most)
 
     def _narrow_waits(self) -> None:
         """Find the changes of callers who wait for those of one owner: others may wait for a long import."""
@@ -252,7 +258,8 @@ class Indexer:
         begun = time.monotonic()
         self._is_awaited.clear()
         self._narrow_waits()
-        wanted = self._awaited_positions(URGENT)
+        few = self._awaited_positions(URGENT, most=FEW)
+        wanted = few or self._awaited_positions(GROUP)
         if wanted and self._urgent_steps >= URGENT_STEPS:
             return self._step_backlog()
         self._urgent_steps = self._urgent_steps + 1 if wanted else 0
@@ -265,7 +272,7 @@ class Indexer:
                 self._advance()
                 self._caught_up.set()
                 return False
-            self._apply(changes, wanted)
+            self._apply(changes, wanted, is_urgent=bool(few))
         if len(changes) == GROUP:
             self._step_fairly()
         self._gather(begun, len(changes))
@@ -275,7 +282,7 @@ class Indexer:
         """Apply the oldest changes whose vectors are ready; embed the others in parallel."""
         self._urgent_steps = 0
         with self._feed.claim((), limit=BACKLOG_TURN, without=self._change_applier.long_memories.positions) as changes:
-            self._apply(changes, ())
+            self._apply(changes, (), is_urgent=False)
         return True
 
     def _step_fairly(self) -> None:
@@ -285,12 +292,18 @@ class Indexer:
         long = self._change_applier.long_memories.positions
         if positions := self._feed.turns(newest=NEWEST, limit=FAIR_TURN):
             with self._feed.claim(positions, limit=FAIR_TURN, without=long) as changes:
-                self._apply(changes, ())
+                self._apply(changes, (), is_urgent=False)
         self._fair_time = time.monotonic()
 
-    def _apply(self, changes: Sequence[Change], wanted: Sequence[int]) -> None:
+    def _apply(self, changes: Sequence[Change], wanted: Sequence[int], *, is_urgent: bool) -> None:
+        """Apply *changes* in parts; stop for callers who wait for more urgent ones, unless they are urgent.
+
+        Args:
+            changes: The changes.
+            wanted: The positions that callers waited for when the step began; none: the changes are the backlog.
+            is_urgent: The callers wait for few changes.
+        """
         started = time.perf_counter()
-        is_urgent = not {change.position for change in changes}.isdisjoint(wanted)
         should_stop = None if is_urgent else lambda: self._has_new_waiters(wanted)
         for part in self._change_applier.apply(changes, should_stop=should_stop):
             self._resolve(part)
@@ -299,7 +312,7 @@ class Indexer:
             self._performance.record("Apply", "engine", time.perf_counter() - started)
             started = time.perf_counter()
             is_turn_over = len(changes) == GROUP and time.monotonic() - self._fair_time > FAIR_SECONDS
-            if self._stopping.is_set() or self._has_waiters(part) or is_turn_over:
+            if self._stopping.is_set() or self._has_waiters(part, wanted) or is_turn_over:
                 break
 
     def _resolve_applied(self, wanted: Sequence[int], changes: Sequence[Change]) -> None:
@@ -309,13 +322,16 @@ class Indexer:
             self._waiters.resolve(sorted(self._feed.applied_among(missing)), self._applied)
 
     def _has_new_waiters(self, wanted: Sequence[int]) -> bool:
-        """Return whether to leave the backlog at once: a caller waits that did not when the step began."""
-        return self._stopping.is_set() or any(position not in wanted for position in self._awaited_positions(URGENT))
+        """Return whether to leave a step at once: a caller waits for more urgent changes than those of the step."""
+        if self._stopping.is_set():
+            return True
+        most = FEW if wanted else None
+        return any(position not in wanted for position in self._awaited_positions(URGENT, most=most))
 
-    def _has_waiters(self, part: Sequence[Change]) -> bool:
-        """Return whether to leave the backlog for waiting callers."""
+    def _has_waiters(self, part: Sequence[Change], wanted: Sequence[int]) -> bool:
+        """Return whether to leave a step after a part of it, for callers who wait for more urgent changes."""
         done = {change.position for change in part}
-        return any(position not in done for position in self._awaited_positions(1))
+        return any(position not in done for position in self._awaited_positions(1, most=FEW if wanted else None))
 
     def _resolve(self, part: Sequence[Change]) -> None:
         """Resolve the callers of *part* before the store marks it; an unmarked change is only applied again."""
@@ -571,12 +587,20 @@ class ApplyWaiters:
                 self._owned = [one for one in self._owned if one[2] is not future]
                 self._exact = [one for one in self._exact if one[1] is not future]
 
-    def awaited_positions(self, *, limit: int, without: AbstractSet[int] = frozenset()) -> list[int]:
-        """Return at most *limit* positions that callers wait for, oldest caller first, but for those *without*."""
+    def awaited_positions(
+        self, *, limit: int, without: AbstractSet[int] = frozenset(), most: int | None = None
+    ) -> list[int]:
+        """Return positions that callers wait for, oldest caller first.
+
+        Args:
+            limit: The most positions.
+            without: Positions to leave out.
+            most: The most changes that a caller may still wait for, others are left out; None: any number.
+        """
         with self._lock:
             found: dict[int, None] = {}
             for positions, future in self._exact:
-                if not future.cancelled():
+                if not future.cancelled() and (most is None or len(positions) <= most):
                     found.update(dict.fromkeys(sorted(positions - without)))
                 if len(found) >= limit:
                     break

@@ -80,7 +80,9 @@ class MemoryAppender:
         addition = _Addition(scope, prepared, separator)
         plan = self._plan(addition)
         (written,), _ = self._requests.run_once(
-            request, lambda tx: [self._detect_conflicts(tx, self._append(tx, addition, plan), options)]
+            request,
+            lambda tx: [self._detect_conflicts(tx, self._append(tx, addition, plan), options)],
+            size=prepared.size if plan is None else max(1, len(plan.record.chunks)),
         )
         if not isinstance(written, WriteResult):
             raise not_found_error(written)

@@ -109,7 +109,10 @@ class ImportRun:
         """
         self._parts.search_priority.yield_to_searches()
         return self._progress_after(
-            self._pipeline.put(lambda transaction, before: self._store(transaction, prepared, before))
+            self._pipeline.put(
+                lambda transaction, before: self._store(transaction, prepared, before),
+                size=sum(item.size for item in prepared.items if isinstance(item, PreparedMemory)),
+            )
         )
 
     def settle(self) -> ImportProgress:

@@ -70,7 +70,7 @@ class MemoryCreator:
             upserted = self._upserter.upsert(transaction, (prepared,), options.on_duplicate, options.on_conflict)
             return [_raise_error(result) for result in upserted]
 
-        (written,), _ = self._requests.run_once(request, work)
+        (written,), _ = self._requests.run_once(request, work, size=prepared.size)
         if not isinstance(written, WriteResult):
             raise not_found_error(written)
         self._note_duplicates((written,))
@@ -93,7 +93,7 @@ class MemoryCreator:
             upserted = self._upserter.upsert(transaction, items, options.on_duplicate, options.on_conflict)
             return [as_rejection(result) for result in upserted]
 
-        answered, position = self._requests.run_once(request, work)
+        answered, position = self._requests.run_once(request, work, size=sum(item.size for item in prepared))
         results = [_with_redactions(_item(result), item) for result, item in zip(answered, items, strict=True)]
         self._note_duplicates(results)
         return BatchWriteResult(tuple(results), position)

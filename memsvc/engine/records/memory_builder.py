@@ -45,6 +45,7 @@ from memsvc.text.chunking import chunk, count_tokens
 from memsvc.text.facts import USER, facts_in
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import extract_keywords
+from memsvc.text.ranking_cues import pack_cues
 from memsvc.text.reminder_extraction import at_another_time, changed_event, reminder_in, schedule_change, still_mentions
 from memsvc.text.sentences import sentences
 
@@ -194,6 +195,11 @@ class PreparedMemory:
     name: ContentName | None
     redactions: tuple[Redaction, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Return about how many memories of one chunk are written in the time that this one takes."""
+        return max(1, len(self.record.chunks))
+
 
 class MemoryBuilder:
     """Creation of memories from drafts. It reads no store, so it can run before any transaction."""
@@ -243,6 +249,8 @@ class MemoryBuilder:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         require_validity(memory)
         chunks = chunks_of(draft.content)
+        # The transaction asks for them, and other writes wait for it: here they are read beside them.
+        pack_cues(draft.content)
         name = content_name(memory) if claims_content(memory) else None
         statements = extract_statements(memory)
         if draft.vector is None or len(draft.vector) == 0:

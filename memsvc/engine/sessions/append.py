@@ -90,6 +90,7 @@ class MessageAppender:
             lambda transaction: self._append(transaction, scope, prepared),
             to_json=_as_json,
             from_json=_from_json,
+            size=len(messages),
         )
         if answer.value.is_full or self._is_due(answer.value.unflushed_tokens):
             self._on_full(scope)

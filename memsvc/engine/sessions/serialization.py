@@ -37,8 +37,11 @@ def run_once(
     *,
     to_json: Callable[[T], Json],
     from_json: Callable[[Json], T],
+    size: int = 1,
 ) -> SessionResult[T]:
     """Run *work* in a transaction and return its result; a repeated request returns the first result.
+
+    The *size* is that of `GroupCommitter.submit`.
 
     Raises:
         RequestIdReusedError: The id was used for another request.
@@ -52,7 +55,7 @@ def run_once(
         remember_answer(transaction, request, {"value": to_json(value), "position": transaction.position})
         return value, transaction.position
 
-    committed = committer.submit(run_or_recall, owner=request.reach.owner)
+    committed = committer.submit(run_or_recall, owner=request.reach.owner, size=size)
     value, position = committed.value
     return SessionResult(value, position or committed.position)
 

@@ -118,6 +118,22 @@ def test_an_import_of_one_user_delays_no_write_of_another(application: Services)
     assert application.indexer.applied_position < progress.position
 
 
+def test_a_batch_that_its_writer_waits_for_delays_no_write_of_another(application: Services) -> None:
+    """Both wait until they are searchable; a single write passes most of a batch that began before it."""
+    drafts = [Draft(content=f"Zebra number {number} walked by the river.") for number in range(1_000)]
+    batch = application.memory_creator.create_batch(EVE, drafts, STORED)
+    waiting = application.indexer.when_applied(batch.position, len(drafts))
+
+    for content, query in FACTS.items():
+        application.indexer.when_applied(create(application, ADA, content)).result(PATIENCE_SECONDS)
+        assert not waiting.done()
+        assert application.indexer.pending_count > len(drafts) // 4
+        assert found(application, ADA, query, Mode.SEMANTIC)[0] == content
+
+    waiting.result(PATIENCE_SECONDS)
+    assert application.indexer.pending_count == 0
+
+
 def test_a_long_memory_that_cannot_be_embedded_keeps_no_other_from_it(
     application: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:

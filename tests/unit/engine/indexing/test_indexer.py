@@ -106,9 +106,9 @@ def test_changes_that_come_fast_are_gathered(application: Services, monkeypatch:
     steps: list[int] = []
     apply = indexer.Indexer._apply
 
-    def counted(self: indexer.Indexer, changes: Sequence[Change], wanted: Sequence[int]) -> None:
+    def counted(self: indexer.Indexer, changes: Sequence[Change], wanted: Sequence[int], *, is_urgent: bool) -> None:
         steps.append(len(changes))
-        apply(self, changes, wanted)
+        apply(self, changes, wanted, is_urgent=is_urgent)
 
     monkeypatch.setattr(indexer.Indexer, "_apply", counted)
     run = application.bulk_importer.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)

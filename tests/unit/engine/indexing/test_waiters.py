@@ -47,6 +47,19 @@ def test_wanted_names_the_changes_that_somebody_waits_for_oldest_first() -> None
     assert waiters.awaited_positions(limit=1) == [9]
 
 
+def test_those_who_wait_for_few_changes_can_be_asked_for_alone() -> None:
+    """A batch counts by what is left of it."""
+    waiters = ApplyWaiters()
+    waiters.add_changes(range(1, 11))
+    waiters.add_changes([20, 21])
+
+    few = waiters.awaited_positions(limit=10, most=2)
+    waiters.resolve(range(1, 9), applied=0)
+
+    assert few == [20, 21]
+    assert waiters.awaited_positions(limit=10, most=2) == [9, 10, 20, 21]
+
+
 def test_fail_ends_every_wait_with_an_error() -> None:
     """Nobody waits for an indexer that has stopped."""
     waiters = ApplyWaiters()

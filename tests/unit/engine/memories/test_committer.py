@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemoryNotFoundError
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import Record, Transaction, UniquenessRaceError
 from memsvc.testing.factories import memory
-from tests.unit.engine.memories.write_path import Desk
+from memsvc.text.ranking_cues import cached_cues
+from tests.unit.engine.memories.write_path import ADA, Desk
 
 
 class _Blocked:
@@ -57,6 +61,73 @@ def test_works_that_wait_together_are_committed_together(desk: Desk) -> None:
     assert len({id(answer.value) for answer in answers}) == 1
     assert commits == [20]
     assert list(range(1, 21)) == sorted(answer.position for answer in answers)
+
+
+def _queue_batches_and_a_write(committer: GroupCommitter, done: list[tuple[str, Transaction]]) -> list[Future[Any]]:
+    """Queue two batches of each of three users, then a single write of another one."""
+
+    def note(name: str) -> Callable[[Transaction], None]:
+        return lambda transaction: done.append((name, transaction))
+
+    batches = [
+        committer.queue(note(f"{owner} {number}"), owner=owner, size=1_000)
+        for number in range(2)
+        for owner in ("eve", "mallory", "trudy")
+    ]
+    return [*batches, committer.queue(note("ada"), owner="ada"), committer.queue(note("eve 2"), owner="eve")]
+
+
+def test_a_single_write_waits_for_no_batch_that_is_queued(desk: Desk) -> None:
+    """Each batch has a transaction of its own; a single write of its user, put after it, stays behind it."""
+    committer, blocked, done = desk.writing.committer, _Blocked(), list[tuple[str, Transaction]]()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        queued = _queue_batches_and_a_write(committer, done)
+        assert committer.queue_length == len(queued)
+        blocked.release.set()
+        for one in queued:
+            one.result(20)
+
+    assert [name for name, _ in done] == [
+        "ada", "eve 0", "mallory 0", "trudy 0", "eve 1", "mallory 1", "trudy 1", "eve 2",
+    ]  # fmt: skip
+    assert len({id(transaction) for _, transaction in done}) == len(done)
+
+
+def test_a_batch_is_read_for_the_ranking_before_its_transaction(desk: Desk) -> None:
+    """Other writes wait for the transaction, not for what precedes it."""
+    committer, blocked = desk.writing.committer, _Blocked()
+    drafts = [Draft(f"Zebra number {number} walked by. 斑马走过。") for number in range(1_000)]
+    cached_cues.cache_clear()
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        stored = pool.submit(desk.writing.remember.create_batch, ADA, drafts, WriteOptions())
+        _queue_up(committer, 1)
+        before = cached_cues.cache_info().misses
+        blocked.release.set()
+        assert len(stored.result(20).results) == len(drafts)
+
+    assert before == cached_cues.cache_info().misses == len(drafts)
+
+
+def test_all_that_is_queued_is_done_before_the_committer_closes(desk: Desk) -> None:
+    """Also what did not fit into the next transaction."""
+    committer, blocked, done = desk.writing.committer, _Blocked(), list[tuple[str, Transaction]]()
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        queued = _queue_batches_and_a_write(committer, done)
+        closed = pool.submit(committer.close)
+        blocked.release.set()
+        closed.result(20)
+
+    assert len(done) == len(queued)
+    assert committer.queue_length == 0
 
 
 def test_a_failing_work_fails_alone(desk: Desk) -> None:
