@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError, LimitKind
 from memsvc.ports import thread_wait
 from memsvc.server import call_context
-from memsvc.server.slots import Turn, Turns
+from memsvc.server.slots import BULK_METHODS, Turn, Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,9 +81,10 @@ class _Job:
 
     Attributes:
         tenant_id: The tenant of the key that calls; None without a key.
+        is_bulk: Whether it is of a method that yields to the others.
     """
 
-    __slots__ = ("context", "future", "has_begun", "loop", "tenant_id", "work")
+    __slots__ = ("context", "future", "has_begun", "is_bulk", "loop", "tenant_id", "work")
 
     def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.work = work
@@ -91,8 +92,9 @@ class _Job:
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
         self.has_begun = False
-        caller = call_context.principal.get()
+        caller, call = call_context.principal.get(), call_context.current.get()
         self.tenant_id = caller.tenant_id if caller.key_id else None
+        self.is_bulk = call is not None and call.method in BULK_METHODS
 
     def run(self) -> None:
         """Run the call and hand over its outcome."""
@@ -118,18 +120,18 @@ class _Worker:
     """Thread of a pool, and its state.
 
     Attributes:
-        since: The time at which its job began, by the clock of the pool; 0 without one.
-        tenant_id: The tenant of its job.
+        job: Its job; None while it rests.
+        since: The time at which its job began, by the clock of the pool.
         is_waiting: True while its job waits.
         is_counted: True while it counts among the active threads: it works, neither waiting nor for long.
     """
 
-    __slots__ = ("is_counted", "is_waiting", "pool", "since", "tenant_id", "thread", "wake")
+    __slots__ = ("is_counted", "is_waiting", "job", "pool", "since", "thread", "wake")
 
     def __init__(self, pool: _WorkerPool, name: str) -> None:
         self.pool = pool
+        self.job: _Job | None = None
         self.since = 0.0
-        self.tenant_id: str | None = None
         self.is_waiting = False
         self.is_counted = True
         self.wake = threading.Lock()
@@ -154,7 +156,7 @@ class _WorkerPool:
     *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.thread_wait`) or takes long.
 
     Jobs of one tenant that take long share the interpreter with each other more than with other tenants: the more of
-    them compute, the later its next job begins.
+    them compute, the later its next job begins. Bulk jobs compute one after another, whoever calls.
     """
 
     def __init__(self, name: str, *, threads: int, active: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -196,7 +198,7 @@ class _WorkerPool:
         limit = self._clock() - seconds
         with self._lock:
             for worker in self._workers:
-                if worker.is_counted and 0.0 < worker.since < limit:
+                if worker.is_counted and worker.job is not None and worker.since < limit:
                     self._uncount(worker)
             self._wake_next()
             return bool(self._jobs)
@@ -240,11 +242,11 @@ class _WorkerPool:
         """Return the next job of a thread, None when it has to rest."""
         with self._lock:
             self._active += not worker.is_counted
-            worker.is_counted, worker.since, worker.tenant_id = True, 0.0, None
+            worker.is_counted, worker.job = True, None
             job = self._first() if self._active <= self._limit and not self._is_closed else None
             if job is not None:
                 self._jobs.remove(job)
-                job.has_begun, worker.since, worker.tenant_id = True, self._clock(), job.tenant_id
+                job.has_begun, worker.since, worker.job = True, self._clock(), job
                 return job
             self._active -= 1
             worker.is_counted = False
@@ -254,21 +256,23 @@ class _WorkerPool:
 
     def _first(self) -> _Job | None:
         """Return the first job that may begin."""
-        delayed: set[str | None] = set()
+        delayed: set[tuple[str | None, bool]] = set()
         for job in self._jobs:
-            if job.tenant_id not in delayed:
-                if self._may_begin(job.tenant_id):
+            if (job.tenant_id, job.is_bulk) not in delayed:
+                if self._may_begin(job):
                     return job
-                delayed.add(job.tenant_id)
+                delayed.add((job.tenant_id, job.is_bulk))
         return None
 
-    def _may_begin(self, tenant_id: str | None) -> bool:
-        if tenant_id is None:
-            return True
+    def _may_begin(self, job: _Job) -> bool:
         now = self._clock()
-        begun = [one.since for one in self._workers if one.tenant_id == tenant_id and one.since and not one.is_waiting]
-        long = [since for since in begun if now - since >= RELIEF_SECONDS]
-        return not long or now - max(long) >= min(LONGEST_DELAY_SECONDS, RELIEF_SECONDS * LONG_FACTOR ** len(long))
+        begun = [(one.job, now - one.since) for one in self._workers if one.job is not None and not one.is_waiting]
+        if job.is_bulk and any(other.is_bulk and seconds < BULK_DELAY_SECONDS for other, seconds in begun):
+            return False
+        if job.tenant_id is None:
+            return True
+        long = [seconds for other, seconds in begun if other.tenant_id == job.tenant_id and seconds >= RELIEF_SECONDS]
+        return not long or min(long) >= min(LONGEST_DELAY_SECONDS, RELIEF_SECONDS * LONG_FACTOR ** len(long))
 
     def _uncount(self, worker: _Worker) -> None:
         self._active -= worker.is_counted
@@ -308,6 +312,9 @@ LONG_FACTOR = 4
 times and so on. Eight threads that compute without a pause make a list of another tenant take 20 times as long."""
 LONGEST_DELAY_SECONDS = 0.64
 """The longest such delay: the other users of the tenant wait too."""
+BULK_DELAY_SECONDS = 2.0
+"""The longest time for which a bulk job waits until another one computes no more: side by side they end no sooner, and
+make other calls wait longer for the interpreter."""
 
 
 class NamedExecutor:

@@ -40,6 +40,7 @@ PART = "Hostile"
 CALLERS, UPLOADS, WATCHES, BODIES, DOCUMENTS, FORGED = 8, 64, 1_000, 3, 8, 200
 BODY_BYTES = 13_000_000
 ITEMS = 1_000_000
+BATCH = 1_000
 SHARE = 4.0
 """How many times its usual p95 a call of the well-behaved user may take."""
 MEMORY_MB = 150.0
@@ -373,6 +374,20 @@ def _documents(channel: aio.Channel, number: int, key: str) -> list[Callable[[],
     return [send]
 
 
+def _batches(channel: aio.Channel, number: int, key: str) -> list[Callable[[], Awaitable[object]]]:
+    """Return batches of the largest size, of texts that are new, each waiting until it is searchable."""
+    create = _unary(channel, "/memsvc.v1.MemoryService/BatchCreateMemories", memory_pb.BatchCreateMemoriesResponse)
+
+    def write() -> Awaitable[object]:
+        moment = time.time_ns()
+        texts = [f"{NOTES[one % len(NOTES)].format(one)} {number} {moment}" for one in range(BATCH)]
+        memories = [memory_pb.BatchMemory(memory=types_pb.Memory(content=text)) for text in texts]
+        request = memory_pb.BatchCreateMemoriesRequest(scope=_evil(number), memories=memories)
+        return create(request.SerializeToString(), metadata=_metadata(key))
+
+    return [write]
+
+
 def _forged_keys(channel: aio.Channel, number: int, key: str) -> list[Callable[[], Awaitable[object]]]:
     """Return calls with keys that nobody made."""
     request = search_pb.SearchRequest(scope=_evil(number), query="x").SerializeToString()
@@ -392,6 +407,7 @@ ATTACKS: Mapping[str, Callable[[aio.Channel, int, str], list[Callable[[], Awaita
     f"{CALLERS} bodies of a million empty tags": _tags,
     f"{FORGED} forged keys": _forged_keys,
     f"{DOCUMENTS} documents of a million list items": _documents,
+    f"{CALLERS} callers with batches of 1 000 memories": _batches,
 }
 
 

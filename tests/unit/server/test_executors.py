@@ -13,8 +13,16 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError, LimitExceededError
 from memsvc.ports.thread_wait import ThreadWait
 from memsvc.server import call_context
-from memsvc.server.call_context import Principal
-from memsvc.server.executors import LONG_FACTOR, LONGEST_DELAY_SECONDS, RELIEF_SECONDS, NamedExecutor, _Job, _WorkerPool
+from memsvc.server.call_context import Call, Principal
+from memsvc.server.executors import (
+    BULK_DELAY_SECONDS,
+    LONG_FACTOR,
+    LONGEST_DELAY_SECONDS,
+    RELIEF_SECONDS,
+    NamedExecutor,
+    _Job,
+    _WorkerPool,
+)
 from tests.support.until import PATIENCE_SECONDS, until
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
@@ -253,6 +261,59 @@ def test_the_more_a_tenant_computes_the_later_its_next_call_begins(monkeypatch: 
         after(1.1 * LONGEST_DELAY_SECONDS)
         until(lambda: after(0)[6:] == ["fifth"])
         release.set()
+        await asyncio.gather(*(job.future for job in jobs))
+
+    asyncio.run(run())
+    pool.close()
+
+
+@pytest.mark.parametrize("tenant_id", ["", "acme"])
+def test_bulk_calls_compute_one_after_another(tenant_id: str) -> None:
+    """The next one begins when the one before it ends, waits or has computed for long; other calls begin at once."""
+    clock = [100.0]
+    pool = _WorkerPool("write", threads=8, active=8, clock=lambda: clock[0])
+    ends = {name: threading.Event() for name in ("first", "second", "third", "fourth", "single")}
+    waits, begun = threading.Event(), list[str]()
+
+    def after(seconds: float) -> list[str]:
+        clock[0] += seconds
+        pool.relieve(RELIEF_SECONDS)
+        return begun
+
+    async def run() -> None:
+        jobs = []
+
+        def submit(name: str, method: str) -> None:
+            def compute() -> None:
+                begun.append(name)
+                assert ends[name].wait(PATIENCE_SECONDS)
+                if name == "second":
+                    with ThreadWait():
+                        assert waits.wait(PATIENCE_SECONDS)
+
+            call_context.principal.set(Principal(key_id="k" if tenant_id else "", tenant_id=tenant_id))
+            call_context.current.set(Call(method, b"", None))  # type: ignore[arg-type]
+            jobs.append(_Job(compute, asyncio.get_running_loop()))
+            pool.submit(jobs[-1])
+
+        for name in ("first", "second", "third", "fourth"):
+            submit(name, "BatchCreateMemories")
+        until(lambda: begun == ["first"])
+        assert after(0.5 * BULK_DELAY_SECONDS) == ["first"]
+        submit("single", "CreateMemory")
+        until(lambda: after(0) == ["first", "single"])
+        ends["single"].set()
+        ends["first"].set()
+        until(lambda: after(0)[2:] == ["second"])
+        assert len(after(0.5 * BULK_DELAY_SECONDS)) == 3
+        ends["second"].set()
+        until(lambda: after(0)[3:] == ["third"])
+        waits.set()
+        assert len(after(0.9 * BULK_DELAY_SECONDS)) == 4
+        after(0.2 * BULK_DELAY_SECONDS)
+        until(lambda: after(0)[4:] == ["fourth"])
+        for end in ends.values():
+            end.set()
         await asyncio.gather(*(job.future for job in jobs))
 
     asyncio.run(run())
