@@ -156,7 +156,7 @@ class _WorkerPool:
     *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.thread_wait`) or takes long.
 
     Jobs of one tenant that take long share the interpreter with each other more than with other tenants: the more of
-    them compute, the later its next job begins. Bulk jobs compute one after another, whoever calls.
+    them compute, the later its next job begins. Bulk jobs of all callers compute one after another.
     """
 
     def __init__(self, name: str, *, threads: int, active: int, clock: Callable[[], float] = time.monotonic) -> None:
