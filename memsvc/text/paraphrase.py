@@ -121,11 +121,14 @@ NOTHING = NormalizedText()
 """The gist of what cannot be compared."""
 
 
-@lru_cache(maxsize=4096)
 def gist_of(text: str, speaker: str = "") -> NormalizedText:
     """Return what *text*, said by *speaker*, says; `NOTHING` for one that is too long, or without words."""
-    if len(text) > MOST_CHARS:
-        return NOTHING
+    return NOTHING if len(text) > MOST_CHARS else cached_gist(text, speaker)
+
+
+@lru_cache(maxsize=4096)
+def cached_gist(text: str, speaker: str) -> NormalizedText:
+    """Return what `gist_of` returns for a text that is short enough."""
     pieces = statements(text, most=MOST_SENTENCES + 1)
     if not pieces or len(pieces) > MOST_SENTENCES:
         return NOTHING

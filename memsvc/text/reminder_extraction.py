@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
@@ -22,6 +23,9 @@ from memsvc.text.sentences import sentences
 MOST_CHARS = 2_000
 """A longer text is no note to remember, and is not looked at."""
 PHRASE_CHARS = 500
+_NEW_TEXTS = 8_192
+"""Texts whose change of an event is kept: a new one is read before its transaction, which asks for it several times.
+Eight batches of the largest size."""
 _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
 _MOST_DAYS = 8
@@ -418,8 +422,14 @@ class ScheduleChange:
 
 def schedule_change(text: str) -> ScheduleChange | None:
     """Return what *text* says was moved or called off, or None."""
+    return None if len(text) > PHRASE_CHARS else cached_schedule_change(text)
+
+
+@lru_cache(maxsize=_NEW_TEXTS)
+def cached_schedule_change(text: str) -> ScheduleChange | None:
+    """Return what `schedule_change` returns for a text that is short enough."""
     small = text.lower()
-    if len(text) > PHRASE_CHARS or not any(cue in small for cue in words.CHANGE_CUES):
+    if not any(cue in small for cue in words.CHANGE_CUES):
         return None
     if not (words.MOVED.search(text) or words.CANCELLED.search(text)):
         return None

@@ -174,10 +174,8 @@ class _UpsertBatch:
                 return self._change(self._as_stored(existing), item)
         holder = None if item.name is None else self._holders.get(item.name)
         if holder is None:
-            return self._add(item.record, item.name)
-        return self._handle_duplicate(
-            holder, memory, lambda is_free: self._add(item.record, item.name if is_free else None)
-        )
+            return self._add(item, item.name)
+        return self._handle_duplicate(holder, memory, lambda is_free: self._add(item, item.name if is_free else None))
 
     def finish(self, results: Sequence[ItemResult]) -> list[ItemResult]:
         """Insert waiting records; return the *results* with the rows of their memories."""
@@ -189,9 +187,9 @@ class _UpsertBatch:
             for result in results
         ]
 
-    def _add(self, record: Record, name: ContentName | None) -> UpsertResult:
-        memory = record.memory
-        if record.statements or concerns_schedule(memory):
+    def _add(self, item: PreparedMemory, name: ContentName | None) -> UpsertResult:
+        record, memory = item.record, item.record.memory
+        if record.statements or item.concerns_schedule:
             self.stating[memory.id] = None
         self._waiting.append(_with_claim(record, is_unique=name is not None))
         if memory.key and memory.status not in UNNAMED:

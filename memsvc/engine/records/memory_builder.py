@@ -187,12 +187,14 @@ class PreparedMemory:
     Attributes:
         draft: The draft with secrets replaced.
         name: The content that the memory claims, None if it claims none.
+        concerns_schedule: See `concerns_schedule`.
         redactions: The secrets that were replaced.
     """
 
     draft: Draft
     record: Record
     name: ContentName | None
+    concerns_schedule: bool
     redactions: tuple[Redaction, ...] = ()
 
     @property
@@ -252,15 +254,11 @@ class MemoryBuilder:
         # The transaction asks for them, and other writes wait for it: here they are read beside them.
         pack_cues(draft.content)
         name = content_name(memory) if claims_content(memory) else None
-        statements = extract_statements(memory)
-        if draft.vector is None or len(draft.vector) == 0:
-            return PreparedMemory(
-                draft, Record(memory, chunks, name is not None, statements=statements), name, redactions
-            )
-        vector = self.vector_bytes(draft.vector, chunks)
-        return PreparedMemory(
-            draft, Record(memory, chunks, name is not None, vector, self._model, statements), name, redactions
-        )
+        record = Record(memory, chunks, name is not None, statements=extract_statements(memory))
+        if draft.vector is not None and len(draft.vector) > 0:
+            vector = self.vector_bytes(draft.vector, chunks)
+            record = replace(record, given_vector=vector, given_model=self._model)
+        return PreparedMemory(draft, record, name, concerns_schedule(memory), redactions)
 
     def store_images(self, scope: Scope, draft: Draft) -> Draft:
         """Return *draft* with references in place of its images, which are durable then. Not for use in a transaction.

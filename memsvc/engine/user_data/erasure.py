@@ -40,10 +40,11 @@ from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.operations import ErasureReads
 from memsvc.text.analysis import short_spans, word_spans, word_terms
 from memsvc.text.capture_rules import chinese_everyday_reason, english_everyday_reason
-from memsvc.text.facts import facts_in, loose_facts_in
-from memsvc.text.paraphrase import gist_of
+from memsvc.text.facts.statements import cached_facts, cached_loose_facts
+from memsvc.text.paraphrase import cached_gist
 from memsvc.text.passages import cached_terms
 from memsvc.text.ranking_cues import cached_cues
+from memsvc.text.reminder_extraction import cached_schedule_change
 
 # Records of erasures: a journal while one runs, which survives crashes, then a receipt without user data.
 
@@ -585,11 +586,12 @@ def _sample(content: str) -> list[str]:
 
 TEXT_CACHES = (
     cached_cues,
+    cached_facts,
+    cached_gist,
+    cached_loose_facts,
+    cached_schedule_change,
     cached_terms,
-    facts_in,
-    loose_facts_in,
     folder_of_id,
-    gist_of,
     names_of_speaker,
     short_spans,
     time_zone,

@@ -28,6 +28,9 @@ from memsvc.text.sentences import sentences
 MAX_CHARS = 400
 """A longer text says too much to be put aside for one of its sentences; it states nothing."""
 MAX_STATEMENTS, MAX_LOOSE = 8, 16
+_NEW_TEXTS = 8_192
+"""Texts whose facts are kept: a new one is read before its transaction, which asks for them again. Eight batches of the
+largest size."""
 USER = "user"
 
 _TURN = re.compile(r"(?:^|\s)[^\W\d_]{1,16}\s?[:：]\s?(?=\w)")
@@ -36,15 +39,18 @@ _USERS = frozenset({"", "user", "human", "用户", "我"})
 _MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助手"})
 
 
-@lru_cache(maxsize=2048)
 def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
     """Return what *text* states for certain, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
 
     "I" is the *speaker*, or the user when there is none; a sentence without a subject is about the user, unless the
     text *is_titled*: then it may be about what the title names.
     """
-    if _is_too_much(text):
-        return ()
+    return () if _is_too_much(text) else cached_facts(text, speaker, is_titled=is_titled)
+
+
+@lru_cache(maxsize=_NEW_TEXTS)
+def cached_facts(text: str, speaker: str, *, is_titled: bool) -> tuple[Fact, ...]:
+    """Return what `facts_in` returns for a text that is short enough."""
     me = _me(speaker)
     silent = None if is_titled else me
     state = chinese_facts if is_han(text) else english_facts
@@ -55,14 +61,17 @@ def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[
     return tuple(found.values())[-MAX_STATEMENTS:]
 
 
-@lru_cache(maxsize=2048)
 def loose_facts_in(text: str, *, speaker: str = "") -> tuple[Fact, ...]:
     """Return what *text* may state in other words, at most `MAX_LOOSE`, each topic once.
 
     They are guesses: a contradiction of two of them is reason for doubt, and never for a change of what is stored.
     """
-    if _is_too_much(text):
-        return ()
+    return () if _is_too_much(text) else cached_loose_facts(text, speaker)
+
+
+@lru_cache(maxsize=2048)
+def cached_loose_facts(text: str, speaker: str) -> tuple[Fact, ...]:
+    """Return what `loose_facts_in` returns for a text that is short enough."""
     loose = {statement.topic: statement for statement in change_facts(sentences(text), me=_me(speaker))}
     return tuple(loose.values())[-MAX_LOOSE:]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from functools import _lru_cache_wrapper
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
 
 import memsvc.domain
 import memsvc.engine
@@ -21,8 +24,11 @@ from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.user_data.erasure import TEXT_CACHES, clear_text_caches
 from memsvc.settings import load_settings
-from memsvc.text.analysis import matching_spans, query_terms
+from memsvc.text.analysis import matching_spans, query_terms, term_spans, terms
+from memsvc.text.capture_rules import judge
+from memsvc.text.facts import facts_in, loose_facts_in
 from memsvc.text.paraphrase import gist_of
+from memsvc.text.reminder_extraction import schedule_change
 from tests.support.sqlite_store import SQLITE
 
 SCOPE = Scope("anna")
@@ -58,6 +64,18 @@ def test_no_text_is_left_after_clearing() -> None:
     clear_text_caches()
 
     assert [one.__qualname__ for one in TEXT_CACHES if one.cache_info().currsize] == []
+
+
+@pytest.mark.parametrize("read", [facts_in, loose_facts_in, gist_of, schedule_change, terms, term_spans, judge])
+@pytest.mark.parametrize("part", ["I live in Porto. ", "我住在杭州。", "a", "Ich wohne in Köln "])
+def test_a_long_text_is_kept_by_no_cache(read: Callable[[str], object], part: str) -> None:
+    """Documents of megabytes would fill the memory of the process."""
+    text = part * 20_000
+    before = sys.getrefcount(text)
+
+    read(text)
+
+    assert sys.getrefcount(text) == before
 
 
 def test_an_erasure_clears_the_words_that_the_embedder_keeps(tmp_path: Path) -> None:
