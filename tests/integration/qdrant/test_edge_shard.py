@@ -43,9 +43,17 @@ def write(shard: Shard, rows: Sequence[int], *, vector: Sequence[float] = UP, or
     shard.write(ids, payloads, kept, array("f", [*vector] * len(ids)).tobytes())
 
 
-def found(shard: Shard, where: dict[str, Any], *, limit: int = 10, width: int | None = None) -> list[int]:
+def found(
+    shard: Shard,
+    where: dict[str, Any],
+    *,
+    limit: int = 10,
+    width: int | None = None,
+    least: dict[str, Any] | None = None,
+) -> list[int]:
     """Return the rows that a search finds, best first."""
-    ids, scores = shard.search(array("f", UP).tobytes(), marshal.dumps(where), limit, width)
+    packed = None if least is None else marshal.dumps(least)
+    ids, scores = shard.search(array("f", UP).tobytes(), marshal.dumps(where), limit, width, packed)
     values = array("d", scores).tolist()
     assert values == sorted(values, reverse=True)
     return [one >> ROW_SHIFT for one in array("q", ids)]
@@ -129,7 +137,7 @@ def test_a_shard_is_loaded_as_it_was_closed(tmp_path: Path) -> None:
 
     second.warm()
     assert second.largest_owner() == ("ada", 2)
-    assert found(second, {}, width=64) == [5, 6]
+    assert found(second, {}, width=64, least={"must": [{"key": "owner", "match": {"value": "ada"}}]}) == [5, 6]
     write(second, [6], ordinals=2)
     write(second, [6])
     assert second.count(None) == 2
