@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memsvc_backends.qdrant_edge import shard as shard_module
@@ -123,6 +124,31 @@ def test_pages_lead_through_all_entries(shard: Shard) -> None:
     assert (ids, rows) == ([entry(1), entry(2)], [1, 2])
     assert following == entry(3)
     assert shard.page(following, 2, "row") == ([entry(3)], [3], None)
+
+
+def test_what_is_less_than_most_of_an_owner_is_scanned(tmp_path: Path) -> None:
+    """One of four projects of an owner: the links of the owner's graph do not join what passes."""
+    random, width = np.random.default_rng(5), 32
+    centres = random.normal(size=(64, width))
+    vectors = np.repeat(centres / np.linalg.norm(centres, axis=1, keepdims=True), 40, axis=0)
+    vectors = (vectors + random.normal(size=vectors.shape) * 0.03)[random.permutation(len(vectors))].astype(np.float32)
+    shard = Shard.create(str(tmp_path / "shard"), width, (16, 100), scanned_kilobytes=10)
+    for first in range(0, len(vectors), 512):
+        rows = range(first, min(first + 512, len(vectors)))
+        payloads = [payload(row, project_id=f"p{row % 4}") for row in rows]
+        kept = [(row, [entry(row)]) for row in rows]
+        shard.write([*map(entry, rows)], payloads, kept, vectors[first : first + 512].tobytes())
+    shard.finish()
+
+    owner = {"key": "owner", "match": {"value": "ada"}}
+    where = marshal.dumps({"must": [owner, {"key": "project_id", "match": {"any": ["p1"]}}]})
+    asked = range(1, len(vectors), 28)
+    nearest = [
+        array("q", shard.search(vectors[row].tobytes(), where, 1, 128, where)[0])[0] >> ROW_SHIFT for row in asked
+    ]
+    shard.close()
+
+    assert nearest == [*asked]
 
 
 def test_a_shard_is_loaded_as_it_was_closed(tmp_path: Path) -> None:
