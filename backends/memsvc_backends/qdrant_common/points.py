@@ -215,6 +215,12 @@ def filter_of(
     return {"must": must}
 
 
+def plain_filter_of(reach: Reach, view: View | None = None) -> Condition:
+    """Return the filter of the entries in *reach*, of *view* if given, whose memories are plain."""
+    must = filter_of(reach, view)["must"]
+    return {"must": [*must, IS_PLAIN]} if isinstance(must, list) else NOTHING
+
+
 def _conditions(where: Filter) -> list[Condition]:
     """Return conditions that are met by exactly the entries for which *where* holds."""
     of_plain, others = split_default_visible(where)

@@ -1,4 +1,7 @@
-"""The embedded vector index: Qdrant Edge in a child process, exact unless a generation has a graph."""
+"""The embedded vector index: Qdrant Edge in a child process, exact unless a generation has graphs.
+
+A graph is of one owner. It is searched for most of what the owner has; what a filter leaves of less is scanned.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, De
 from memsvc.domain.filters import Filter, FilterMemo
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
+from memsvc.domain.visibility import split_default_visible
 from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import Generation, ListedEntry, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
@@ -26,6 +30,7 @@ from memsvc_backends.qdrant_common.points import (
     Changes,
     Condition,
     filter_of,
+    plain_filter_of,
     require_dimension,
     slices_of,
     vector_bytes,
@@ -75,6 +80,7 @@ class QdrantEdgeIndex:
         self._unfinished: list[EdgeGeneration] = []
         self._is_closed = False
         self._conditions: FilterMemo[list[Condition]] = FilterMemo()
+        self._are_usual: FilterMemo[bool] = FilterMemo()
         self._directory.mkdir(parents=True, exist_ok=True)
         self._live = self._open_live()
         remove_leftovers(self._directory, self.manifest)
@@ -111,15 +117,19 @@ class QdrantEdgeIndex:
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> Hits:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
-        return EdgeSearch(self.live, vector, SearchSpec(reach, view, where, self._conditions), limit, deadline).result()
+        return EdgeSearch(self.live, vector, self._spec(view, reach, where), limit, deadline).result()
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> EdgeSearch:
         """Send the search to the child; its reply is read when the result is asked for."""
-        search = EdgeSearch(self.live, vector, SearchSpec(reach, view, where, self._conditions), limit, deadline)
+        search = EdgeSearch(self.live, vector, self._spec(view, reach, where), limit, deadline)
         search.begin(self._live)
         return search
+
+    def _spec(self, view: View, reach: Reach, where: Filter | None) -> SearchSpec:
+        is_usual = where is None or self._are_usual.get(where, _is_usual)
+        return SearchSpec(reach, view, where, self._conditions, is_usual=is_usual)
 
     def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
         """Start a generation in a builder process."""
@@ -254,17 +264,34 @@ class LiveShard:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpec:
-    """Selection of the entries to search; *known* are the conditions of the last filters."""
+    """Selection of the entries to search.
+
+    Attributes:
+        known: The conditions of the last filters.
+        is_usual: Every plain memory passes the filter.
+    """
 
     reach: Reach
     view: View
     where: Filter | None
     known: FilterMemo[list[Condition]] | None = None
+    is_usual: bool = False
 
     def within(self, views: Sequence[View]) -> Condition:
         """Return the filter for a generation of *views*: where all entries are of one view, none is asked for it."""
-        view = None if views == (self.view,) else self.view
-        return filter_of(self.reach, view, self.where, self.known)
+        return filter_of(self.reach, self._view_among(views), self.where, self.known)
+
+    def least_within(self, views: Sequence[View]) -> Condition | None:
+        """Return a filter that lets through nothing which `within` holds back, and most of the rest; None: unknown."""
+        return plain_filter_of(self.reach, self._view_among(views)) if self.is_usual else None
+
+    def _view_among(self, views: Sequence[View]) -> View | None:
+        return None if views == (self.view,) else self.view
+
+
+def _is_usual(where: Filter) -> bool:
+    """Return whether every plain memory passes a filter."""
+    return not split_default_visible(where)[1]
 
 
 class EdgeSearch:
@@ -284,7 +311,7 @@ class EdgeSearch:
         self._vector = vector
         self._blob = vector_bytes([vector])
         self._sought = sought
-        self._packed: tuple[Sequence[View], bytes] | None = None
+        self._packed: tuple[LiveShard, Message] | None = None
         self._limit = limit
         self._deadline = deadline
         self._in_flight: tuple[LiveShard, Exchange] | None = None
@@ -324,7 +351,11 @@ class EdgeSearch:
         return Hits(np.frombuffer(ids, np.int64), np.frombuffer(scores, np.float64))
 
     def _request(self, live: LiveShard) -> Message:
-        views = live.manifest.views
-        if self._packed is None or self._packed[0] != views:
-            self._packed = views, marshal.dumps(self._sought.within(views))
-        return "search", self._packed[1], self._limit, live.width
+        if self._packed is None or self._packed[0] is not live:
+            views = live.manifest.views
+            within = marshal.dumps(self._sought.within(views))
+            # Without a graph, all scans are exact.
+            least = None if live.width is None else self._sought.least_within(views)
+            packed = None if least is None else marshal.dumps(least)
+            self._packed = live, ("search", within, self._limit, live.width, packed)
+        return self._packed[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from memsvc.data_directory import sync
 from memsvc.domain.index_entries import VectorManifest, content_of, manifest_of
 
 _FILE = "manifest.json"
-_FORMAT = 2
-"""2: points say whether their memory is plain."""
+_FORMAT = 3
+"""2: points say whether their memory is plain. 3: a graph is of one owner."""
+_SCANNED_FORMAT = 2
+"""The points are those of today, and are scanned until new graphs are built."""
 
 
 class ManifestError(Exception):
@@ -80,6 +83,8 @@ def disk_bytes(directory: Path) -> int:
 
 
 def _manifest_from(content: dict[str, Any]) -> VectorManifest:
+    if content["format"] == _SCANNED_FORMAT:
+        return replace(manifest_of(content), hnsw=False)
     if content["format"] != _FORMAT:
         raise ValueError(content["format"])
     return manifest_of(content)

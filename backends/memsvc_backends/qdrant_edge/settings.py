@@ -17,13 +17,16 @@ class QdrantEdgeSettings(BackendSettings):
     slice_points: int = Field(default=16, ge=1, le=1024)
     """How many points a change holds at most before waiting searches have their turn."""
     graph_threshold: int = Field(default=20_000, ge=0)
-    """Entries of one owner from which on a graph (HNSW) is worth building; below, exact scans are as quick."""
+    """Entries of one owner from which on graphs (HNSW) are worth building; below, exact scans are as quick."""
     graph_links: int = Field(default=16, ge=4, le=128)
-    """Links of each node of a graph (m)."""
+    """Links of each node of an owner's graph (HNSW's m, Qdrant's payload_m)."""
     graph_build_width: int = Field(default=100, ge=4, le=1000)
     """Candidates kept while a graph is built (ef_construct)."""
     graph_search_width: int = Field(default=128, ge=4, le=4096)
-    """Candidates kept while a graph is searched (ef); larger misses fewer and takes longer."""
+    """Candidates kept while a graph is searched (ef); larger misses fewer and takes longer.
+
+    Where a filter leaves less than three quarters of an owner's entries, these are scanned.
+    """
     ping_seconds: float = Field(default=1.0, gt=0)
     """How long a health check waits for the child process."""
     hang_seconds: float = Field(default=2.0, gt=0)

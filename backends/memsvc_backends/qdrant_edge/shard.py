@@ -27,6 +27,15 @@ _SCAN = edge.SearchParams(exact=True)
 _LOCK_PATIENCE_SECONDS = 10.0
 _KEPT_BYTES = 1 << 10
 """A larger condition, a long list of values, is not cached."""
+SCANNED_KILOBYTES = 10_000
+"""What a filter leaves is scanned, and not looked for by a graph, when its vectors take less than this."""
+GRAPH_SHARE = 0.75
+"""Least share of an owner's points that a search by the owner's graph must be allowed to return.
+
+Links lead only through points that pass. Of 50 000 points in 64 clusters, the nearest one was found in all searches
+when 70 % of them passed, in 72 % with 60 %, and in 3 % with half; a wider search changes little.
+"""
+_REACHES_KNOWN = 1_024
 FLUSHED_POINTS = 1_024
 """Points written or deleted after which a shard is flushed. More would take longer at a time, and to replay."""
 
@@ -39,15 +48,28 @@ class Shard:
         self._dimension = dimension
         self._highest_row = self._find_highest_row()
         self._unflushed = 0
+        self._changes = 0
+        self._reaches: dict[bytes, tuple[bool, float]] = {}
 
     @classmethod
-    def create(cls, path: str, dimension: int, graph: tuple[int, int] | None) -> Shard:
-        """Make an empty shard; *graph* gives links and build width where `finish` is to build a graph."""
+    def create(
+        cls, path: str, dimension: int, graph: tuple[int, int] | None, *, scanned_kilobytes: int = SCANNED_KILOBYTES
+    ) -> Shard:
+        """Make an empty shard; *graph* gives links and build width where `finish` is to build graphs.
+
+        There is no graph over all points, but one of each owner with more vectors than are scanned (`payload_m`): in
+        one over all, what an owner has is cut into parts that no link joins. Of 50 000 entries in 64 clusters, half of
+        all points, it found the nearest one in 52 % of searches, and the owner's own graph in all.
+        """
         links, width = graph or (0, 100)
         config = edge.EdgeConfig(
             vectors=edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine),
             hnsw_config=edge.HnswIndexConfig(
-                m=links, ef_construct=width, full_scan_threshold=10_000, max_indexing_threads=1
+                m=0,
+                payload_m=links,
+                ef_construct=width,
+                full_scan_threshold=scanned_kilobytes,
+                max_indexing_threads=1,
             ),
             optimizers=edge.EdgeOptimizersConfig(default_segment_number=1, indexing_threshold=1),
             max_search_threads=1,
@@ -55,7 +77,7 @@ class Shard:
         Path(path).mkdir(parents=True)
         shard = edge.EdgeShard.create(path, config)
         schemas: dict[str, Any] = {
-            _OWNER: edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False),
+            _OWNER: edge.KeywordIndexParams(is_tenant=True, enable_hnsw=graph is not None),
             "project_id": edge.KeywordIndexParams(enable_hnsw=False),
             "status": edge.KeywordIndexParams(enable_hnsw=False),
             "row": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
@@ -102,6 +124,7 @@ class Shard:
         stale = [point for row, kept in memories if row <= before for point in self._stale(row, kept)]
         if stale:
             self._shard.update(edge.UpdateOperation.delete_points(list(stale)))
+        self._changes += len(ids) + len(stale)
         self._unflushed += len(ids) + len(stale)
         if self._unflushed >= FLUSHED_POINTS:
             self.flush()
@@ -111,7 +134,9 @@ class Shard:
         self._shard.flush()
         self._unflushed = 0
 
-    def search(self, vector: bytes, where: bytes, limit: int, width: int | None) -> tuple[bytes, bytes]:
+    def search(
+        self, vector: bytes, where: bytes, limit: int, width: int | None, least: bytes | None = None
+    ) -> tuple[bytes, bytes]:
         """Return the ids (int64) and scores (double) of the nearest, best first, equal scores by id.
 
         The engine cuts off at its limit without regard to ids, so it is asked for more as long as the cut goes
@@ -122,10 +147,13 @@ class Shard:
             where: The filter in Qdrant's JSON, marshalled.
             limit: How many are wanted at most.
             width: How many candidates the graph is searched for, or None for an exact scan.
+            least: A filter in the same form that lets through nothing which *where* holds back. The graph is searched
+                only if that is most of what the owner has. None: it is not known, and the scan is exact.
         """
         floats: Any = memoryview(vector).cast("f").tolist()
         query = edge.Query.Nearest(floats)
-        params = _SCAN if width is None else edge.SearchParams(hnsw_ef=max(width, min(limit, 1024)))
+        is_exact = width is None or least is None or not self._is_most(least)
+        params = _SCAN if is_exact else edge.SearchParams(hnsw_ef=max(width or 0, min(limit, 1024)))
         filtered = to_filter(marshal.loads(where))  # noqa: S302 - from our own parent
         asked = min(limit, 1024) + 1
         while True:
@@ -140,6 +168,21 @@ class Shard:
             found = sorted((-score, point) for score, point in zip(scores, ids, strict=True))
             scores, ids = [-score for score, _ in found], [point for _, point in found]
         return array("q", ids[:limit]).tobytes(), array("d", scores[:limit]).tobytes()
+
+    def _is_most(self, packed: bytes) -> bool:
+        """Return whether a filter, marshalled, lets through most of its owner's points, so that links join them."""
+        known = self._reaches.get(packed)
+        if known is None or self._changes > known[1]:
+            where = marshal.loads(packed)  # noqa: S302 - from our own parent
+            owner = to_filter({"must": [one for one in where["must"] if one.get("key") == _OWNER]})
+            owned = self._shard.count(edge.CountRequest(exact=False, filter=owner))
+            passing = self.count(where)
+            if len(self._reaches) >= _REACHES_KNOWN:
+                self._reaches.clear()
+            # Counting 100 000 takes 22 ms, and fewer writes than are missing from the limit do not change the answer.
+            until = self._changes + max(FLUSHED_POINTS, abs(passing - GRAPH_SHARE * owned))
+            known = self._reaches[packed] = passing >= GRAPH_SHARE * owned, until
+        return known[0]
 
     def warm(self) -> None:
         """Search once, as most searches will be, so that no search has to wait for pages to be brought in."""

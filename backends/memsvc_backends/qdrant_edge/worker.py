@@ -81,8 +81,8 @@ class EdgeProcess:
     def _write(self, blob: bytes, ids: Any, payloads: Any, memories: Any) -> None:
         self._shard.write(ids, payloads, memories, blob)
 
-    def _search(self, blob: bytes, where: bytes, limit: int, width: int | None) -> Any:
-        return self._shard.search(blob, where, limit, width)
+    def _search(self, blob: bytes, where: bytes, limit: int, width: int | None, least: bytes | None) -> Any:
+        return self._shard.search(blob, where, limit, width, least)
 
 
 class Loop:

@@ -56,8 +56,9 @@ V = TypeVar("V")
 class CandidateColumns:
     """A table of some 200 bytes per memory; the slot of a memory is its row modulo the size of the table.
 
-    Rows ascend, and the latest row of a slot wins. The fields of a memory are adjacent, because a search reads hundreds
-    of memories all over the table. `RowVersions` defines the order of reading, keeping and forgetting.
+    Rows ascend. The latest row of a slot wins, until a search asks for another one: of two memories with one slot,
+    the one that was written or asked for last is kept. The fields of a memory are adjacent, because a search reads
+    hundreds of memories all over the table. `RowVersions` defines the order of reading, keeping and forgetting.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -76,6 +77,10 @@ class CandidateColumns:
     def places(self) -> int:
         """Return how many can be kept before the table grows or something has to go."""
         return len(self._ids)
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return self._count
 
     @property
     def version(self) -> int:
@@ -102,8 +107,11 @@ class CandidateColumns:
         found, _ = self.get_many(rows, reach)
         return frozenset(found.where(found.numbers[:, _PLAIN] == 1).rows.tolist())
 
-    def keep(self, rows: Collection[Sequence[Any]], version: int) -> None:
-        """Keep *rows*, each with the values of `COLUMNS`, but for those that were changed after *version*."""
+    def keep(self, rows: Collection[Sequence[Any]], version: int, *, is_asked_for: bool = False) -> None:
+        """Keep *rows*, each with the values of `COLUMNS`, but for those that were changed after *version*.
+
+        Those that are not *is_asked_for* do not displace later ones.
+        """
         if not self._capacity or not rows:
             return
         with self._lock:
@@ -113,8 +121,9 @@ class CandidateColumns:
                 return
             if len(self._names) > len(self._ids) + _SPARE_NAMES:
                 self._start_anew()
-            self._make_room(len(current))
-            self._write(*_in_columns(current, self._names))
+            numbers, ids = _in_columns(current, self._names)
+            self._make_room(numbers[:, 0])
+            self._write(numbers, ids, displaces_later=is_asked_for)
 
     def recount(self, counts: Mapping[int, int], version: int) -> None:
         """Take over committed access counts, by row, of memories of which nothing else was changed by that commit.
@@ -138,7 +147,7 @@ class CandidateColumns:
         """Drop what is kept of changed rows; readers that are under way will not bring it back."""
         if not self._capacity or not rows:
             return
-        changed = np.array(list(rows), dtype=np.int64)
+        changed = np.unique(np.array(list(rows), dtype=np.int64))
         with self._lock:
             self._versions.note(rows)
             places = changed % len(self._ids)
@@ -152,35 +161,40 @@ class CandidateColumns:
     def _drop(self, places: Integers) -> None:
         self._numbers[places, 0] = ABSENT
         self._ids[places] = None
+        self._count -= len(places)
 
     def _start_anew(self) -> None:
         self._names = Names()
-        self._count = 0
         self._allocate(min(_FIRST_SIZE, self._capacity))
 
     def _allocate(self, size: int) -> None:
+        self._count = 0
         self._numbers: Integers = np.full((size, WIDTH + 3), ABSENT, dtype=np.int64)
         self._ids: npt.NDArray[np.object_] = np.empty(size, dtype=object)
 
-    def _make_room(self, count: int) -> None:
-        """Double the table when it is nearly full, as long as it may grow."""
-        self._count += count
-        if self._count > _LOAD * len(self._ids):
-            # Some of them were there before, or are not any more.
-            self._count = count + int(np.count_nonzero(self._numbers[:, 0] != ABSENT))
-        while self._count > _LOAD * len(self._ids) and len(self._ids) < self._capacity:
+    def _make_room(self, rows: Integers) -> None:
+        """Double the table when *rows* would make it nearly full, as long as it may grow."""
+        while len(self._ids) < self._capacity:
+            added = int(np.count_nonzero(self._numbers[rows % len(self._ids), 0] != rows))
+            if self._count + added <= _LOAD * len(self._ids):
+                return
             kept = self._numbers[:, 0] != ABSENT
             numbers, ids = self._numbers[kept], self._ids[kept]
             self._allocate(2 * len(self._ids))
-            self._write(numbers, ids)
+            # Rows whose places differ in a table have different places in one of twice the size.
+            places = numbers[:, 0] % len(self._ids)
+            self._numbers[places], self._ids[places], self._count = numbers, ids, len(ids)
 
-    def _write(self, numbers: Integers, ids: npt.NDArray[np.object_]) -> None:
+    def _write(self, numbers: Integers, ids: npt.NDArray[np.object_], *, displaces_later: bool) -> None:
         # Of those with the same place the latest row has it, whichever is kept first.
         size, rows = len(self._ids), numbers[:, 0]
         order = np.argsort(rows)
-        order = order[rows[order] >= self._numbers[rows[order] % size, 0]]
+        if not displaces_later:
+            order = order[rows[order] >= self._numbers[rows[order] % size, 0]]
         places, last = np.unique((rows[order] % size)[::-1], return_index=True)
         chosen = order[::-1][last]
+        # Counted as it changes: to count a table of a million memories takes 5 ms and more.
+        self._count += int(np.count_nonzero(self._numbers[places, 0] == ABSENT))
         self._numbers[places] = numbers[chosen]
         self._ids[places] = ids[chosen]
 

@@ -57,8 +57,9 @@ from memsvc_backends.sql.tables import IS_FORMER_HOLDER, IS_NAMED, memories, mem
 
 _UNINDEXED = (without_index(memories.c.owner), without_index(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
-KEPT_CANDIDATES = 1 << 19
-"""Of how many memories, the latest ones, everything is kept that ranking needs: 100 MB when there are so many."""
+KEPT_CANDIDATES = 1 << 20
+"""Of how many memories everything is kept that ranking needs: 200 MB when there are so many. Of more, those are kept
+that were written, or asked for by a search, last."""
 KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
 _BYTES_PER_TOKEN = 4
@@ -163,7 +164,7 @@ class SqlMemoryReads(SqlHistoryReads):
         if missing:
             version = self._ranked.version
             read = self._read_candidates(missing, reach)
-            self._ranked.keep(read, version)
+            self._ranked.keep(read, version, is_asked_for=True)
             found = found.join(candidates_of_rows(read))
         return found
 

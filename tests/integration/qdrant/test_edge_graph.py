@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import statistics
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memsvc.domain.filters import Field, Filter, Range
 from memsvc.domain.index_entries import VectorManifest, View, entry_id
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vectors
@@ -25,6 +27,8 @@ from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 
 _log = logging.getLogger(__name__)
 DIMENSION = 32
+WIDE = 1536
+"""Of so many values 1 667 vectors are enough for a graph: fewer are scanned."""
 
 
 def vectors_of(count: int, seed: int) -> Vectors:
@@ -44,9 +48,15 @@ def changes_of(vectors: Vectors, *, first_row: int) -> dict[int, list[VectorEntr
     }
 
 
-def ids(index: QdrantEdgeIndex, vector: np.ndarray[tuple[int], np.dtype[np.float32]], limit: int = 10) -> list[int]:
+def ids(
+    index: QdrantEdgeIndex,
+    vector: np.ndarray[tuple[int], np.dtype[np.float32]],
+    limit: int = 10,
+    *,
+    where: Filter | None = None,
+) -> list[int]:
     """Return the rows of the nearest."""
-    hits = index.search(vector, view=View.CHUNK, reach=REACH, limit=limit, deadline=NO_HURRY)
+    hits = index.search(vector, view=View.CHUNK, reach=REACH, where=where, limit=limit, deadline=NO_HURRY)
     return [hit.entry_id >> 16 for hit in hits]
 
 
@@ -79,6 +89,58 @@ def test_graph_finds_nearly_all_and_counts_what_it_does_not_cover(open_index: Ca
 
     assert index.unsealed_count() == len(queries) + 7
     assert [ids(index, query, 1) for query in queries] == [[5000 + number] for number in range(len(queries))]
+
+
+def clusters_of(count: int, size: int, seed: int) -> Vectors:
+    """Return vectors of unit length around *count* centres, one of each in turn, *size* around each."""
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(count, WIDE)).astype(np.float32)
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    vectors = np.tile(centres, (size, 1)) + random.normal(size=(count * size, WIDE)).astype(np.float32) * 0.01
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(np.float32)
+
+
+def test_an_owner_among_others_finds_what_is_nearest(open_index: Callable[[], QdrantEdgeIndex]) -> None:
+    """Also where a filter leaves half of it: the links of a graph go through what passes alone."""
+    index = open_index()
+    vectors = clusters_of(90, 60, 8)
+    plain = factories.attributes(1)
+    changes: dict[int, list[VectorEntry]] = {}
+    for row, vector in enumerate(vectors):
+        # Of each cluster the owner has a third, and half of that is of some importance.
+        owner = REACH.owner if row // 90 % 3 == 0 else f"other {row // 90 % 3}"
+        attributes = plain._replace(row=row, owner=owner, importance=2 + row // 270 % 2)
+        changes[row] = [VectorEntry(entry_id(row, View.CHUNK, 0), View.CHUNK, vector, attributes)]
+    made = index.begin(VectorManifest(1, "m", WIDE, 1, hnsw=True))
+    made.replace(changes)
+    made.seal()
+    index.switch(made)
+
+    own = [row for row in range(len(vectors)) if row // 90 % 3 == 0][::13]
+    important = [row for row in own if row // 270 % 2]
+    found = [row for row in own if row in ids(index, vectors[row])]
+    where = Range(Field.IMPORTANCE, at_least=3)
+    filtered = [row for row in important if ids(index, vectors[row], where=where)[:1] == [row]]
+
+    assert len(found) >= 0.99 * len(own)
+    assert filtered == important
+
+
+def test_graphs_over_all_owners_are_built_anew(open_index: Callable[[], QdrantEdgeIndex], directory: Path) -> None:
+    """Until then everything is scanned."""
+    index = open_index()
+    vectors = vectors_of(100, 9)
+    renew(index, 1, changes_of(vectors, first_row=0), hnsw=True)
+    index.close()
+    manifest = directory / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}))
+
+    again = open_index()
+
+    assert again.manifest is not None
+    assert not again.manifest.hnsw
+    assert ids(again, vectors[7], 25) == best(vectors, vectors[7], 25)
 
 
 def test_sealed_bulk_without_a_graph_is_exact(open_index: Callable[[], QdrantEdgeIndex]) -> None:

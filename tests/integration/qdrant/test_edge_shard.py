@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memsvc_backends.qdrant_edge import shard as shard_module
@@ -43,9 +44,17 @@ def write(shard: Shard, rows: Sequence[int], *, vector: Sequence[float] = UP, or
     shard.write(ids, payloads, kept, array("f", [*vector] * len(ids)).tobytes())
 
 
-def found(shard: Shard, where: dict[str, Any], *, limit: int = 10, width: int | None = None) -> list[int]:
+def found(
+    shard: Shard,
+    where: dict[str, Any],
+    *,
+    limit: int = 10,
+    width: int | None = None,
+    least: dict[str, Any] | None = None,
+) -> list[int]:
     """Return the rows that a search finds, best first."""
-    ids, scores = shard.search(array("f", UP).tobytes(), marshal.dumps(where), limit, width)
+    packed = None if least is None else marshal.dumps(least)
+    ids, scores = shard.search(array("f", UP).tobytes(), marshal.dumps(where), limit, width, packed)
     values = array("d", scores).tolist()
     assert values == sorted(values, reverse=True)
     return [one >> ROW_SHIFT for one in array("q", ids)]
@@ -117,6 +126,31 @@ def test_pages_lead_through_all_entries(shard: Shard) -> None:
     assert shard.page(following, 2, "row") == ([entry(3)], [3], None)
 
 
+def test_what_is_less_than_most_of_an_owner_is_scanned(tmp_path: Path) -> None:
+    """One of four projects of an owner: the links of the owner's graph do not join what passes."""
+    random, width = np.random.default_rng(5), 32
+    centres = random.normal(size=(64, width))
+    vectors = np.repeat(centres / np.linalg.norm(centres, axis=1, keepdims=True), 40, axis=0)
+    vectors = (vectors + random.normal(size=vectors.shape) * 0.03)[random.permutation(len(vectors))].astype(np.float32)
+    shard = Shard.create(str(tmp_path / "shard"), width, (16, 100), scanned_kilobytes=10)
+    for first in range(0, len(vectors), 512):
+        rows = range(first, min(first + 512, len(vectors)))
+        payloads = [payload(row, project_id=f"p{row % 4}") for row in rows]
+        kept = [(row, [entry(row)]) for row in rows]
+        shard.write([*map(entry, rows)], payloads, kept, vectors[first : first + 512].tobytes())
+    shard.finish()
+
+    owner = {"key": "owner", "match": {"value": "ada"}}
+    where = marshal.dumps({"must": [owner, {"key": "project_id", "match": {"any": ["p1"]}}]})
+    asked = range(1, len(vectors), 28)
+    nearest = [
+        array("q", shard.search(vectors[row].tobytes(), where, 1, 128, where)[0])[0] >> ROW_SHIFT for row in asked
+    ]
+    shard.close()
+
+    assert nearest == [*asked]
+
+
 def test_a_shard_is_loaded_as_it_was_closed(tmp_path: Path) -> None:
     """With its largest row, from which on entries are known to be new, and with its graph."""
     path = str(tmp_path / "shard")
@@ -129,7 +163,7 @@ def test_a_shard_is_loaded_as_it_was_closed(tmp_path: Path) -> None:
 
     second.warm()
     assert second.largest_owner() == ("ada", 2)
-    assert found(second, {}, width=64) == [5, 6]
+    assert found(second, {}, width=64, least={"must": [{"key": "owner", "match": {"value": "ada"}}]}) == [5, 6]
     write(second, [6], ordinals=2)
     write(second, [6])
     assert second.count(None) == 2

@@ -10,6 +10,8 @@ from datetime import timedelta
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -27,7 +29,7 @@ from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
 from memsvc.text.ranking_cues import pack_cues
 from memsvc.v1 import filters_pb2 as filters_pb
-from memsvc_backends.sql import SQL, SqlSettings
+from memsvc_backends.sql import SQL, SqlSettings, reads
 from memsvc_backends.sql.ranking_columns import COLUMNS, CandidateColumns, row_of_memory
 from memsvc_backends.sql.reads import SqlMemoryReads
 from memsvc_backends.sql.store import SqlMetadataStore
@@ -67,12 +69,12 @@ class Readers(RuleBasedStateMachine):
         """Read, and have the values still in hand."""
         self.reading.append((self.columns.version, [self.stored[row] for row in rows]))
 
-    @rule(place=st.integers(0, 9))
-    def end_reading(self, place: int) -> None:
+    @rule(place=st.integers(0, 9), is_asked_for=st.booleans())
+    def end_reading(self, place: int, *, is_asked_for: bool) -> None:
         """Keep what was read, maybe a good while later."""
         if self.reading:
             version, values = self.reading.pop(place % len(self.reading))
-            self.columns.keep([row_of_memory(value) for value in values], version)
+            self.columns.keep([row_of_memory(value) for value in values], version, is_asked_for=is_asked_for)
 
     @rule(rows=st.sets(ROWS), importance=st.integers(1, 5))
     def commit(self, rows: set[int], importance: int) -> None:
@@ -106,6 +108,7 @@ class Readers(RuleBasedStateMachine):
         found, missing = self.columns.get_many(list(self.stored), ADA)
 
         assert sorted([*(one.row for one in found), *missing]) == sorted(self.stored)
+        assert len(self.columns) == len(found)
         for one in found:
             is_told = one.row not in self.committed.union(*(counts for _, counts in self.counted))
             assert one == _candidate(self.stored[one.row]) or not is_told
@@ -148,6 +151,38 @@ def test_the_latest_have_their_places_whichever_is_kept_first() -> None:
     found, _ = columns.get_many(rows, ADA)
 
     assert sorted(one.row for one in found) == rows[-512:]
+
+
+def test_what_a_search_asks_for_displaces_later_rows() -> None:
+    """The memories of those who search are kept, and not those that were written last."""
+    columns = CandidateColumns(1024)
+    columns.keep([row_of_memory(stored(row)) for row in range(1, 4097)], columns.version)
+
+    columns.keep([row_of_memory(stored(row)) for row in (5, 6)], columns.version, is_asked_for=True)
+
+    found, missing = columns.get_many([5, 6, 5 + 3072, 7 + 3072], ADA)
+    assert sorted(one.row for one in found) == [5, 6, 7 + 3072]
+    assert missing == [5 + 3072]
+    assert len(columns) == 1024
+
+
+def test_a_full_table_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To count a table of half a million took 5 ms for every search and every write."""
+    columns = CandidateColumns(4096)
+    columns.keep([row_of_memory(stored(row)) for row in range(1, 8193)], columns.version)
+    counted: list[int] = []
+    count = np.count_nonzero
+
+    def noted(values: npt.NDArray[np.bool_]) -> int:
+        counted.append(len(values))
+        return int(count(values))
+
+    monkeypatch.setattr(np, "count_nonzero", noted)
+    columns.keep([row_of_memory(stored(row)) for row in (5, 6)], columns.version, is_asked_for=True)
+    columns.forget([5])
+
+    assert max(counted, default=0) <= 2
+    assert len(columns) == 4095
 
 
 def test_the_table_is_no_larger_than_what_it_has() -> None:
@@ -264,6 +299,23 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
     rows = [one.row for one in written]
     assert {one.row: one for one in kept(store, rows)} == expected
     assert kept(store, rows, replace(ADA, owner="bob")) == []
+
+
+def test_memories_displaced_by_later_ones_are_read_once(
+    context: BackendContext, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user whose memories are older than as many as are kept searches as quickly as others."""
+    monkeypatch.setattr(reads, "KEPT_CANDIDATES", 8)
+    store = opened.enter_context(SQL.open(SqlSettings(), context))
+    assert isinstance(store, SqlMetadataStore)
+    store.preloader.join()
+    written = insert(store, *(memory(f"tea {number}") for number in range(24)))
+    first = [one.row for one in written[:4]]
+    assert kept(store, first) == []
+
+    store.memories.candidates(first, reach=ADA)
+
+    assert [one.row for one in kept(store, first)] == first
 
 
 def usual() -> Filter:
