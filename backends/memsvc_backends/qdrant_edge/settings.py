@@ -22,7 +22,7 @@ class QdrantEdgeSettings(BackendSettings):
     """Links of each node of an owner's graph (HNSW's m, Qdrant's payload_m)."""
     graph_build_width: int = Field(default=100, ge=4, le=1000)
     """Candidates kept while a graph is built (ef_construct)."""
-    graph_search_width: int = Field(default=128, ge=4, le=4096)
+    graph_search_width: int = Field(default=192, ge=4, le=4096)
     """Candidates kept while a graph is searched (ef); larger misses fewer and takes longer.
 
     Where a filter leaves less than three quarters of an owner's entries, these are scanned.
