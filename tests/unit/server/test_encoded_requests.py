@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +31,6 @@ from memsvc.server.interceptors.encoded_requests import (
     ParseTurns,
     is_chunk,
     parse,
-    refuse_long_metadata,
 )
 from memsvc.server.requests.decoder import STRUCT_BYTES, RequestDecoder
 from memsvc.server.slots import SlotOptions
@@ -41,6 +41,8 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 LONG = {"k": "x" * STRUCT_BYTES}
+LARGE = b"\xc2\x3e" + b"\xff\xff\x7f" + bytes(0x1FFFFF)
+"""A field that no message has, which makes a request large."""
 MiB = 1024 * 1024
 
 
@@ -68,9 +70,9 @@ def _with_metadata(message: Message) -> Message:
 )
 def test_long_metadata_is_found_without_parsing(request_: Message, field: str) -> None:
     """Wherever a message has it; the error names the field."""
-    body = request_.SerializeToString()
+    body = LARGE + request_.SerializeToString()
     with pytest.raises(InvalidRequestError, match=f"^{re.escape(field)}: must take at most") as refused:
-        refuse_long_metadata(body, type(request_).FromString)
+        parse(body, type(request_).FromString)
     assert [one.field for one in refused.value.violations] == [field]
 
 
@@ -79,13 +81,13 @@ def test_metadata_in_pieces_is_one() -> None:
     pieces = [memory_pb.CreateMemoryRequest(memory=_memory(**{key: "x" * (STRUCT_BYTES // 2)})) for key in "ab"]
     decode = memory_pb.CreateMemoryRequest.FromString
     first, second = (types_pb.Memory(metadata=one.memory.metadata).SerializeToString() for one in pieces)
-    refuse_long_metadata(pieces[0].SerializeToString(), decode)
+    parse(LARGE + pieces[0].SerializeToString(), decode)
     body = memory_pb.CreateMemoryRequest(memory=types_pb.Memory.FromString(first)).SerializeToString()
     tag, size = body[:1], len(first) + len(second)
     merged = tag + _varint(size) + first + second
     assert decode(merged).memory.metadata.ByteSize() > STRUCT_BYTES
     with pytest.raises(InvalidRequestError, match=r"memory\.metadata: "):
-        refuse_long_metadata(merged, decode)
+        parse(LARGE + merged, decode)
 
 
 def _varint(number: int) -> bytes:
@@ -101,10 +103,17 @@ def test_what_is_accepted_passes() -> None:
     large = types_pb.Memory(content="文" * 900_000)
     large.metadata.update({"k": "x" * 10_000})
     one = memory_pb.CreateMemoryRequest(memory=large, vector=[0.5] * 384).SerializeToString()
-    refuse_long_metadata(one, memory_pb.CreateMemoryRequest.FromString)
+    parse(LARGE + one, memory_pb.CreateMemoryRequest.FromString)
     item = memory_pb.BatchMemory(memory=_memory(**LONG))
     several = memory_pb.BatchCreateMemoriesRequest(memories=[item]).SerializeToString()
-    refuse_long_metadata(several, memory_pb.BatchCreateMemoriesRequest.FromString)
+    parse(LARGE + several, memory_pb.BatchCreateMemoriesRequest.FromString)
+
+
+def test_long_metadata_of_a_shorter_request_is_reported_with_its_other_problems() -> None:
+    """It is replaced by a text that the decoder refuses as well."""
+    body = memory_pb.CreateMemoryRequest(memory=_memory(**LONG)).SerializeToString()
+    parsed = parse(body, memory_pb.CreateMemoryRequest.FromString)
+    assert list(parsed.memory.metadata.fields) == [""]
 
 
 @pytest.mark.parametrize(
@@ -114,8 +123,8 @@ def test_what_is_accepted_passes() -> None:
         b"\x12\x02" * 500_000, b"\x08\x01" * 500_000, b"\x12\x00" * 500_000,
     ],
 )  # fmt: skip
-def test_bytes_that_are_no_message_pass(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are refused when they are parsed. Only so many fields are looked at."""
+def test_large_bytes_that_are_no_message_are_refused(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As shorter ones are. Only so many fields are looked at."""
     read = encoded_requests._varint
     reads = []
 
@@ -124,8 +133,11 @@ def test_bytes_that_are_no_message_pass(body: bytes, monkeypatch: pytest.MonkeyP
         return read(body, at)
 
     monkeypatch.setattr(encoded_requests, "_varint", counted)
-    refuse_long_metadata(body, memory_pb.CreateMemoryRequest.FromString)
-    assert len(reads) <= 2 * encoded_requests._WALKED_FIELDS
+    decode = memory_pb.CreateMemoryRequest.FromString
+    is_message = body == b"\x08\x01"
+    with nullcontext() if is_message else pytest.raises((DecodeError, InvalidRequestError)):
+        parse(LARGE + body, decode)
+    assert len(reads) <= 2 * MOST_FIELDS + 2
 
 
 def _filtered() -> memory_pb.UpdateMemoriesRequest:
