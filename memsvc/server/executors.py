@@ -81,9 +81,10 @@ class _Job:
 
     Attributes:
         tenant_id: The tenant of the key that calls; None without a key.
+        is_heavy: True for a large request.
     """
 
-    __slots__ = ("context", "future", "has_begun", "loop", "tenant_id", "work")
+    __slots__ = ("context", "future", "has_begun", "is_heavy", "loop", "tenant_id", "work")
 
     def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.work = work
@@ -93,6 +94,8 @@ class _Job:
         self.has_begun = False
         caller = call_context.principal.get()
         self.tenant_id = caller.tenant_id if caller.key_id else None
+        call = call_context.current.get()
+        self.is_heavy = call is not None and call.is_heavy
 
     def run(self) -> None:
         """Run the call and hand over its outcome."""
@@ -120,16 +123,18 @@ class _Worker:
     Attributes:
         since: The time at which its job began, by the clock of the pool; 0 without one.
         tenant_id: The tenant of its job.
+        is_heavy: True while its job is that of a large request.
         is_waiting: True while its job waits.
         is_counted: True while it counts among the active threads: it works, neither waiting nor for long.
     """
 
-    __slots__ = ("is_counted", "is_waiting", "pool", "since", "tenant_id", "thread", "wake")
+    __slots__ = ("is_counted", "is_heavy", "is_waiting", "pool", "since", "tenant_id", "thread", "wake")
 
     def __init__(self, pool: _WorkerPool, name: str) -> None:
         self.pool = pool
         self.since = 0.0
         self.tenant_id: str | None = None
+        self.is_heavy = False
         self.is_waiting = False
         self.is_counted = True
         self.wake = threading.Lock()
@@ -154,7 +159,7 @@ class _WorkerPool:
     *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.thread_wait`) or takes long.
 
     Jobs of one tenant that take long share the interpreter with each other more than with other tenants: the more of
-    them compute, the later its next job begins.
+    them compute, the later its next job begins. Of its large requests one computes at a time.
     """
 
     def __init__(self, name: str, *, threads: int, active: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -245,6 +250,7 @@ class _WorkerPool:
             if job is not None:
                 self._jobs.remove(job)
                 job.has_begun, worker.since, worker.tenant_id = True, self._clock(), job.tenant_id
+                worker.is_heavy = job.is_heavy
                 return job
             self._active -= 1
             worker.is_counted = False
@@ -254,20 +260,24 @@ class _WorkerPool:
 
     def _first(self) -> _Job | None:
         """Return the first job that may begin."""
-        delayed: set[str | None] = set()
+        delayed: set[tuple[str | None, bool]] = set()
         for job in self._jobs:
-            if job.tenant_id not in delayed:
-                if self._may_begin(job.tenant_id):
+            kind = job.tenant_id, job.is_heavy
+            if kind not in delayed:
+                if self._may_begin(job):
                     return job
-                delayed.add(job.tenant_id)
+                delayed.add(kind)
         return None
 
-    def _may_begin(self, tenant_id: str | None) -> bool:
+    def _may_begin(self, job: _Job) -> bool:
+        tenant_id = job.tenant_id
         if tenant_id is None:
             return True
         now = self._clock()
-        begun = [one.since for one in self._workers if one.tenant_id == tenant_id and one.since and not one.is_waiting]
-        long = [since for since in begun if now - since >= RELIEF_SECONDS]
+        begun = [one for one in self._workers if one.tenant_id == tenant_id and one.since and not one.is_waiting]
+        if job.is_heavy and any(one.is_heavy and now - one.since < HEAVY_DELAY_SECONDS for one in begun):
+            return False
+        long = [one.since for one in begun if now - one.since >= RELIEF_SECONDS]
         return not long or now - max(long) >= min(LONGEST_DELAY_SECONDS, RELIEF_SECONDS * LONG_FACTOR ** len(long))
 
     def _uncount(self, worker: _Worker) -> None:
@@ -308,6 +318,10 @@ LONG_FACTOR = 4
 times and so on. Eight threads that compute without a pause make a list of another tenant take 20 times as long."""
 LONGEST_DELAY_SECONDS = 0.64
 """The longest such delay: the other users of the tenant wait too."""
+
+HEAVY_DELAY_SECONDS = 10.0
+"""The longest delay of a large request beside another one of its tenant that computes. A text of a million characters
+takes a second of processor time; three at a time made a list of another tenant take 27 times as long."""
 
 
 class NamedExecutor:

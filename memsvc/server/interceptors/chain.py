@@ -448,14 +448,14 @@ async def _received(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
     weight = _weight(call, call.request)
     if weight > LARGE_BYTES:
         return await _in_turn(turns, decode, call)
-    await _paced(turns, call)
+    await _paced(turns, weight)
     return await aside(weight, decode, call)
 
 
-async def _paced(turns: ParseTurns, call: Call) -> None:
-    """Delay a request of medium size for the rate of its tenant."""
-    if call.size > ASIDE_BYTES:
-        await turns.pace(principal.get().tenant_id, call.size)
+async def _paced(turns: ParseTurns, weight: int) -> None:
+    """Delay a request of medium weight for the rate of its tenant."""
+    if weight > ASIDE_BYTES:
+        await turns.pace(principal.get().tenant_id, weight)
 
 
 async def _in_time(requests: AsyncIterator[Any], limits: SlotOptions) -> AsyncGenerator[Any, None]:
@@ -520,11 +520,13 @@ async def _threaded(
     call: Call,
 ) -> Any:
     """Run a call in a thread of the executor; what waits for something goes on when that has come."""
-    if _weight(call, call.request) > LARGE_BYTES:
+    weight = _weight(call, call.request)
+    call.is_heavy = weight > ASIDE_BYTES
+    if weight > LARGE_BYTES:
         await _in_turn(turns, decode, call)
         decode = _decoded_before
     else:
-        await _paced(turns, call)
+        await _paced(turns, weight)
     result = await executor.run(_work, behaviour, decode, encode, call)
     if not isinstance(result, Pending):
         return result

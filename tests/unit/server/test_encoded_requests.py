@@ -22,6 +22,7 @@ from memsvc.server.http.messages import JsonForm
 from memsvc.server.interceptors import chain, encoded_requests
 from memsvc.server.interceptors.chain import STEP_BYTES
 from memsvc.server.interceptors.encoded_requests import (
+    BURST_SECONDS,
     BYTES_PER_SECOND,
     MAX_WAITING,
     MOST_FIELDS,
@@ -392,6 +393,28 @@ def test_json_weighs_by_its_values() -> None:
     assert form.weight(b'{"memory":{"content":"' + b"x" * 1_000_000 + b'"}}') < 2**24
     assert form.weight(b"[" + b"0," * 5_500) > encoded_requests.LARGE_BYTES
     assert form.weight(b"{}" * 200) > PART_BYTES
+
+
+def test_json_counts_in_the_rate_by_its_weight() -> None:
+    """Requests just below 256 KiB held up other calls 50 times as long as usual."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    form = JsonForm(memory_pb.CreateMemoryRequest, MiB)
+    body = b'{"memory":{"content":"' + b"x" * 200_000 + b'"}}'
+    seconds = form.weight(body) / BYTES_PER_SECOND
+    burst = int(BURST_SECONDS / seconds)
+
+    async def run() -> None:
+        turns = ParseTurns(sleep, lambda: 100.0)
+        for _ in range(burst + 2):
+            call = Call("CreateMemory", body, None, form=form)  # type: ignore[arg-type]
+            await chain._received(turns, lambda call: call, call)
+
+    asyncio.run(run())
+    assert waits == pytest.approx([(burst + n) * seconds - BURST_SECONDS for n in (1, 2)])
 
 
 @pytest.mark.parametrize("values", [b"\x0a\x00" * 60_000, b"\x0a\x04\x32\x02\x0a\x00" * 20_000])
