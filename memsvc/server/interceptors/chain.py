@@ -446,6 +446,7 @@ async def _in_turn(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
 async def _received(turns: ParseTurns, decode: _Decode, call: Call) -> Any:
     """Decode a single request: a large one when it is its turn, one that takes long in a thread."""
     weight = _weight(call, call.request)
+    call.is_heavy = weight > ASIDE_BYTES
     if weight > LARGE_BYTES:
         return await _in_turn(turns, decode, call)
     await _paced(turns, weight)

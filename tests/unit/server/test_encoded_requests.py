@@ -412,6 +412,7 @@ def test_json_counts_in_the_rate_by_its_weight() -> None:
         for _ in range(burst + 2):
             call = Call("CreateMemory", body, None, form=form)  # type: ignore[arg-type]
             await chain._received(turns, lambda call: call, call)
+            assert call.is_heavy
 
     asyncio.run(run())
     assert waits == pytest.approx([(burst + n) * seconds - BURST_SECONDS for n in (1, 2)])
