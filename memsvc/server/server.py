@@ -60,7 +60,7 @@ KEEPALIVE_TIMEOUT_MS = 20_000
 MIN_PING_INTERVAL_MS = 10_000
 UNREAD_BYTES = 512 * 1024
 """The bytes of a message that gRPC receives before the message is asked for, also in calls whose key is not checked
-yet. A stream of requests then has 5 MiB a second with a round trip of 100 ms, and more with a shorter one."""
+yet. A stream of requests then has 4 MiB a second with a round trip of 100 ms, and more with a shorter one."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("memsvc.server")
