@@ -62,6 +62,10 @@ class MessageFormat(Protocol):
         ...
 
 
+Read: TypeAlias = Callable[[], Awaitable[object]]
+"""Receives the bytes of a request; their place is taken by another object if the client sends none."""
+
+
 @dataclass(slots=True)
 class Call:
     """One call under way, as its interceptors see it.
@@ -69,7 +73,7 @@ class Call:
     Attributes:
         method: The name of the method, without package and service.
         request: The bytes of the message until the handler has decoded them, then the message; or the iterator of
-            messages.
+            messages. Empty while it is not received.
         service: The full name of the service, such as "memsvc.v1.SearchService".
         streams: True when the client, the server or both send more than one message.
         code: The status code that the call ends with.
@@ -78,6 +82,8 @@ class Call:
         authorize: The check of the caller's role that needs the decoded request; None if there is none.
         form: The form of the messages; None: that of gRPC.
         is_refused: Whether the call came when the server was stopping.
+        is_heavy: Whether the request has more than 64 KiB, or takes as long to decode.
+        read: Receives the request once the caller is known; None: it is here already.
     """
 
     method: str
@@ -91,6 +97,8 @@ class Call:
     authorize: Callable[[Any], None] | None = None
     form: MessageFormat | None = None
     is_refused: bool = False
+    is_heavy: bool = False
+    read: Read | None = None
 
     @property
     def size(self) -> int:

@@ -82,9 +82,10 @@ class _Job:
     Attributes:
         tenant_id: The tenant of the key that calls; None without a key.
         is_bulk: Whether it is of a method that yields to the others.
+        is_heavy: Whether its request is large.
     """
 
-    __slots__ = ("context", "future", "has_begun", "is_bulk", "loop", "tenant_id", "work")
+    __slots__ = ("context", "future", "has_begun", "is_bulk", "is_heavy", "loop", "tenant_id", "work")
 
     def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.work = work
@@ -95,6 +96,7 @@ class _Job:
         caller, call = call_context.principal.get(), call_context.current.get()
         self.tenant_id = caller.tenant_id if caller.key_id else None
         self.is_bulk = call is not None and call.method in BULK_METHODS
+        self.is_heavy = call is not None and call.is_heavy
 
     def run(self) -> None:
         """Run the call and hand over its outcome."""
@@ -156,7 +158,8 @@ class _WorkerPool:
     *active* threads take jobs, and a further one only while a job waits (`memsvc.ports.thread_wait`) or takes long.
 
     Jobs of one tenant that take long share the interpreter with each other more than with other tenants: the more of
-    them compute, the later its next job begins. Bulk jobs of all callers compute one after another.
+    them compute, the later its next job begins. Of its large requests one computes at a time, and of bulk jobs of all
+    tenants.
     """
 
     def __init__(self, name: str, *, threads: int, active: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -256,12 +259,13 @@ class _WorkerPool:
 
     def _first(self) -> _Job | None:
         """Return the first job that may begin."""
-        delayed: set[tuple[str | None, bool]] = set()
+        delayed: set[tuple[str | None, bool, bool]] = set()
         for job in self._jobs:
-            if (job.tenant_id, job.is_bulk) not in delayed:
+            kind = job.tenant_id, job.is_bulk, job.is_heavy
+            if kind not in delayed:
                 if self._may_begin(job):
                     return job
-                delayed.add((job.tenant_id, job.is_bulk))
+                delayed.add(kind)
         return None
 
     def _may_begin(self, job: _Job) -> bool:
@@ -271,7 +275,10 @@ class _WorkerPool:
             return False
         if job.tenant_id is None:
             return True
-        long = [seconds for other, seconds in begun if other.tenant_id == job.tenant_id and seconds >= RELIEF_SECONDS]
+        own = [(other, seconds) for other, seconds in begun if other.tenant_id == job.tenant_id]
+        if job.is_heavy and any(other.is_heavy and seconds < HEAVY_DELAY_SECONDS for other, seconds in own):
+            return False
+        long = [seconds for _, seconds in own if seconds >= RELIEF_SECONDS]
         return not long or min(long) >= min(LONGEST_DELAY_SECONDS, RELIEF_SECONDS * LONG_FACTOR ** len(long))
 
     def _uncount(self, worker: _Worker) -> None:
@@ -315,6 +322,10 @@ LONGEST_DELAY_SECONDS = 0.64
 BULK_DELAY_SECONDS = 2.0
 """The longest time for which a bulk job waits until another one computes no more: side by side they end no sooner, and
 make other calls wait longer for the interpreter."""
+
+HEAVY_DELAY_SECONDS = 10.0
+"""The longest delay of a large request beside another one of its tenant that computes. A text of a million characters
+takes a second of processor time; three at a time made a list of another tenant take 27 times as long."""
 
 
 class NamedExecutor:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -45,13 +45,10 @@ MAX_WAITING = 16
 RETRY_SECONDS = 0.5
 MOST_NESTED = 100
 """The depth of messages in a request; the limit of protobuf's own parsers."""
-_WALKED_FIELDS = 10_000
 _STRUCT = "google.protobuf.Struct"
 _MAX_TENANTS = 1_000
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 _SIZES = {_FIXED_64: 8, _FIXED_32: 4}
-_Places: TypeAlias = Mapping[int, tuple[str, "_Places | None"]]
-"""Fields by number, with their names: those that are a `Struct` (None), and messages that have such fields."""
 R = TypeVar("R")
 
 
@@ -70,76 +67,19 @@ def count_fields(body: bytes, most: int) -> int:
     return count
 
 
-def refuse_long_metadata(body: bytes, decode: Any) -> None:
-    """Raise an InvalidRequestError if metadata in an encoded message is longer than any that is accepted.
-
-    *decode* is the `FromString` of its class.
-
-    Metadata of items of a list is not looked at, as each item has a result of its own; nor what comes after thousands
-    of fields.
-    """
-    places = _struct_places(decode.__self__.DESCRIPTOR)
-    path = _find_long(body, (0, len(body)), places, [_WALKED_FIELDS]) if places else None
-    if path is not None:
-        raise InvalidRequestError([Violation(path, JSON_TOO_LONG)])
-
-
-@lru_cache(maxsize=256)
-def _struct_places(message: Descriptor) -> _Places:
-    found: dict[int, tuple[str, _Places | None]] = {}
-    for one in message.fields:
-        if one.message_type is None or one.is_repeated:
-            continue
-        if one.message_type.full_name == _STRUCT:
-            found[one.number] = one.name, None
-        elif one.message_type.file.package == message.file.package and (places := _struct_places(one.message_type)):
-            found[one.number] = one.name, places
-    return found
-
-
-def _find_long(body: bytes, span: tuple[int, int], places: _Places, left: list[int]) -> str | None:
-    """Return the path of a `Struct` that is too long, by at most *left* fields."""
-    at, end = span
-    sizes: dict[int, int] = {}
-    while at < end and left[0]:
-        left[0] -= 1
-        tag, at = _varint(body, at)
-        kind = tag & 7
-        if kind == _VARINT:
-            _, at = _varint(body, at)
-        elif kind != _LENGTH_DELIMITED:
-            # Groups do not occur; what is no message is refused when it is parsed.
-            at += _SIZES.get(kind, end)
-        else:
-            length, at = _varint(body, at)
-            name, inner = places.get(tag >> 3, ("", None))
-            if inner:
-                path = _find_long(body, (at, min(end, at + length)), inner, left)
-                if path is not None:
-                    return f"{name}.{path}"
-            elif name:
-                # Several are one, merged.
-                sizes[tag] = sizes.get(tag, 0) + length
-                if sizes[tag] > STRUCT_BYTES:
-                    return name
-            at += length
-    return None
-
-
 def parse(body: bytes, decode: Any) -> Any:
     """Return the message in an encoded request; *decode* is the `FromString` of its class.
 
-    A large one is parsed in parts, between which other threads run. Metadata that is too long is not parsed: in an item
-    of a list it is replaced by a text that is too long as well, so that the item fails alone.
+    A large one is parsed in parts, between which other threads run. Metadata that is too long is not parsed: it is
+    replaced by a text that is too long as well, so that an item of a list fails alone.
 
     Raises:
         DecodeError: The bytes are no such message.
-        InvalidRequestError: A list has more values, or a message more fields, than any that is accepted.
+        InvalidRequestError: A list has more values, or a message more fields, than any that is accepted, or a request
+            of more than 2 MiB has metadata that is too long, in no item of a list.
     """
     if len(body) <= PART_BYTES:
         return decode(body)
-    if len(body) > LARGE_BYTES:
-        refuse_long_metadata(body, decode)
     message = decode.__self__()
     _PartParser(body).merge(message, (0, len(body)), "", 0)
     return message
@@ -161,6 +101,7 @@ class _PartParser:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._left = MOST_FIELDS
+        self._is_large = len(body) > LARGE_BYTES
 
     def merge(self, message: Message, span: tuple[int, int], path: str, depth: int) -> None:
         """Merge a span of the request into *message*, to which *path* leads."""
@@ -168,6 +109,8 @@ class _PartParser:
             raise DecodeError
         fields = _fields(message.DESCRIPTOR)
         counts: dict[int, int] = {}
+        # Those of an item of a list fail with their item.
+        structs = dict.fromkeys(_structs(message.DESCRIPTOR), 0) if self._is_large and "[" not in path else {}
         body, (at, end) = self._body, span
         begun = at
         while at < end:
@@ -179,6 +122,11 @@ class _PartParser:
                 if count > MOST_VALUES and field.is_repeated:
                     problem = f"has more than {MOST_VALUES} values, which no list of a request may have"
                     raise InvalidRequestError([Violation(path + field.name, problem)])
+                if field.number in structs:
+                    # Several are one, merged.
+                    structs[field.number] += length
+                    if structs[field.number] > STRUCT_BYTES:
+                        raise InvalidRequestError([Violation(path + field.name, JSON_TOO_LONG)])
                 if length > PART_BYTES and field.message_type is not None:
                     message.MergeFromString(body[begun:start])
                     begun = at
@@ -230,6 +178,13 @@ class _PartParser:
 @lru_cache(maxsize=1024)
 def _fields(message: Descriptor) -> Mapping[int, FieldDescriptor]:
     return {one.number: one for one in message.fields}
+
+
+@lru_cache(maxsize=1024)
+def _structs(message: Descriptor) -> tuple[int, ...]:
+    """Return the numbers of the fields that are a `Struct`."""
+    types = ((one.number, one.message_type) for one in message.fields if not one.is_repeated)
+    return tuple(number for number, kind in types if kind is not None and kind.full_name == _STRUCT)
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:

@@ -190,17 +190,22 @@ class ServerRules:
         return DeadlineExceededError(THE_SERVICE)
 
     async def admit(self, call: Call) -> Callable[[], None] | None:
-        """Check the size of the request and authenticate the call.
+        """Check the size of the request, if it is received, and authenticate the call.
 
         Return what has to be called at its end, or raise a MemsvcError.
         """
-        limit = body_limit(call.method)
-        if limit is not None:
-            _require_size(call, limit)
+        self.check_size(call)
         release = None if self._authentication is None else await self._authentication.admit(call)
         if call.method not in UNBOUND:
             PAYER.set(call_context.principal.get().key_id)
         return release
+
+    @staticmethod
+    def check_size(call: Call) -> None:
+        """Raise an InvalidRequestError if a request that needs no content is large."""
+        limit = body_limit(call.method)
+        if limit is not None:
+            _require_size(call, limit)
 
     def watched(self, call: Call, body: CallNext) -> CallNext:
         """Return the body of a stream that ends when its key is no longer valid."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from memsvc.server.http.messages import JsonForm
 from memsvc.server.interceptors import chain, encoded_requests
 from memsvc.server.interceptors.chain import STEP_BYTES
 from memsvc.server.interceptors.encoded_requests import (
+    BURST_SECONDS,
     BYTES_PER_SECOND,
     MAX_WAITING,
     MOST_FIELDS,
@@ -30,7 +32,6 @@ from memsvc.server.interceptors.encoded_requests import (
     ParseTurns,
     is_chunk,
     parse,
-    refuse_long_metadata,
 )
 from memsvc.server.requests.decoder import STRUCT_BYTES, RequestDecoder
 from memsvc.server.slots import SlotOptions
@@ -41,6 +42,8 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 LONG = {"k": "x" * STRUCT_BYTES}
+LARGE = b"\xc2\x3e" + b"\xff\xff\x7f" + bytes(0x1FFFFF)
+"""A field that no message has, which makes a request large."""
 MiB = 1024 * 1024
 
 
@@ -68,9 +71,9 @@ def _with_metadata(message: Message) -> Message:
 )
 def test_long_metadata_is_found_without_parsing(request_: Message, field: str) -> None:
     """Wherever a message has it; the error names the field."""
-    body = request_.SerializeToString()
+    body = LARGE + request_.SerializeToString()
     with pytest.raises(InvalidRequestError, match=f"^{re.escape(field)}: must take at most") as refused:
-        refuse_long_metadata(body, type(request_).FromString)
+        parse(body, type(request_).FromString)
     assert [one.field for one in refused.value.violations] == [field]
 
 
@@ -79,13 +82,13 @@ def test_metadata_in_pieces_is_one() -> None:
     pieces = [memory_pb.CreateMemoryRequest(memory=_memory(**{key: "x" * (STRUCT_BYTES // 2)})) for key in "ab"]
     decode = memory_pb.CreateMemoryRequest.FromString
     first, second = (types_pb.Memory(metadata=one.memory.metadata).SerializeToString() for one in pieces)
-    refuse_long_metadata(pieces[0].SerializeToString(), decode)
+    parse(LARGE + pieces[0].SerializeToString(), decode)
     body = memory_pb.CreateMemoryRequest(memory=types_pb.Memory.FromString(first)).SerializeToString()
     tag, size = body[:1], len(first) + len(second)
     merged = tag + _varint(size) + first + second
     assert decode(merged).memory.metadata.ByteSize() > STRUCT_BYTES
     with pytest.raises(InvalidRequestError, match=r"memory\.metadata: "):
-        refuse_long_metadata(merged, decode)
+        parse(LARGE + merged, decode)
 
 
 def _varint(number: int) -> bytes:
@@ -101,10 +104,17 @@ def test_what_is_accepted_passes() -> None:
     large = types_pb.Memory(content="文" * 900_000)
     large.metadata.update({"k": "x" * 10_000})
     one = memory_pb.CreateMemoryRequest(memory=large, vector=[0.5] * 384).SerializeToString()
-    refuse_long_metadata(one, memory_pb.CreateMemoryRequest.FromString)
+    parse(LARGE + one, memory_pb.CreateMemoryRequest.FromString)
     item = memory_pb.BatchMemory(memory=_memory(**LONG))
     several = memory_pb.BatchCreateMemoriesRequest(memories=[item]).SerializeToString()
-    refuse_long_metadata(several, memory_pb.BatchCreateMemoriesRequest.FromString)
+    parse(LARGE + several, memory_pb.BatchCreateMemoriesRequest.FromString)
+
+
+def test_long_metadata_of_a_shorter_request_is_reported_with_its_other_problems() -> None:
+    """It is replaced by a text that the decoder refuses as well."""
+    body = memory_pb.CreateMemoryRequest(memory=_memory(**LONG)).SerializeToString()
+    parsed = parse(body, memory_pb.CreateMemoryRequest.FromString)
+    assert list(parsed.memory.metadata.fields) == [""]
 
 
 @pytest.mark.parametrize(
@@ -114,8 +124,8 @@ def test_what_is_accepted_passes() -> None:
         b"\x12\x02" * 500_000, b"\x08\x01" * 500_000, b"\x12\x00" * 500_000,
     ],
 )  # fmt: skip
-def test_bytes_that_are_no_message_pass(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are refused when they are parsed. Only so many fields are looked at."""
+def test_large_bytes_that_are_no_message_are_refused(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As shorter ones are. Only so many fields are looked at."""
     read = encoded_requests._varint
     reads = []
 
@@ -124,8 +134,11 @@ def test_bytes_that_are_no_message_pass(body: bytes, monkeypatch: pytest.MonkeyP
         return read(body, at)
 
     monkeypatch.setattr(encoded_requests, "_varint", counted)
-    refuse_long_metadata(body, memory_pb.CreateMemoryRequest.FromString)
-    assert len(reads) <= 2 * encoded_requests._WALKED_FIELDS
+    decode = memory_pb.CreateMemoryRequest.FromString
+    is_message = body == b"\x08\x01"
+    with nullcontext() if is_message else pytest.raises((DecodeError, InvalidRequestError)):
+        parse(LARGE + body, decode)
+    assert len(reads) <= 2 * MOST_FIELDS + 2
 
 
 def _filtered() -> memory_pb.UpdateMemoriesRequest:
@@ -380,6 +393,29 @@ def test_json_weighs_by_its_values() -> None:
     assert form.weight(b'{"memory":{"content":"' + b"x" * 1_000_000 + b'"}}') < 2**24
     assert form.weight(b"[" + b"0," * 5_500) > encoded_requests.LARGE_BYTES
     assert form.weight(b"{}" * 200) > PART_BYTES
+
+
+def test_json_counts_in_the_rate_by_its_weight() -> None:
+    """Requests just below 256 KiB held up other calls 50 times as long as usual."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    form = JsonForm(memory_pb.CreateMemoryRequest, MiB)
+    body = b'{"memory":{"content":"' + b"x" * 200_000 + b'"}}'
+    seconds = form.weight(body) / BYTES_PER_SECOND
+    burst = int(BURST_SECONDS / seconds)
+
+    async def run() -> None:
+        turns = ParseTurns(sleep, lambda: 100.0)
+        for _ in range(burst + 2):
+            call = Call("CreateMemory", body, None, form=form)  # type: ignore[arg-type]
+            await chain._received(turns, lambda call: call, call)
+            assert call.is_heavy
+
+    asyncio.run(run())
+    assert waits == pytest.approx([(burst + n) * seconds - BURST_SECONDS for n in (1, 2)])
 
 
 @pytest.mark.parametrize("values", [b"\x0a\x00" * 60_000, b"\x0a\x04\x32\x02\x0a\x00" * 20_000])

@@ -16,6 +16,7 @@ from memsvc.server import call_context
 from memsvc.server.call_context import Call, Principal
 from memsvc.server.executors import (
     BULK_DELAY_SECONDS,
+    HEAVY_DELAY_SECONDS,
     LONG_FACTOR,
     LONGEST_DELAY_SECONDS,
     RELIEF_SECONDS,
@@ -314,6 +315,59 @@ def test_bulk_calls_compute_one_after_another(tenant_id: str) -> None:
         until(lambda: after(0)[4:] == ["fourth"])
         for end in ends.values():
             end.set()
+        await asyncio.gather(*(job.future for job in jobs))
+
+    asyncio.run(run())
+    pool.close()
+
+
+def test_one_large_request_of_a_tenant_computes_at_a_time() -> None:
+    """Small ones begin beside it, and large ones when it waits or has computed for very long."""
+    clock = [100.0]
+    pool = _WorkerPool("write", threads=8, active=1, clock=lambda: clock[0])
+    release, waits, is_waiting = threading.Event(), threading.Event(), threading.Event()
+    begun: list[str] = []
+
+    def after(seconds: float) -> list[str]:
+        clock[0] += seconds
+        pool.relieve(RELIEF_SECONDS)
+        return begun
+
+    async def run() -> None:
+        jobs = []
+
+        def submit(name: str, tenant_id: str = "evil", *, is_heavy: bool = True) -> None:
+            def compute() -> None:
+                begun.append(name)
+                if name == "waits":
+                    waits.wait(PATIENCE_SECONDS)
+                    with ThreadWait():
+                        is_waiting.set()
+                        release.wait(PATIENCE_SECONDS)
+                release.wait(PATIENCE_SECONDS)
+
+            call_context.principal.set(Principal(key_id="k", tenant_id=tenant_id))
+            call_context.current.set(Call("CreateMemory", b"", None, is_heavy=is_heavy))  # type: ignore[arg-type]
+            jobs.append(_Job(compute, asyncio.get_running_loop()))
+            pool.submit(jobs[-1])
+
+        for name in ("waits", "second", "third"):
+            submit(name)
+        until(lambda: begun == ["waits"])
+        after(LONGEST_DELAY_SECONDS)
+        assert begun == ["waits"]
+        submit("other", "acme")
+        until(lambda: after(0) == ["waits", "other"])
+        after(LONGEST_DELAY_SECONDS)
+        submit("small", is_heavy=False)
+        until(lambda: after(0) == ["waits", "other", "small"])
+        waits.set()
+        assert is_waiting.wait(PATIENCE_SECONDS)
+        until(lambda: after(LONGEST_DELAY_SECONDS)[3:] == ["second"])
+        after(LONGEST_DELAY_SECONDS)
+        assert len(begun) == 4
+        until(lambda: after(HEAVY_DELAY_SECONDS)[4:] == ["third"])
+        release.set()
         await asyncio.gather(*(job.future for job in jobs))
 
     asyncio.run(run())
