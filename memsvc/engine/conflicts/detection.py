@@ -138,7 +138,7 @@ class ConflictDetector:
         candidates: dict[str, list[tuple[Fact, Fact]]] = {}
         for stated in found:
             own = own_statements[stated.statement.topic]
-            is_other = stated.memory_id not in {current.id, *said.later}
+            is_other = stated.memory_id != current.id and stated.memory_id not in said.later
             if is_other and (contradicts(stated.statement, own) or contradicts(own, stated.statement)):
                 candidates.setdefault(stated.memory_id, []).append((stated.statement, own))
         if candidates:
@@ -284,7 +284,8 @@ class ConflictDetector:
         scope, day = said.memory.scope, said.moment.date()
         since = day - min(timedelta(days=OVERDUE_DAYS), day - date.min)
         reminded = transaction.single_reminders(scope.owner, scope.project_id, since=since, limit=REMINDED)
-        return [one for one in reminded if one.id not in {said.memory.id, *said.later} and self._is_in_use(one)]
+        others = [one for one in reminded if one.id != said.memory.id and one.id not in said.later]
+        return [one for one in others if self._is_in_use(one)]
 
     def _apply_schedule_change(
         self,
