@@ -40,7 +40,7 @@ class Anything(dict[str, Method]):
         self.keys_seen: list[ApiKey | None] = []
 
     def __missing__(self, path: str) -> Method:
-        async def handle(request: Any, context: Any, form: Any = None) -> bytes:
+        async def handle(request: Any, context: Any, form: Any = None, *, read: Any = None) -> bytes:
             self.keys_seen.append(context.verified_key)
             return b""
 
