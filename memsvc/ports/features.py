@@ -203,10 +203,13 @@ class ConflictReads(Protocol):
 class ConflictWrites(Protocol):
     """Writes of statements, conflicts and chains. Owners and projects are whole, exact strings."""
 
-    def find_facts(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[StoredFact]:
+    def find_facts(
+        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int, without: range = range(0)
+    ) -> list[StoredFact]:
         """Return what ACTIVE memories of the project state about the topics.
 
-        Of each topic at most *limit* statements, those of the newest memories first.
+        Of each topic at most *limit* statements, those of the newest memories first; none of memories whose rows are
+        in *without*, a range in steps of 1.
         """
         ...
 

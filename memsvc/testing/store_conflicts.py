@@ -58,6 +58,10 @@ class StoreConflictsContract(StoreSeams):
             found = transaction.find_facts(OWNER, "", ["小王 狗", HOME.topic, "home of ann", HOME.topic], limit=2)
             assert transaction.find_facts(OWNER, "", [], limit=2) == []
             assert transaction.find_facts(OWNER, "", [HOME.topic], limit=0) == []
+            before = transaction.find_facts(OWNER, "", [HOME.topic], limit=1, without=range(two.row + 1, three.row + 1))
+            around = transaction.find_facts(OWNER, "", [HOME.topic], limit=9, without=range(two.row, two.row + 1))
+        assert before == [StoredFact(two.id, HOME)]
+        assert around == [StoredFact(three.id, HOME), StoredFact(one.id, HOME)]
         assert found == [StoredFact(one.id, DOG), StoredFact(three.id, HOME), StoredFact(two.id, HOME)]
 
     def test_statements_are_of_active_memories(self, store: MetadataStore) -> None:

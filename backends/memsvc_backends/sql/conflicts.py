@@ -128,9 +128,12 @@ class SqlConflictWrites(WriteSession):
 
     refuse_erased: Callable[[Iterable[str]], None]
 
-    def find_facts(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[StoredFact]:
+    def find_facts(
+        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int, without: range = range(0)
+    ) -> list[StoredFact]:
         """Return what is stated, a query for each topic: so none can take the place of another."""
         place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
+        place |= {"without_from": without.start, "without_until": without.stop}
         return [
             StoredFact(row[0], Fact(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
@@ -185,11 +188,13 @@ class SqlConflictWrites(WriteSession):
 @cached_statement
 def _select_statements() -> sa.Select[Any]:
     place = [statements.c[name] == sa.bindparam(name) for name in ("owner", "project_id", "topic")]
+    row = statements.c.row
+    is_wanted = sa.or_(row < sa.bindparam("without_from"), row >= sa.bindparam("without_until"))
     joined = sa.join(statements, memories, memories.c.row == statements.c.row)
     return (
         sa.select(memories.c.id, statements.c.rule, statements.c.parts, statements.c.positive)
         .select_from(joined)
-        .where(*place, memories.c.status == ACTIVE)
+        .where(*place, memories.c.status == ACTIVE, is_wanted)
         .order_by(statements.c.row.desc())
         .limit(sa.bindparam("at_most"))
     )

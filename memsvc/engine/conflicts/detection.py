@@ -107,10 +107,14 @@ class ConflictDetector:
             return result
         restated = {memory.id for memory in changed}
         later = [memory.id for memory in written]
+        end = max((memory.row for memory in written), default=0) + 1
         for memory in written:
             later.remove(memory.id)
             restated_now = memory.id in restated and memory.event_time is None
-            said = _Said(memory, self._memory_builder.now() if restated_now else memory.said_until, frozenset(later))
+            said_until = self._memory_builder.now() if restated_now else memory.said_until
+            # The rows after that of a new memory are of those that are written after it.
+            rows = range(0) if memory.id in restated else range(memory.row + 1, end)
+            said = _Said(memory, said_until, frozenset(later), rows)
             self._detect_one(transaction, said, policy, result)
             self._detect_schedule_change(transaction, said, policy, result)
             self._detect_changed_before(transaction, said, policy, result)
@@ -131,10 +135,10 @@ class ConflictDetector:
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (current.scope.owner, current.scope.project_id)
-        found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES)
+        found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES, without=said.later_rows)
         personal = personal_topics(own_statements.values(), current)
         if personal:
-            found = [*found, *transaction.find_facts(place[0], "", personal, limit=CANDIDATES)]
+            found += transaction.find_facts(place[0], "", personal, limit=CANDIDATES)
         candidates: dict[str, list[tuple[Fact, Fact]]] = {}
         for stated in found:
             own = own_statements[stated.statement.topic]
@@ -349,11 +353,13 @@ class _Said:
     Attributes:
         moment: The last moment at which it may have been said.
         later: The ids of the memories that are compared after it, each with what was written before.
+        later_rows: Rows of memories of the same owner all of which are among them.
     """
 
     memory: Memory
     moment: datetime
     later: frozenset[str]
+    later_rows: range
 
 
 @dataclass(frozen=True, slots=True)

@@ -353,3 +353,14 @@ def test_requests_are_forgotten_after_a_day(desk: Desk) -> None:
 
     assert (kept, forgotten) == (0, 1)
     assert Outcome.CREATED is desk.create("two", request_id="r1").outcome
+
+
+@pytest.mark.parametrize(("say", "count"), [("My locker is number {0}.", 150), ("我住在第{0}号村。", 150)])
+def test_each_memory_of_a_batch_is_compared_with_those_before_it(desk: Desk, say: str, count: int) -> None:
+    """However many of one topic follow it, it contradicts the one right before it."""
+    results = batch(desk, *(Draft(say.format(number)) for number in range(count))).results
+
+    written = [one for one in results if isinstance(one, WriteResult)]
+    older = [[found.conflict.older_id for found in one.conflicts] for one in written]
+
+    assert older == [[], *([one.memory.id] for one in written[:-1])]
