@@ -170,8 +170,11 @@ def _take() -> sa.Executable:
     apart, ahead = sa.bindparam("apart", type_=sa.Double), sa.bindparam("ahead", type_=sa.Double)
     wanted, at_first = sa.bindparam("wanted", type_=sa.BigInteger), sa.bindparam("first", type_=sa.BigInteger)
     present = sa.func.coalesce(database_clock(), sa.bindparam("now", type_=sa.BigInteger))
-    new = {"caller": sa.bindparam("caller"), "due": present + at_first * apart, "time": present, "taken": at_first}
-    insert = sqlite.insert(call_rates).values(new)
+    # Read once: a clock moves on within a statement. The condition, always met, ends the selection for SQLite's parser.
+    moment = sa.select(present.label("present")).subquery("moment").c.present
+    new = sa.select(sa.bindparam("caller", type_=sa.Text), moment + at_first * apart, moment, at_first)
+    names = ("caller", "due", "time", "taken")
+    insert = sqlite.insert(call_rates).from_select(names, new.where(moment >= 0))
     now = insert.excluded.time
     # The bound of a lower rate, which has been raised since, holds no longer.
     due = sa.case((_R.due < now, now), (_R.due > now + ahead, now + ahead), else_=_R.due)
