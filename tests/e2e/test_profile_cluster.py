@@ -35,6 +35,7 @@ from tests.support.rpc import (
     create,
     create_all,
     found,
+    rebuilt,
     refused,
     search,
     write,
@@ -101,24 +102,6 @@ def both(cluster: Cluster) -> Iterator[tuple[Stubs, Stubs]]:
     """The stubs of both."""
     with cluster.servers[0].stubs() as one, cluster.servers[1].stubs() as other:
         yield one, other
-
-
-def rebuilt(stubs: Stubs) -> Iterator[admin_pb.ReindexResponse]:
-    """Begin to rebuild, and return the steps to come after the first.
-
-    After enough writes the servers rebuild of their own accord: that is waited for.
-    """
-
-    def begun() -> Iterator[admin_pb.ReindexResponse] | None:
-        steps = iter(stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT))
-        try:
-            next(steps)
-        except grpc.RpcError as error:
-            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
-            return None
-        return steps
-
-    return until(begun)
 
 
 def differences(stubs: Stubs) -> list[tuple[int, int, int]]:

@@ -20,7 +20,19 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
 from tests.support.postgres_server import down, schema
-from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, Refusal, create, create_all, found, search, write
+from tests.support.rpc import (
+    KEYWORD,
+    MODES,
+    SEMANTIC,
+    TIMEOUT,
+    Refusal,
+    create,
+    create_all,
+    found,
+    rebuilt,
+    search,
+    write,
+)
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
 SCOPE = types_pb.Scope(user_id="ada", project_id="p")
@@ -110,7 +122,7 @@ def test_searches_and_writes_on_both_go_on_during_a_rebuild(both: tuple[Stubs, S
         writes = [pool.submit(writing, stubs, name) for stubs, name in zip(both, ("uno", "dos"), strict=True)]
         try:
             for stubs in both:
-                *_, last = stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT)
+                *_, last = rebuilt(stubs)
                 assert last.phase == admin_pb.REINDEX_PHASE_DONE
         finally:
             done.set()

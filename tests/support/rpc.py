@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,3 +135,21 @@ def at_rest(stubs: Stubs) -> None:
     A write that waits for INDEXED goes ahead of what other tests have only stored, and that changes counts and scores.
     """
     until(lambda: not stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending_count)
+
+
+def rebuilt(stubs: Stubs) -> Iterator[admin_pb.ReindexResponse]:
+    """Begin to rebuild, and return the steps to come after the first.
+
+    After enough writes the servers rebuild of their own accord: that is waited for.
+    """
+
+    def begun() -> Iterator[admin_pb.ReindexResponse] | None:
+        steps = iter(stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT))
+        try:
+            next(steps)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+            return None
+        return steps
+
+    return until(begun)
