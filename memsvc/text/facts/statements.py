@@ -45,12 +45,14 @@ def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[
     "I" is the *speaker*, or the user when there is none; a sentence without a subject is about the user, unless the
     text *is_titled*: then it may be about what the title names.
     """
-    return () if _is_too_much(text) else cached_facts(text, speaker, is_titled=is_titled)
+    return () if len(text) > MAX_CHARS else cached_facts(text, speaker, is_titled=is_titled)
 
 
 @lru_cache(maxsize=_NEW_TEXTS)
 def cached_facts(text: str, speaker: str, *, is_titled: bool) -> tuple[Fact, ...]:
-    """Return what `facts_in` returns for a text that is short enough."""
+    """Return what `facts_in` returns for a text of at most `MAX_CHARS`."""
+    if _is_conversation(text):
+        return ()
     me = _me(speaker)
     silent = None if is_titled else me
     state = chinese_facts if is_han(text) else english_facts
@@ -66,27 +68,29 @@ def loose_facts_in(text: str, *, speaker: str = "") -> tuple[Fact, ...]:
 
     They are guesses: a contradiction of two of them is reason for doubt, and never for a change of what is stored.
     """
-    return () if _is_too_much(text) else cached_loose_facts(text, speaker)
+    return () if len(text) > MAX_CHARS else cached_loose_facts(text, speaker)
 
 
 @lru_cache(maxsize=2048)
 def cached_loose_facts(text: str, speaker: str) -> tuple[Fact, ...]:
-    """Return what `loose_facts_in` returns for a text that is short enough."""
+    """Return what `loose_facts_in` returns for a text of at most `MAX_CHARS`."""
+    if _is_conversation(text):
+        return ()
     loose = {statement.topic: statement for statement in change_facts(sentences(text), me=_me(speaker))}
     return tuple(loose.values())[-MAX_LOOSE:]
 
 
 def persons_in(text: str) -> frozenset[str]:
     """Return who is spoken of in *text*, other than the user: relatives, and names in lower case."""
-    if _is_too_much(text):
+    if len(text) > MAX_CHARS or _is_conversation(text):
         return frozenset()
     clauses = [_read(clause) for sentence in sentences(text) for clause in _clauses_of(sentence)]
     whole = " ".join(clause.text for clause in clauses)
     return frozenset(_owners(clauses, whole, USER) if clauses else ()) - _ANYBODY
 
 
-def _is_too_much(text: str) -> bool:
-    return len(text) > MAX_CHARS or len(_TURN.findall(text)) > 1
+def _is_conversation(text: str) -> bool:
+    return len(_TURN.findall(text)) > 1
 
 
 def _me(speaker: str) -> str | None:
