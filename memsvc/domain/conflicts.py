@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 
 from memsvc.domain.memory import Memory, Status
 
@@ -104,7 +106,7 @@ class ValuePart:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fact:
     """That something is so, or, when it is not *positive*, that it is not so.
 
@@ -118,6 +120,11 @@ class Fact:
     topic: str
     parts: tuple[ValuePart, ...]
     positive: bool = True
+
+    @cached_property
+    def compared(self) -> Mapping[str, str]:
+        """What is compared of each part, by its sort: "brief" and "short" are the same pole."""
+        return {part.sort: part.text.partition(":")[0] if part.sort == POLE else part.text for part in self.parts}
 
 
 class Currency(StrEnum):
@@ -148,6 +155,11 @@ def stored_mark(memory: Memory, valid_time: datetime | None = None) -> CurrencyM
     return CurrencyMark(Currency.CONFLICTED) if memory.status is Status.CONFLICTED else CURRENT
 
 
+def contradicts_either(one: Fact, other: Fact) -> bool:
+    """Return whether one of two contradicts the other, whichever is the older one."""
+    return contradicts(one, other) or (one.topic.startswith(LOOSE) and contradicts(other, one))
+
+
 def contradicts(older: Fact, newer: Fact) -> bool:
     """Return whether the two cannot both be so.
 
@@ -159,8 +171,7 @@ def contradicts(older: Fact, newer: Fact) -> bool:
         return False
     if older.topic.startswith(LOOSE):
         return _outdates(older, newer)
-    left = {part.sort: _comparable(part) for part in older.parts}
-    right = {part.sort: _comparable(part) for part in newer.parts}
+    left, right = older.compared, newer.compared
     if (WEEKLY in left or WEEKLY in right) and not (WEEKDAY in left and WEEKDAY in right):
         return False
     shared = left.keys() & right.keys()
@@ -171,8 +182,8 @@ def contradicts(older: Fact, newer: Fact) -> bool:
 
 def _outdates(older: Fact, newer: Fact) -> bool:
     """Return whether a statement of change makes an older one of the same loose topic outdated."""
-    left = {part.sort: set(_comparable(part).split("|")) for part in older.parts}
-    right = {part.sort: set(_comparable(part).split("|")) for part in newer.parts}
+    left = {sort: set(text.split("|")) for sort, text in older.compared.items()}
+    right = {sort: set(text.split("|")) for sort, text in newer.compared.items()}
     if CHANGED not in right and (ABOUT not in right or left.get(ABOUT) != right[ABOUT]):
         return False
     if ABOUT in left and ABOUT in right and left[ABOUT].isdisjoint(right[ABOUT]):
@@ -194,11 +205,6 @@ def _may_be_same_person(one: AbstractSet[str], other: AbstractSet[str]) -> bool:
     """Return whether two lists of persons, pronouns among them, have one in common."""
     named, others = one - _PRONOUNS, other - _PRONOUNS
     return not named.isdisjoint(others) if named and others else not one.isdisjoint(other)
-
-
-def _comparable(part: ValuePart) -> str:
-    """Return what is compared of a part: "brief" and "short" are the same pole."""
-    return part.text.partition(":")[0] if part.sort == POLE else part.text
 
 
 def _agree(one: str, other: str) -> bool:

@@ -126,8 +126,7 @@ class SessionWrites(Protocol):
 # Statements and conflicts.
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFact:
+class StoredFact(NamedTuple):
     """That a memory states something."""
 
     memory_id: str

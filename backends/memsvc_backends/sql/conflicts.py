@@ -135,10 +135,18 @@ class SqlConflictWrites(WriteSession):
         place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
         place |= {"without_from": without.start, "without_until": without.stop}
         return [
-            StoredFact(row[0], Fact(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
+            StoredFact(memory_id, self._fact(topic, *stated))
             for topic in dict.fromkeys(topics)
-            for row in execute(self._connection, _select_statements(), {**place, "topic": topic})
+            for memory_id, *stated in execute(self._connection, _select_statements(), {**place, "topic": topic})
         ]
+
+    def _fact(self, *stated: Any) -> Fact:
+        """Return a fact by its columns; one of a topic of which a batch states much is read often, and built once."""
+        fact = self._facts.get(stated)
+        if fact is None:
+            topic, rule, parts, positive = stated
+            fact = self._facts[stated] = Fact(Rule(rule), topic, parts_of(parts), bool(positive))
+        return fact
 
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
         """Insert."""

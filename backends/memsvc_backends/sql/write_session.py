@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.api_keys import QuotaSubject, Usage
 from memsvc.domain.clock import to_micros
+from memsvc.domain.conflicts import Fact
 from memsvc.domain.errors import QuotaExceededError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
@@ -83,6 +84,7 @@ class WriteSession:
         self._answered = 0
         self._ahead = 0
         self._waiting = PendingWrites()
+        self._facts: dict[tuple[Any, ...], Fact] = {}
         self._parts: list[_Savepoint] = []
         self._numbering = NumberAllocator(connection) if numbering is None else numbering
 

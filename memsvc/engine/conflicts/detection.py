@@ -7,6 +7,7 @@ no search, no model, and no data that another writer could change before the com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
@@ -20,6 +21,7 @@ from memsvc.domain.conflicts import (
     Contradiction,
     Fact,
     contradicts,
+    contradicts_either,
 )
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
@@ -106,7 +108,7 @@ class ConflictDetector:
         if policy is None:
             return result
         restated = {memory.id for memory in changed}
-        later = [memory.id for memory in written]
+        later = {memory.id for memory in written}
         end = max((memory.row for memory in written), default=0) + 1
         for memory in written:
             later.remove(memory.id)
@@ -114,7 +116,7 @@ class ConflictDetector:
             said_until = self._memory_builder.now() if restated_now else memory.said_until
             # The rows after that of a new memory are of those that are written after it.
             rows = range(0) if memory.id in restated else range(memory.row + 1, end)
-            said = _Said(memory, said_until, frozenset(later), rows)
+            said = _Said(memory, said_until, later, rows)
             self._detect_one(transaction, said, policy, result)
             self._detect_schedule_change(transaction, said, policy, result)
             self._detect_changed_before(transaction, said, policy, result)
@@ -143,7 +145,7 @@ class ConflictDetector:
         for stated in found:
             own = own_statements[stated.statement.topic]
             is_other = stated.memory_id != current.id and stated.memory_id not in said.later
-            if is_other and (contradicts(stated.statement, own) or contradicts(own, stated.statement)):
+            if is_other and contradicts_either(stated.statement, own):
                 candidates.setdefault(stated.memory_id, []).append((stated.statement, own))
         if candidates:
             self._apply_in_order(transaction, said, candidates, policy, result)
@@ -358,7 +360,7 @@ class _Said:
 
     memory: Memory
     moment: datetime
-    later: frozenset[str]
+    later: AbstractSet[str]
     later_rows: range
 
 

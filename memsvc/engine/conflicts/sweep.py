@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts
+from memsvc.domain.conflicts import (
+    Conflict,
+    ConflictPolicy,
+    ConflictState,
+    Contradiction,
+    Fact,
+    contradicts,
+    contradicts_either,
+)
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.maintenance import MaintenanceScope
@@ -201,7 +209,7 @@ class ConflictSweep:
                     stating.owner, project, later.topic, row=stating.row, limit=CANDIDATES
                 ):
                     earlier = stated.statement
-                    if contradicts(earlier, later) or contradicts(later, earlier):
+                    if contradicts_either(earlier, later):
                         found.setdefault(stated.memory_id, []).append((earlier, later))
         return found
 
