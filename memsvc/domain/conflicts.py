@@ -122,8 +122,8 @@ class Fact:
     positive: bool = True
 
     @cached_property
-    def compared(self) -> Mapping[str, str]:
-        """What is compared of each part, by its sort: "brief" and "short" are the same pole."""
+    def values(self) -> Mapping[str, str]:
+        """Values to compare, by the sort of the part: "brief" and "short" are of the same pole."""
         return {part.sort: part.text.partition(":")[0] if part.sort == POLE else part.text for part in self.parts}
 
 
@@ -171,7 +171,7 @@ def contradicts(older: Fact, newer: Fact) -> bool:
         return False
     if older.topic.startswith(LOOSE):
         return _outdates(older, newer)
-    left, right = older.compared, newer.compared
+    left, right = older.values, newer.values
     if (WEEKLY in left or WEEKLY in right) and not (WEEKDAY in left and WEEKDAY in right):
         return False
     shared = left.keys() & right.keys()
@@ -182,8 +182,8 @@ def contradicts(older: Fact, newer: Fact) -> bool:
 
 def _outdates(older: Fact, newer: Fact) -> bool:
     """Return whether a statement of change makes an older one of the same loose topic outdated."""
-    left = {sort: set(text.split("|")) for sort, text in older.compared.items()}
-    right = {sort: set(text.split("|")) for sort, text in newer.compared.items()}
+    left = {sort: set(text.split("|")) for sort, text in older.values.items()}
+    right = {sort: set(text.split("|")) for sort, text in newer.values.items()}
     if CHANGED not in right and (ABOUT not in right or left.get(ABOUT) != right[ABOUT]):
         return False
     if ABOUT in left and ABOUT in right and left[ABOUT].isdisjoint(right[ABOUT]):

@@ -29,7 +29,8 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _ADDITION = re.compile(
-    r"\b(?:also|as well|besides|in addition)\b|\btoo\s*(?:[.,!;]|$)|也(?![不没别])|还(?![是不没])|另外|除了|同时",
+    r"\b(?:also|as well|besides|in addition)\b|\btoo\s*(?:[.,!;]|$)|也(?![不没别])|还(?![是不没])|另外|除了|同时"
+    r"|又(?:养|买|添|捡|领养|报|收|加|开|认识|多|请|招|装|租|订)了",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*|[一二三四五六七八九十百千万]{2,}")

@@ -558,13 +558,17 @@ def concerns_another_event(older: str, newer: str) -> bool:
 
 
 def states_another_day(older: str, newer: str, moment: datetime) -> bool:
-    """Return whether *newer*, said at *moment*, states a day of its own that has nothing to do with that of *older*.
+    """Return whether *newer*, said at *moment*, is about another day than that of *older*.
 
-    It changes no event, and shares neither the sort of an event, nor a person, nor any other term with *older*.
+    It moves or calls off an event of another sort; or it changes no event, states a day of its own, and shares neither
+    the sort of an event, nor a person, nor any other term with *older*.
     """
-    if schedule_change(newer) is not None or reminder_in(newer, moment) is None:
+    change, before = schedule_change(newer), _events_of(older)[0]
+    if change is not None:
+        return bool(before and change.events) and not before & change.events
+    if reminder_in(newer, moment) is None:
         return False
-    before, after = _events_of(older)[0], _events_of(newer)[0]
+    after = _events_of(newer)[0]
     if before and after:
         return not before & after
     return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))

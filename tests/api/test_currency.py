@@ -129,6 +129,31 @@ def test_what_adds_or_is_about_somebody_else_outdates_nothing(
 
 
 @pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("The gym membership runs out on 30 October.", "The heating bill is due on 1 November.", "What is due?"),
+        ("宽带一年三百六,10月30号到期。", "取暖费1500元,11月1号交。", "我最近要交什么费?"),
+        ("The exam papers are due on 20 October.", "The open lesson was moved to 19 November.", "What is planned?"),
+        ("期末试卷要在10月20号交。", "公开课改到11月19号。", "我秋天有什么安排?"),
+        ("Ida's tax return is due on 30 April.", "Passport renewal on 20 April at 9am.", "When is the tax return due?"),
+        (
+            "The back doctor sees Ivan on 6 October at 11:00.",
+            "In the series the doctor moves to Alaska, marries a pilot and quits.",
+            "When does the doctor see Ivan?",
+        ),
+        ("小云养了一只仓鼠,叫米粒。", "小云又养了只橘猫,叫麻团。", "小云养了什么?"),
+    ],
+)
+def test_another_day_or_a_statement_about_something_else_outdates_nothing(
+    stubs: Stubs, user: str, older: str, newer: str, query: str
+) -> None:
+    """What has another day, or contradicts by its words alone and is not about the same, marks nothing."""
+    ids = tell(stubs, user, older, newer)
+
+    assert hits(stubs, user, query) == dict.fromkeys(ids, (CURRENT, ""))
+
+
+@pytest.mark.parametrize(
     ("older", "newer", "near", "query"),
     [
         (

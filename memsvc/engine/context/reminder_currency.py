@@ -10,16 +10,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark
+from memsvc.domain.conflicts import CURRENT, CurrencyMark
 from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.memory import Memory, Recurrence
+from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
-from memsvc.domain.search import SearchHit, SearchQuery, SearchReply, Selection
+from memsvc.domain.search import SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
 from memsvc.engine.context.sources import evidence_search_of, search_of
 from memsvc.ports.thread_wait import ThreadWait
-from memsvc.text.reminder_extraction import is_beside_due, states_another_day
 
 JUDGED = 50
 """Reminders of one call that are judged, the first ones."""
@@ -62,24 +61,10 @@ class ReminderCurrencyReader:
                 log.warning("reminders were listed without their currency: %s", error.message)
                 break
             hits = [hit for reply in replies for hit in reply.hits]
-            mark = self._mark_of(memory, hits)
+            mark = self._judge.marks(hits).get(memory.id, CURRENT)
             if mark is not CURRENT or (is_indexed and not any(reply.degraded for reply in replies)):
                 found[memory.id] = mark
         return found
-
-    def _mark_of(self, memory: Memory, hits: Sequence[SearchHit]) -> CurrencyMark:
-        """Return the mark of a memory among *hits*; those about another thing with a day of its own give it none."""
-        mark = self._judge.marks(hits).get(memory.id, CURRENT)
-        if mark.currency is not Currency.POSSIBLY_OUTDATED:
-            return mark
-        if _is_yearly(memory):
-            # A birthday or an anniversary does not change: what is only similar is about something else.
-            return CURRENT
-        newer = next((hit.memory for hit in hits if hit.memory.id == mark.newer_id), None)
-        if newer is None or not _is_unrelated(memory, newer):
-            return mark
-        related = [hit for hit in hits if hit.memory.id == memory.id or not _is_unrelated(memory, hit.memory)]
-        return self._judge.marks(related).get(memory.id, CURRENT)
 
     def _is_indexed(self, owner: str, deadline: Deadline) -> bool:
         """Return whether searches find all that an owner has stored, for which half of the time is waited."""
@@ -100,13 +85,3 @@ class ReminderCurrencyReader:
             for search in (search_of(query), evidence_search_of(query))
         )
         return of_memories, of_messages
-
-
-def _is_yearly(memory: Memory) -> bool:
-    return memory.reminder is not None and memory.reminder.recurrence is Recurrence.YEARLY
-
-
-def _is_unrelated(memory: Memory, newer: Memory) -> bool:
-    """Return whether a newer memory is about another thing: one with a day of its own, or none of what is due."""
-    older = memory.content
-    return states_another_day(older, newer.content, newer.moment) or is_beside_due(older, newer.content)

@@ -33,6 +33,8 @@ _MARKED = re.compile(r"outdated|superseded|conflict|no longer|已过时|可能�
 """What marks a line as not current."""
 _OUTDATED = re.compile(r"outdated|superseded|已过时|可能过时|已被取代", re.IGNORECASE)
 """What marks a line as outdated; both sides of an open conflict are marked, too."""
+_NEWER = re.compile(r"(?:see |见)(\[m\d+\])")
+"""The handle of the newer memory in such a mark."""
 _NOT_ANNOUNCED = {types_pb.CURRENCY_OUTDATED, types_pb.CURRENCY_POSSIBLY_OUTDATED}
 """What a reminder must not be to be announced."""
 _ITEM = re.compile(r"^- ", re.MULTILINE)
@@ -266,7 +268,9 @@ async def _ask(
                 is_marked = bool(_OUTDATED.search(line))
                 tally.current_marked += is_marked
                 if is_marked:
-                    tally.misses.append(f"marked {user.name}: {line.strip()}")
+                    newer = _NEWER.search(line)
+                    by = next((one for one in lines if newer and one.startswith(newer[1])), "")
+                    tally.misses.append(f"marked {user.name}: {line.strip()} | {by.strip()}")
 
 
 def _carries(line: str, old: Sequence[object], right: Sequence[object]) -> bool:
