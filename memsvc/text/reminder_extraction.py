@@ -409,7 +409,7 @@ class ScheduleChange:
         events: The sorts of events that it names, as places in `reminder_lexicon.EVENTS`.
         words: The other terms that it consists of.
         people: The people that it names as those whose event it is, or with whom.
-        qualifiers: The words that say which event of its sort it is: "French" of an exam, "Rome" of a flight.
+        qualifiers: Sorts of events, each with a word that says which event of the sort it is: "French" of an exam.
     """
 
     label: str
@@ -417,7 +417,7 @@ class ScheduleChange:
     events: frozenset[int]
     words: frozenset[str]
     people: frozenset[str]
-    qualifiers: frozenset[str]
+    qualifiers: frozenset[tuple[int, str]]
 
 
 def schedule_change(text: str) -> ScheduleChange | None:
@@ -538,7 +538,7 @@ def _shared(change: ScheduleChange, sentence: str) -> int:
         return 0
     if change.people - people or (events and change.events and not events & change.events):
         return 0
-    if _are_disjoint(change.qualifiers, _qualifiers_of(sentence)):
+    if _is_another_of_sort(change, sentence, events):
         return 0
     common = change.words & found
     if change.events & events:
@@ -551,10 +551,18 @@ def concerns_another_event(older: str, newer: str) -> bool:
 
     Such as the flight to another city, or the dinner with another person.
     """
-    change = schedule_change(newer)
-    if change is None or not change.events & _events_of(older)[0]:
+    change, events = schedule_change(newer), _events_of(older)[0]
+    if change is None or not change.events & events:
         return False
-    return _are_disjoint(change.people, _people_of(older)) or _are_disjoint(change.qualifiers, _qualifiers_of(older))
+    return _are_disjoint(change.people, _people_of(older)) or _is_another_of_sort(change, older, events)
+
+
+def _is_another_of_sort(change: ScheduleChange, sentence: str, events: frozenset[int]) -> bool:
+    """Return whether a change qualifies the events that it shares with a sentence otherwise than that one does."""
+    shared = change.events & events
+    sides = (change.qualifiers, _qualifiers_of(sentence)) if shared else ((), ())
+    one, other = (frozenset(term for sort, term in side if sort in shared) for side in sides)
+    return _are_disjoint(one, other)
 
 
 def states_another_day(older: str, newer: str, moment: datetime) -> bool:
@@ -563,12 +571,11 @@ def states_another_day(older: str, newer: str, moment: datetime) -> bool:
     It moves or calls off an event of another sort; or it changes no event, states a day of its own, and shares neither
     the sort of an event, nor a person, nor any other term with *older*.
     """
-    change, before = schedule_change(newer), _events_of(older)[0]
+    change, before, after = schedule_change(newer), _events_of(older)[0], _events_of(newer)[0]
     if change is not None:
-        return bool(before and change.events) and not before & change.events
+        return bool(before and change.events) and not before & after
     if reminder_in(newer, moment) is None:
         return False
-    after = _events_of(newer)[0]
     if before and after:
         return not before & after
     return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
@@ -609,17 +616,18 @@ def _people_of(sentence: str) -> frozenset[str]:
     return frozenset(_PERSON.get(one.lower(), one.lower()) for one in found)
 
 
-def _qualifiers_of(sentence: str) -> frozenset[str]:
-    """Return the terms of the words beside those for events that say which event of its sort is meant."""
+def _qualifiers_of(sentence: str) -> frozenset[tuple[int, str]]:
+    """Return the terms that say which event of its sort is meant, beside the words for events, with the sorts."""
     said = words.MOVED.sub(_blank, words.CANCELLED.sub(_blank, sentence))
-    found: list[str] = []
+    found: list[tuple[int, str]] = []
     for match in _EVENT.finditer(said):
+        sort = _SORTS[match[0].lower()]
         if (before := words.QUALIFIER_BEFORE.search(said[: match.start()])) is not None:
-            found.append(before["en"] or before["zh"])
+            found.append((sort, before["en"] or before["zh"]))
         if (after := words.QUALIFIER_AFTER.match(said[match.end() :])) is not None:
-            found.append(after["en"])
-    known = frozenset(chain.from_iterable(map(_terms_of, found))) - words.PLAIN_WORDS - frozenset(_SORTS)
-    return frozenset(term for term in known if len(term) > 1)
+            found.append((sort, after["en"]))
+    known = {(sort, term) for sort, word in found for term in _terms_of(word) if len(term) > 1}
+    return frozenset(one for one in known if one[1] not in words.PLAIN_WORDS and one[1] not in _SORTS)
 
 
 def _are_disjoint(one: frozenset[str], other: frozenset[str]) -> bool:

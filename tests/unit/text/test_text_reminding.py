@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day, next_day
-from memsvc.text.reminder_extraction import is_beside_due, reminder_in
+from memsvc.text.reminder_extraction import concerns_another_event, is_beside_due, reminder_in, states_another_day
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
@@ -222,3 +222,32 @@ def test_long_texts_take_no_time() -> None:
 def test_what_is_due_has_a_name(older: str, newer: str, *, is_beside: bool) -> None:
     """What names nothing of it is about something else; across languages no names are compared."""
     assert is_beside_due(older, newer) is is_beside
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_another"),
+    [
+        ("The flight to Rome is on 3 May.", "The flight to Oslo was moved to 5 May.", True),
+        ("5月3号去罗马的航班。", "去奥斯陆的航班改到5月5号了。", True),
+        ("5月3号口腔医院拔牙。", "口腔医院来电话,大夫出差,给我挪到5月20号了。", False),
+        ("The dentist is on 3 May.", "The dentist is on a trip, they moved me to 20 May.", False),
+    ],
+)
+def test_an_event_is_another_by_its_own_words(older: str, newer: str, *, is_another: bool) -> None:
+    """Not by those beside a word for an event of another sort, such as the trip for which one is moved."""
+    assert concerns_another_event(older, newer) is is_another
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_another"),
+    [
+        ("The exam is on 3 May.", "The concert was moved to 20 May.", True),
+        ("5月3号考试。", "演唱会改到5月20号。", True),
+        ("The exam is on 3 May.", "The exam clashes with the concert, so it was moved to 20 May.", False),
+        ("Gym membership ends on 3 May.", "The heating bill is due on 20 May.", True),
+        ("The Fiat goes to the garage on 3 May.", "The Fiat is ready on 20 May.", False),
+    ],
+)
+def test_another_day_has_nothing_in_common(older: str, newer: str, *, is_another: bool) -> None:
+    """It is of an event of another sort, or shares no word."""
+    assert states_another_day(older, newer, SAID) is is_another
