@@ -136,11 +136,8 @@ def test_what_adds_or_is_about_somebody_else_outdates_nothing(
         ("The exam papers are due on 20 October.", "The open lesson was moved to 19 November.", "What is planned?"),
         ("期末试卷要在10月20号交。", "公开课改到11月19号。", "我秋天有什么安排?"),
         ("Ida's tax return is due on 30 April.", "Passport renewal on 20 April at 9am.", "When is the tax return due?"),
-        (
-            "The back doctor sees Ivan on 6 October at 11:00.",
-            "In the series the doctor moves to Alaska, marries a pilot and quits.",
-            "When does the doctor see Ivan?",
-        ),
+        ("I work Saturdays at a copy shop.", "The spider has left the building.", "Where do I work?"),
+        ("My doctor is Ivan.", "In the series the doctor moves to Alaska and marries a pilot.", "Who is my doctor?"),
         ("小云养了一只仓鼠,叫米粒。", "小云又养了只橘猫,叫麻团。", "小云养了什么?"),
     ],
 )
