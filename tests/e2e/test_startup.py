@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import stat
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -224,6 +226,22 @@ def test_a_lost_store_is_named(tmp_path: Path) -> None:
     assert "memsvc.db' does not exist" in line
     assert all(word in line for word in ("Restore a backup", "mount the volume", f"remove '{data / STORE_RECORD}'"))
     assert not (data / "metadata" / "memsvc.db").exists()
+
+
+@pytest.mark.parametrize("command", [("serve", "--address", "127.0.0.1:0"), ("check",), ("keys", "list")])
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """In one line that names both ways out, with nothing changed."""
+    data = tmp_path / "data"
+    with ServerProcess(data, environment=FAST):
+        pass
+    with closing(sqlite3.connect(data / "metadata" / "memsvc.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (data / "metadata" / "memsvc.db").read_bytes()
+
+    done = run_memsvc(*command, "--data-dir", str(data), environment={**os.environ, **FAST}, directory=ROOT)
+
+    assert all(part in said(done) for part in ("'9999'", "update memsvc", "restore a backup", "Nothing was changed"))
+    assert (data / "metadata" / "memsvc.db").read_bytes() == before
 
 
 def modes(folder: Path) -> dict[str, int]:
