@@ -187,6 +187,24 @@ def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     assert "file" in said(serve("--data-dir", str(tmp_path / "file"), "--address", "127.0.0.1:0"))
 
 
+def test_a_data_directory_whose_path_is_too_long_is_named(tmp_path: Path) -> None:
+    """SQLite opens files with a path of 504 bytes at most."""
+    data = tmp_path.joinpath(*("long" * 50 for _ in range(3)))
+
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(data)))
+
+    assert "SQLite takes 504 at most: choose a shorter data directory" in line
+
+
+def test_a_data_directory_that_is_a_broken_link_is_named(tmp_path: Path) -> None:
+    """With what it leads to: a volume that is not mounted, for one."""
+    (tmp_path / "data").symlink_to(tmp_path / "volume")
+
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")))
+
+    assert f"is a link to '{tmp_path / 'volume'}', which does not exist" in line
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, 200), (4_096, 40_000)])
 def test_a_damaged_database_is_named(tmp_path: Path, first: int, last: int) -> None:
     """Whether its header or what follows is overwritten: the line says so, and what to do."""
