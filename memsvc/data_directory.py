@@ -59,6 +59,9 @@ def owned(path: Path, *, visits: bool = False) -> Iterator[DataDirectory]:
     if path.exists() and not path.is_dir():
         message = f"The data directory {str(path)!r} is a file; name a directory."
         raise NotADirectoryError(message)
+    if path.is_symlink() and not path.exists():
+        message = f"The data directory {str(path)!r} is a link to {str(path.readlink())!r}, which does not exist."
+        raise FileNotFoundError(message)
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (path / LOCK).open("a+") as lock:
         try:

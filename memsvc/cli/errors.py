@@ -58,6 +58,8 @@ def call_line(error: MemsvcCallError, address: str) -> str:
     """Say what went wrong in a call, and what helps."""
     code = error.code.name
     if code == "UNAVAILABLE" and not error.reason:
+        if fault := _transport_fault(error.message):
+            return f"The service at {address} was reached, but {fault}"
         return f"No service answers at {address}; start one with `memsvc serve`, or name another with --address."
     if error.violations:
         broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
@@ -67,6 +69,24 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
     return f"{_with_commands(error.message)}{f' {advice}' if advice else ''}"
+
+
+def _transport_fault(message: str) -> str:
+    """Return what went wrong after the connection was made, and what helps; empty: none was made.
+
+    *message* is that of gRPC, which has no codes for it.
+    """
+    if "WRONG_VERSION_NUMBER" in message:
+        return "it does not speak TLS: leave out --tls-ca."
+    if "handshake failed" in message:
+        found = _UNVERIFIED.search(message)
+        cause = f": {found[1].strip()}" if found else ""
+        if "expired" in cause:
+            return f"TLS failed{cause}; renew the certificate of the service."
+        return f"TLS failed{cause}. --tls-ca names the authority of its certificate; a host name must be in it."
+    if message.startswith("failed to connect") and "Socket closed" in message:
+        return "it closed the connection: if it needs TLS, name the authority of its certificate with --tls-ca."
+    return ""
 
 
 def _with_commands(text: str) -> str:
@@ -85,6 +105,7 @@ _COMMANDS = {
     "ListFiles": "`memsvc file ls`",
 }
 """The commands for methods of the API that errors of the service name."""
+_UNVERIFIED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)")
 _METHOD = re.compile(rf"\b(?:{'|'.join(_COMMANDS)})\b")
 _ADVICE = {
     "MEMORY_NOT_FOUND": "Look for it with `memsvc list` or `memsvc search`; check --user and --project.",
@@ -98,7 +119,10 @@ _ADVICE = {
     "NOTHING_TO_SUMMARIZE": "`memsvc list` shows the memories.",
     "MAINTENANCE_RUNNING": "Wait until it has ended, or look with --dry-run, which need not wait.",
     "BACKEND_UNAVAILABLE": "Look at it with `memsvc diagnose`.",
-    "API_KEY_REQUIRED": "Or name it with --api-key.",
+    "API_KEY_REQUIRED": (
+        "Or name it with --api-key. The first one is created while the service is stopped: `memsvc keys create --role "
+        "admin --data-dir` and its data directory."
+    ),
     "INTERNAL": "The service's log says more.",
 }
 

@@ -79,7 +79,10 @@ def import_memories(  # noqa: PLR0913 - an option each
         last = _import(session, entries, total=total, request_id=name, wait=wait, actions=(on_duplicate, on_conflict))
     except MemsvcCallError as error:
         if error.code.name in {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"} and error.reason != "REQUEST_ID_REUSED":
-            print_error(f"memsvc: Go on with the same command and --request-id {name}")
+            _print_how_to_go_on(name)
+        raise
+    except KeyboardInterrupt:
+        _print_how_to_go_on(name)
         raise
     # A line that is no memory counts like a memory that the service refused.
     last.received_count += entries.bad_lines
@@ -112,6 +115,10 @@ def _sources(paths: list[str], form: ImportFormat, system: OtherSystem | None, s
     from memsvc.cli.importers import read_export  # noqa: PLC0415
 
     return [read_export(system, path, source_user=source_user) for path in paths]
+
+
+def _print_how_to_go_on(request_id: str) -> None:
+    print_error(f"memsvc: Go on with the same command and --request-id {request_id}")
 
 
 def _show(session: CliContext, entries: list[Entry]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from memsvc.cli.connection import ADDRESS_VARIABLE
@@ -153,7 +154,7 @@ def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> Non
         write(json.dumps({"data_dir": str(data_dir), "row_counts": dict(counts)}))
     else:
         found = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
-        write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {data_dir}")
+        write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {quote(str(data_dir))}")
 
 
 def _settings(config: Path | None, data_dir: Path | None) -> Settings:

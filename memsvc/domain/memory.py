@@ -273,6 +273,8 @@ class Recurrence(StrEnum):
 class Reminder:
     """A day on which a memory comes due.
 
+    Stores keep the fields by their order: a new one comes last and has a default.
+
     Attributes:
         year: That of the day; for a yearly one the first in which it is due, 0: it always was. The day of a monthly or
             a weekly one is the first on which it can be due, and gives its day of the month or of the week.

@@ -61,7 +61,7 @@ MIN_PING_INTERVAL_MS = 10_000
 UNREAD_BYTES = 512 * 1024
 """The bytes of a message that gRPC receives before the message is asked for, also in calls whose key is not checked
 yet. A stream of requests then has 4 MiB a second with a round trip of 100 ms, and more with a shorter one."""
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 log = structlog.get_logger("memsvc.server")
 
@@ -134,7 +134,9 @@ class Server:
         return tuple(self._bound)
 
     async def run(self, on_ready: Callable[[Sequence[str]], None] | None = None) -> None:
-        """Serve until SIGTERM or SIGINT, then stop gracefully. *on_ready* gets the bound addresses.
+        """Serve until SIGTERM, SIGINT or SIGHUP, then stop gracefully. *on_ready* gets the bound addresses.
+
+        SIGHUP is ignored if it was when the process began, as under nohup.
 
         Raises:
             AddressError: The server cannot listen at an address; nothing is left behind.
@@ -143,7 +145,8 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         stop_requested = asyncio.Event()
-        for number in SIGNALS:
+        signals = [one for one in SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+        for number in signals:
             loop.add_signal_handler(number, stop_requested.set)
         try:
             await self.start()
@@ -152,7 +155,7 @@ class Server:
             await self._until(stop_requested)
         finally:
             await self.stop()
-            for number in SIGNALS:
+            for number in signals:
                 loop.remove_signal_handler(number)
 
     async def _until(self, stop_requested: asyncio.Event) -> None:

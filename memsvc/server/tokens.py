@@ -264,8 +264,14 @@ def watch_position(cursor: str, watch: bytes) -> int | None:
     if not cursor:
         return None
     tag, digest_, position = _unpack(_WATCH, cursor, "cursor")
-    if tag != _WATCH_TAG or digest_ != watch or position > _MAX_POSITION:
+    if tag != _WATCH_TAG or position > _MAX_POSITION:
         raise _foreign("cursor")
+    if digest_ != watch:
+        message = (
+            "is of a watch of another scope or filter, or of another store, such as the one before a backup was "
+            "restored: start a new watch without a cursor, then read the memories"
+        )
+        raise InvalidRequestError([Violation("cursor", message)])
     return int(position)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from memsvc.data_directory import CLEAN
 from memsvc.server.tokens import consistency_token
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -252,6 +254,24 @@ def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
             contents = {memory.content for memory in list_all(again, scope)}
             assert {"before the stop", "after the stop"} == contents
             assert ["after the stop"] == found(again, scope, "after", mode=KEYWORD)
+
+
+def test_a_closed_terminal_stops_the_server_gracefully(tmp_path: Path) -> None:
+    """SIGHUP is taken as SIGTERM; a server that was started to ignore it goes on."""
+    with ServerProcess(tmp_path / "data") as server:
+        assert server.process is not None
+        server.process.send_signal(signal.SIGHUP)
+        assert server.process.wait(timeout=TIMEOUT) == 0
+    assert (tmp_path / "data" / CLEAN).exists()
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ServerProcess(tmp_path / "data", module=("memsvc",)) as server, server.stubs() as stubs:
+            assert server.process is not None
+            server.process.send_signal(signal.SIGHUP)
+            create(stubs, types_pb.Scope(user_id="u"), "Goes on.")
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import stat
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,24 @@ def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     assert "file" in said(serve("--data-dir", str(tmp_path / "file"), "--address", "127.0.0.1:0"))
 
 
+def test_a_data_directory_whose_path_is_too_long_is_named(tmp_path: Path) -> None:
+    """SQLite opens files with a path of 504 bytes at most."""
+    data = tmp_path.joinpath(*("long" * 50 for _ in range(3)))
+
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(data)))
+
+    assert "SQLite takes 504 at most: choose a shorter data directory" in line
+
+
+def test_a_data_directory_that_is_a_broken_link_is_named(tmp_path: Path) -> None:
+    """With what it leads to: a volume that is not mounted, for one."""
+    (tmp_path / "data").symlink_to(tmp_path / "volume")
+
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")))
+
+    assert f"is a link to '{tmp_path / 'volume'}', which does not exist" in line
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, 200), (4_096, 40_000)])
 def test_a_damaged_database_is_named(tmp_path: Path, first: int, last: int) -> None:
     """Whether its header or what follows is overwritten: the line says so, and what to do."""
@@ -224,6 +244,22 @@ def test_a_lost_store_is_named(tmp_path: Path) -> None:
     assert "memsvc.db' does not exist" in line
     assert all(word in line for word in ("Restore a backup", "mount the volume", f"remove '{data / STORE_RECORD}'"))
     assert not (data / "metadata" / "memsvc.db").exists()
+
+
+@pytest.mark.parametrize("command", [("serve", "--address", "127.0.0.1:0"), ("check",), ("keys", "list")])
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """In one line that names both ways out, with nothing changed."""
+    data = tmp_path / "data"
+    with ServerProcess(data, environment=FAST):
+        pass
+    with closing(sqlite3.connect(data / "metadata" / "memsvc.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (data / "metadata" / "memsvc.db").read_bytes()
+
+    done = run_memsvc(*command, "--data-dir", str(data), environment={**os.environ, **FAST}, directory=ROOT)
+
+    assert all(part in said(done) for part in ("'9999'", "update memsvc", "restore a backup", "Nothing was changed"))
+    assert (data / "metadata" / "memsvc.db").read_bytes() == before
 
 
 def modes(folder: Path) -> dict[str, int]:

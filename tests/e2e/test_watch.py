@@ -236,6 +236,8 @@ def test_a_cursor_of_something_else_is_refused(stubs: Stubs, user: str, wrong: s
     refusal = Refusal.from_error(caught.value)
 
     assert (refusal.code, refusal.reason, refusal.fields) == (*INVALID, ("cursor",))
+    # A store that was restored from a backup refuses cursors in the same way.
+    assert ("start a new watch without a cursor" in str(caught.value.details())) == isinstance(wrong, dict)
 
 
 def test_a_list_token_is_no_cursor(stubs: Stubs, scope: types_pb.Scope) -> None:

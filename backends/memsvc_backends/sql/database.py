@@ -19,7 +19,14 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
+from memsvc.domain.errors import (
+    UNREACHED,
+    BackendClosedError,
+    BackendUnavailableError,
+    MemsvcError,
+    ReportedError,
+    StoreMovedError,
+)
 from memsvc.ports.metadata import OwnersBusyError, UniquenessRaceError
 from memsvc_backends.postgres_common.connection_options import READ_ONLY
 from memsvc_backends.sql.dialect import execute
@@ -642,7 +649,7 @@ class ClockDifference:
 # Where the errors of SQLAlchemy and the driver become the domain's.
 
 
-class SchemaVersionError(Exception):
+class SchemaVersionError(ReportedError):
     """The database has an unknown schema version; nothing was changed."""
 
 

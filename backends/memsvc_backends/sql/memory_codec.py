@@ -196,7 +196,8 @@ def _reminder_text(reminder: Reminder | None) -> str:
 
 
 def _reminder_of(text: str) -> Reminder:
-    values = dict(zip(_REMINDER_NAMES, json_value(text), strict=True))
+    # A text of an earlier version lacks the fields that follow: they have their defaults.
+    values = dict(zip(_REMINDER_NAMES, json_value(text), strict=False))
     slot = values.pop("slot")
     return Reminder(
         **values | {"recurrence": Recurrence(values["recurrence"]), "slot": None if slot is None else Slot(slot)}

@@ -6,9 +6,11 @@ databases of an earlier version. So only those need Alembic, which takes most of
 
 from __future__ import annotations
 
+import logging
 import uuid
 from functools import cache
 from pathlib import Path
+from time import perf_counter
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -24,6 +26,8 @@ HEAD = "0010"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"
 """The collation that compares texts by their bytes, which are in the order of their characters."""
+
+_log = logging.getLogger(__name__)
 
 _CONTENT = (api_keys, sessions, files)
 """Tables with content that has no position in the log of changes."""
@@ -151,6 +155,12 @@ def upgrade(connection: sa.Connection) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     found = _version(connection)
     if found is not None and found not in known:
-        message = f"The database has the version {found!r}; this memsvc knows versions up to {HEAD!r}: update memsvc."
+        message = (
+            f"The database has the version {found!r}; this memsvc knows versions up to {HEAD!r}: update memsvc, or "
+            "restore a backup that this version made. Nothing was changed."
+        )
         raise SchemaVersionError(message)
+    began = perf_counter()
+    _log.info("migrating the tables from version %s to %s; calls are served after that", found, HEAD)
     command.upgrade(config, "head")
+    _log.info("migrated the tables to version %s in %.1f s", HEAD, perf_counter() - began)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,10 @@ ROWS = 2048
 """Rows that are changed before what they wrote to the log is carried over: some 4 MB of an import."""
 LONG_PAGES = 4096
 """Pages of the log, of 4 KiB, from which on a commit checkpoints the rest, so that the log restarts."""
+FILE_LOST = (
+    "has lost its file, which was removed, moved or replaced while the service ran: stop the service, put the file "
+    "back (mount its volume, or restore a backup) and start it again"
+)
 _FAILED = "SQLite's log grows, it cannot be brought into the file: %s"
 
 
@@ -46,16 +51,38 @@ class SqliteDriver:
         self._carrier = WalCheckpointer(self.connect)
         self._wait_seconds = settings.wait_seconds
         self._flushing_since: float | None = None
+        self._identity: tuple[int, int] | None = None
 
     def connect(self) -> sa.Connection:
-        """Open the file."""
-        return self._engine.connect()
+        """Open the file.
+
+        Raises:
+            BackendUnavailableError: It is not the one that was opened first.
+        """
+        # Before SQLite creates another one.
+        self.require_file()
+        connection = self._engine.connect()
+        if self._identity is None:
+            self._identity = _identity_of(self.path)
+        return connection
+
+    def require_file(self) -> None:
+        """Return if the path leads to the file that is open.
+
+        SQLite would write to a file without a name, and what it acknowledged would be gone with the process.
+
+        Raises:
+            BackendUnavailableError: It leads to another file or to none.
+        """
+        if self._identity is not None and _identity_of(self.path) != self._identity:
+            raise BackendUnavailableError(BACKEND, problem=FILE_LOST)
 
     def check(self) -> None:
         """Return: a file is no server."""
 
     def check_writes(self) -> None:
-        """Raise BackendUnavailableError if a flush of the writer has been under way for longer than calls wait."""
+        """Raise BackendUnavailableError if the file is lost, or a flush is under way for longer than calls wait."""
+        self.require_file()
         since = self._flushing_since
         if since is not None and time.monotonic() - since > self._wait_seconds:
             problem = (
@@ -97,8 +124,13 @@ class SqliteDriver:
         is_limited: bool = True,
         lock_seconds: float | None = None,
     ) -> None:
-        """Take the writer's lock at once, for any owners."""
+        """Take the writer's lock at once, for any owners.
+
+        Raises:
+            BackendUnavailableError: The file was removed, moved or replaced.
+        """
         del owners, is_limited, lock_seconds
+        self.require_file()
         execute(connection, "BEGIN IMMEDIATE")
 
     def announce(self, connection: sa.Connection) -> None:
@@ -160,6 +192,15 @@ class SqliteDriver:
         """Dispose of the engine."""
         self._carrier.close()
         self._engine.dispose()
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """Return the device and the number of a file; None: there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - half the time of Path.stat, before every write
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _prepare(connection: Any, settings: SqlSettings) -> None:
@@ -269,7 +310,7 @@ class WalCheckpointer:
                 self._connection = self._connection or self._connect()
                 pages, _ = _checkpoint(self._connection)
                 self._is_long = pages > LONG_PAGES
-        except sa.exc.DBAPIError as error:
+        except (sa.exc.DBAPIError, BackendUnavailableError) as error:
             _log.warning(_FAILED, error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -66,6 +67,8 @@ from memsvc_backends.sql.vault import SqlVaultManifest
 from memsvc_backends.sql.write_session import SHARDS, BlockAllocator, NumberAllocator, QuotaCache, UsageLedger
 
 DEFAULT_NAME = "memsvc.db"
+PATH_BYTES = 504
+"""Longest path of a file that SQLite opens: with the suffix of its log it has 512 bytes."""
 MEASUREMENTS = 5
 """Comparisons of the clocks when a shared store is opened."""
 
@@ -344,6 +347,11 @@ def _driver(settings: SqlSettings, context: BackendContext) -> Driver:
     if settings.url is not None:
         return PostgresDriver(settings.url.get_secret_value(), settings, context.faults)
     path = settings.path or context.directory / DEFAULT_NAME
+    if (length := len(os.fsencode(path.absolute()))) > PATH_BYTES:
+        problem = (
+            f"has a path of {length} bytes, and SQLite takes {PATH_BYTES} at most: choose a shorter data directory"
+        )
+        raise BackendUnavailableError(BACKEND, problem=problem)
     if context.known_store is not None and not (path.is_file() and path.stat().st_size):
         # Before SQLite creates the file, or discards a log that belongs to the lost one.
         state = "is empty" if path.is_file() else "does not exist"

@@ -18,6 +18,7 @@ from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import ASKING, make_key
+from tests.support.command_line import invoke
 from tests.support.rpc import TIMEOUT
 from tests.support.server_process import ServerProcess, Stubs
 from tests.support.until import until
@@ -122,6 +123,19 @@ def test_a_client_needs_a_certificate_of_the_right_authority(secure: SecureProce
     assert code_of(address, other) is grpc.StatusCode.UNAVAILABLE
     with Memsvc(address, user_id="ada", timeout=2) as client, pytest.raises(MemsvcCallError):
         client.get("x")
+
+
+def test_commands_say_why_tls_failed(secure: SecureProcess, papers: Papers, tmp_path: Path) -> None:
+    """A certificate of another authority, a client without TLS: not that no service answers."""
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(other)
+    address = ("--address", local(secure), "--user", "ada")
+
+    assert "TLS failed: " in invoke("list", *address, "--tls-ca", str(other)).stderr
+    assert "if it needs TLS, name the authority" in invoke("list", *address).stderr
+    with ServerProcess(tmp_path / "data") as plain:
+        told = invoke("list", "--address", plain.bound, "--user", "ada", "--tls-ca", str(papers.ca_file))
+    assert "it does not speak TLS: leave out --tls-ca." in told.stderr
 
 
 def test_our_client_speaks_it_and_the_audit_log_names_the_certificate(secure: SecureProcess, papers: Papers) -> None:

@@ -1,8 +1,9 @@
-"""Output that nobody reads to its end, as in `memsvc list | head -1`."""
+"""Output that is not read to its end, as in `memsvc list | head -1`, and Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.forked_process import ROOT
+from tests.support.rpc import TIMEOUT
+from tests.support.until import until
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,21 @@ def test_a_closed_pipe_ends_a_command_in_silence(run: Any, address: str, command
         )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_interrupted_import_says_how_to_go_on(run: Any, address: str) -> None:
+    """With its request id, and the exit code that shells know for Ctrl-C."""
+    lines = "".join(f'{{"content": "Line {number}."}}\n' for number in range(3000))
+    command = [sys.executable, "-m", "memsvc", "import", "-", "--address", address, "--user", "interrupted"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        # The input stays open: the import does not end by itself.
+        process.stdin.write(lines)
+        process.stdin.flush()
+        until(lambda: run("list", "--limit", "1", "--json", user="interrupted"), seconds=TIMEOUT)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=TIMEOUT)
+
+    assert (130, True) == (process.returncode, "Go on with the same command and --request-id " in said)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -27,6 +29,7 @@ from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.dialect import stream
 from memsvc_backends.sql.settings import Durability
+from memsvc_backends.sql.store import DEFAULT_NAME
 
 
 def _write_until_killed(directory: str, pipe: Connection) -> None:
@@ -249,3 +252,38 @@ def test_a_statement_whose_rows_are_fetched_one_by_one_fails_as_any_other(store:
         with pytest.raises(sa.exc.DBAPIError, match="integer overflow"):
             next(rows)
         assert [(2,)] == list(stream(connection, sa.text("SELECT 2")))
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _move(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+
+
+def _put_other(folder: Path) -> None:
+    """Put another database in the place of the one that is open, as a restore in its folder does."""
+    database = folder / DEFAULT_NAME
+    shutil.copyfile(database, database.with_name("other.db"))
+    database.with_name("other.db").replace(database)
+
+
+@pytest.mark.parametrize("lose", [_remove, _move, _put_other])
+def test_a_file_lost_while_it_is_open_is_not_written_to(context: BackendContext, lose: Callable[[Path], None]) -> None:
+    """No write is acknowledged that would be gone with the process, the store is unhealthy, and no file is made."""
+    with SQL.open(SqlSettings(), context) as store:
+        [memory] = insert(store, factories.memory("Kept."))
+        lose(context.directory)
+
+        with pytest.raises(BackendUnavailableError, match="lost its file"):
+            insert(store, factories.memory("Lost."))
+        with pytest.raises(BackendUnavailableError, match="lost its file"):
+            store.ping()
+
+        assert lose is _put_other or not context.directory.exists()
+        if lose is _move:
+            context.directory.with_name("moved").rename(context.directory)
+            store.ping()
+            insert(store, factories.memory("Later."))
+            assert store.memories.get([memory.id], reach=ADA) == {memory.id: memory}

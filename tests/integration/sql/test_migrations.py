@@ -15,9 +15,10 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from memsvc.domain.memory import Recurrence, Reminder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_harness import ADA, insert
+from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.database import SchemaVersionError
 from memsvc_backends.sql.migrate import HEAD, MIGRATIONS, upgrade
@@ -92,3 +93,22 @@ def test_newer_database_is_refused(context: BackendContext) -> None:
     with pytest.raises(SchemaVersionError, match=r"'9999'.*update memsvc"), SQL.open(SqlSettings(), context):
         pass
     assert _version(context) == ["9999"]
+
+
+def test_reminder_of_an_earlier_version_is_read(context: BackendContext) -> None:
+    """Memories and revisions whose reminder lacks its last fields are read, and these have their defaults."""
+    reminder = Reminder(6, 12, 2027, Recurrence.YEARLY, phrase="on June 12")
+    with SQL.open(SqlSettings(), context) as store:
+        [first] = insert(store, factories.memory(reminder=reminder))
+        second = revise(store, first, title="Wedding")
+    # Until November 2026 a reminder ended with its phrase.
+    with closing(sqlite3.connect(context.directory / "memsvc.db")) as connection, connection:
+        connection.execute("UPDATE memories SET reminder = replace(reminder, ',false]', ']')")
+        connection.execute("UPDATE revisions SET snapshot = replace(snapshot, ',false]', ']')")
+        [(text,)] = connection.execute("SELECT reminder FROM memories")
+    assert text.endswith('"on June 12"]')
+
+    with SQL.open(SqlSettings(), context) as store:
+        assert store.memories.get([first.id], reach=ADA) == {first.id: second}
+        found = store.memories.revisions(first.id, reach=ADA, before=None, limit=9)
+    assert [one.memory for one in found] == [second, first]

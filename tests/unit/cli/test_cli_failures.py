@@ -38,6 +38,24 @@ def test_no_service_is_told_in_one_line(command: list[str], tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (
+            "failed to connect: Tls handshake failed (x): y: CERTIFICATE_VERIFY_FAILED: certificate has expired: OK",
+            "The service at a was reached, but TLS failed: certificate has expired; renew the certificate of the service.",
+        ),
+        (
+            "Stream removed (Socket closed)",
+            "No service answers at a; start one with `memsvc serve`, or name another with --address.",
+        ),
+    ],
+)
+def test_faults_of_a_connection_are_told_apart(message: str, line: str) -> None:
+    """TLS that failed, and a connection that was cut."""
+    assert call_line(MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message), "a") == line
+
+
 def test_violations_are_listed_field_by_field() -> None:
     """A bad request shows everything that is wrong with it."""
     error = MemsvcCallError(
