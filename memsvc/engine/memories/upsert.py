@@ -22,6 +22,7 @@ from memsvc.engine.records.memory_builder import (
     concerns_schedule,
     content_name,
     extract_statements,
+    require_session,
     require_validity,
 )
 from memsvc.engine.records.memory_patch import apply_values, values_of_draft
@@ -232,6 +233,7 @@ class _UpsertBatch:
         values = values_of_draft(draft, own.create_time) | draft_provenance(before, draft, own)
         after = apply_values(before, values, own.create_time, self._memory_builder.reminder_detector)
         try:
+            require_session(after)
             require_validity(after)
         except InvalidRequestError as error:
             return error
