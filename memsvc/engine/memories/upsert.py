@@ -248,6 +248,7 @@ class _UpsertBatch:
 
     def _replace(self, before: Memory, record: Record) -> UpsertResult:
         self._update(before, record)
+        self._record_builder.update_session_tokens(self._transaction, before, record.memory)
         self.changed[before.id] = None
         is_new = bool(record.statements) and record.statements != extract_statements(before)
         if is_new or (record.memory.content != before.content and concerns_schedule(record.memory)):

@@ -432,8 +432,8 @@ class RecordBuilder:
         return linked
 
     def update_session_tokens(self, transaction: Transaction, before: Memory, after: Memory) -> None:
-        """Update the token count of the session when the content of a message changes."""
-        if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
+        """Update the token count of the session when the content of a message changes, whatever its kind is now."""
+        if before.scope.session_id and before.content_hash != after.content_hash:
             more = self._count(after.content) - self._count(before.content)
             transaction.sessions.add_tokens(before.row, more)
 
