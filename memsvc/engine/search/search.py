@@ -12,6 +12,7 @@ from typing import TypeAlias
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.files import FileCategory
+from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import AnyOf, Field, Filter, FilterMemo, Not, conjunction
 from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.limits import SEARCH_DEPTH
@@ -110,10 +111,10 @@ class SearchService:
                 quick = replace(query, refinement=replace(query.refinement, rerank_depth=0))
                 first = self._readers.ranker.rank(quick, shallow, reach=reach, now=self._now())
                 found = self._refine(quick, first, shallow, place)
-                early(replace(self._reply(quick, found, reach, started), has_more=False, skipped=()))
+                early(replace(self._reply(quick, found, place, started), has_more=False, skipped=()))
 
         found = self._find(query, place, reply_early if early else None)
-        reply = self._reply(query, found, reach, started)
+        reply = self._reply(query, found, place, started)
         if query.counts_access:
             self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
@@ -123,9 +124,9 @@ class SearchService:
             return conjunction(where, privacy)
         return self._shared.get(where, lambda asked: conjunction(asked, SHARED))
 
-    def _reply(self, query: SearchQuery, found: _SearchResult, reach: Reach, started: float) -> SearchReply:
+    def _reply(self, query: SearchQuery, found: _SearchResult, place: _SearchArea, started: float) -> SearchReply:
         hydrating = time.perf_counter()
-        hits = self._hydrator.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)
+        hits = self._hydrator.hits(found.page, place, terms=found.terms, snippet_chars=query.snippet_chars)
         done = time.perf_counter()
         stages = sorted((*found.timings, ("hydrate", hydrating, done - hydrating)), key=lambda stage: stage[1])
         if found.refined is not None and found.refined.collapsed:
@@ -343,10 +344,15 @@ class HitHydrator:
         self._reads = reads
 
     def hits(
-        self, ranked: Sequence[RankedMemory], *, reach: Reach, terms: Sequence[str], snippet_chars: int
+        self, ranked: Sequence[RankedMemory], area: _SearchArea, *, terms: Sequence[str], snippet_chars: int
     ) -> tuple[SearchHit, ...]:
-        """Return one hit for each ranked memory, in order, without memories that were deleted since."""
-        memories = self._reads.by_rows([place.row for place in ranked], reach=reach)
+        """Return one hit for each ranked memory, in order.
+
+        Memories that were deleted, or changed so that they do not pass the filter, and whose change the indexes have
+        not applied yet, are left out.
+        """
+        found = self._reads.by_rows([place.row for place in ranked], reach=area.reach)
+        memories = {row: memory for row, memory in found.items() if memory_matches(area.where, memory)}
         chunks = self._chunks(ranked, memories)
         words = frozenset(terms)
         return tuple(
