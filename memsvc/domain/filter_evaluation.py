@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Not, Or, Range
-from memsvc.domain.index_entries import Attributes, attributes_of
+from memsvc.domain.index_entries import Attributes, metadata_of
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 
 Values = tuple[str | float, ...]
+_OF_SCOPE = frozenset({Field.AGENT_ID, Field.SESSION_ID})
 
 
 def memory_matches(where: Filter | None, memory: Memory) -> bool:
     """Return whether a memory matches, in the fields too that only a store knows."""
-    if where is None:
-        return True
-    accessed = () if memory.access_time is None else (to_micros(memory.access_time),)
-    beyond: dict[Field, Values] = {
-        Field.ID: (memory.id,),
-        Field.KEY: (memory.key,),
-        Field.ACCESS_TIME: accessed,
-        Field.ORIGIN: (memory.origin.value,),
-        Field.TRUST: (memory.trust,),
-    }
-    return matches(where, attributes_of(memory), beyond)
+    return where is None or _matches(where, lambda field: _values_of(memory, field))
 
 
-def matches(where: Filter | None, attributes: Attributes, beyond: Mapping[Field, Values] | None = None) -> bool:
-    """Return whether the filter matches; *beyond* holds the values of the fields that only a store knows."""
+def _values_of(memory: Memory, field: Field) -> Values:
+    if field is Field.METADATA:
+        return metadata_of(memory)
+    value = getattr(memory.scope if field in _OF_SCOPE else memory, field.value)
+    if value is None:
+        return ()
+    if isinstance(value, datetime):
+        return (to_micros(value),)
+    return value if isinstance(value, tuple) else (value,)
+
+
+def matches(where: Filter | None, attributes: Attributes) -> bool:
+    """Return whether the filter, which names no field that only a store knows, matches."""
 
     def values(field: Field) -> Values:
-        if beyond is not None and field in beyond:
-            return beyond[field]
         value = getattr(attributes, field.value)
         if value is None:
             return ()

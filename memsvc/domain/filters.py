@@ -152,13 +152,13 @@ def metadata_term(path: str, value: bool | float | str | None) -> str:  # noqa: 
 
 def metadata_terms(metadata: Mapping[str, Json]) -> tuple[str, ...]:
     """Return the canonical string of every scalar in *metadata*, lists flattened, sorted and without repeats."""
-    return tuple(sorted(set(_scalars("", dict(metadata)))))
+    return tuple(sorted({term for name, value in metadata.items() for term in _scalars(name, value)}))
 
 
 def _scalars(path: str, value: Json) -> Iterator[str]:
     if isinstance(value, dict):
         for name, child in value.items():
-            yield from _scalars(f"{path}.{name}" if path else name, child)
+            yield from _scalars(f"{path}.{name}", child)
     elif isinstance(value, list):
         for child in value:
             yield from _scalars(path, child)
@@ -196,7 +196,8 @@ def metadata_numbers(metadata: Mapping[str, Json]) -> list[tuple[str, float]]:
 
     Whole numbers that no double holds are rounded to one, and left out beyond the largest one.
     """
-    found = {(path, number) for path, number in _numbers("", dict(metadata)) if math.isfinite(number)}
+    numbers = (pair for name, value in metadata.items() for pair in _numbers(name, value))
+    found = {(path, number) for path, number in numbers if math.isfinite(number)}
     return sorted(found)[:MAX_METADATA_NUMBERS]
 
 
@@ -249,7 +250,7 @@ def _as_double(number: float) -> float:
 def _numbers(path: str, value: Json) -> Iterator[tuple[str, float]]:
     if isinstance(value, dict):
         for name, child in value.items():
-            yield from _numbers(f"{path}.{name}" if path else name, child)
+            yield from _numbers(f"{path}.{name}", child)
     elif isinstance(value, list):
         for child in value:
             yield from _numbers(path, child)

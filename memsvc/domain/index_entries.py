@@ -112,7 +112,7 @@ def attributes_of(memory: Memory) -> Attributes:
         status=str(memory.status),
         speaker=memory.speaker,
         tags=memory.tags,
-        metadata=_terms(memory) if memory.metadata or "/" in memory.key else (),
+        metadata=metadata_of(memory),
         importance=memory.importance,
         confidence=memory.confidence,
         create_time=to_micros(memory.create_time),
@@ -125,7 +125,10 @@ def attributes_of(memory: Memory) -> Attributes:
     )
 
 
-def _terms(memory: Memory) -> tuple[str, ...]:
+def metadata_of(memory: Memory) -> tuple[str, ...]:
+    """Return the terms of the metadata of *memory*, those of numbers and of the folders of its key among them."""
+    if not memory.metadata and "/" not in memory.key:
+        return ()
     return (*metadata_terms(memory.metadata), *number_terms(memory.metadata), *key_terms(memory.key))
 
 

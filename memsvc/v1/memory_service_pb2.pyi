@@ -1117,8 +1117,8 @@ class ListMemoriesRequest(_message.Message):
     READ_MASK_FIELD_NUMBER: _builtins.int
     order_by: _builtins.str
     """order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
-    then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are ordered by id in the same direction.
-    Memories without the time come last.
+    then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever the
+    direction. Memories without the time come last.
     """
     page_size: _builtins.int
     """page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50."""

@@ -55,6 +55,23 @@ def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope
     assert memory == get(stubs, scope, memory.id)
 
 
+def test_a_write_under_a_key_makes_no_memory_private_that_belongs_to_no_session(
+    stubs: Stubs, scope: types_pb.Scope
+) -> None:
+    """Neither a single write nor one of a batch: no scope would see the memory, and its key would stay taken."""
+    kept = create(stubs, scope, "Plan of the trip.", key="plan")
+    session = types_pb.Scope(user_id=scope.user_id, session_id="s")
+    private = types_pb.Memory(content="Another plan.", key="plan", layer=types_pb.MEMORY_LAYER_SESSION)
+
+    refusal = refused(stubs.memory.CreateMemory, memory_pb.CreateMemoryRequest(scope=session, memory=private))
+    batch = memory_pb.BatchCreateMemoriesRequest(scope=session, memories=[memory_pb.BatchMemory(memory=private)])
+    result = stubs.memory.BatchCreateMemories(batch, timeout=TIMEOUT).results[0]
+
+    assert (grpc.StatusCode.INVALID_ARGUMENT, ("memory.layer",)) == (refusal.code, refusal.fields)
+    assert grpc.StatusCode.INVALID_ARGUMENT.value[0] == result.status.code
+    assert kept == get(stubs, scope, kept.id)
+
+
 @pytest.mark.parametrize("content", ["I live in Lisbon.", "我住在里斯本。"])
 def test_a_speaker_does_not_change_the_kind(stubs: Stubs, scope: types_pb.Scope, content: str) -> None:
     """What is said is a FACT, kept once for each speaker; a MESSAGE is one on request, and never a duplicate."""

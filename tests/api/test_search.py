@@ -6,9 +6,11 @@ import uuid
 
 import grpc
 import pytest
+from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -196,6 +198,35 @@ def test_pages_hold_every_hit_once_in_one_order(
     assert len(set(seen)) == len(seen) == 260
     assert sorted(scores, reverse=True) == scores
     assert seen[:100] == [hit.memory.id for hit in whole.hits]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_hit_contradicts_the_filter_while_the_indexes_are_behind(
+    stubs: Stubs, scope: types_pb.Scope, mode: search_pb.SearchMode
+) -> None:
+    """Changes that are only stored are not found by what the memories were before."""
+    memories = create_all(stubs, scope, [f"The walrus dives on day {number}." for number in range(40)])
+    tagged = filters_pb.Filter(where=_without_tag("away"))
+    for number, memory in enumerate(memories):
+        changed = types_pb.Memory(id=memory.id)
+        if number % 2:
+            changed.status = types_pb.MEMORY_STATUS_ARCHIVED
+        else:
+            changed.tags.append("away")
+        request = memory_pb.UpdateMemoryRequest(scope=scope, memory=changed, wait_for=types_pb.WAIT_FOR_STORED)
+        stubs.memory.UpdateMemory(request, timeout=TIMEOUT)
+        hits = search(stubs, scope, "walrus dives", mode=mode, filter=tagged, limit=100).hits
+
+        assert {types_pb.MEMORY_STATUS_ACTIVE} >= {hit.memory.status for hit in hits}
+        assert not any("away" in hit.memory.tags for hit in hits)
+        assert len(memories) - number - 1 == len(hits)
+
+
+def _without_tag(tag: str) -> filters_pb.FilterExpression:
+    condition = filters_pb.FilterCondition(
+        field=filters_pb.FILTER_FIELD_TAG, operator=filters_pb.FILTER_OPERATOR_EQUALS, values=[Value(string_value=tag)]
+    )
+    return filters_pb.FilterExpression(negated=filters_pb.FilterExpression(condition=condition))
 
 
 def walk(stubs: Stubs, request: search_pb.SearchRequest) -> list[search_pb.Hit]:

@@ -364,6 +364,57 @@ def test_taking_back_comes_again_with_the_same_answer(stubs: Stubs, user: str) -
     assert [message.content for message in said(stubs, scope)] == ["One.", "二。"]
 
 
+def update(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> None:
+    """Change fields of a memory."""
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=types_pb.Memory(**fields))
+    stubs.memory.UpdateMemory(request, timeout=TIMEOUT)
+
+
+def test_tokens_follow_a_content_that_is_written_under_a_key(stubs: Stubs, user: str) -> None:
+    """A message can have a key: writes under it, appends and rollbacks count, each exactly."""
+    here = place(user)
+    open_session(stubs, here)
+    (message,) = append(stubs, here, ["See you at the harbour."]).messages
+    sizes = [message.token_count]
+    update(stubs, here, id=message.memory_id, key="meeting")
+    longer = "See you at the harbour, next to the old crane, when the ferry from the island has arrived."
+    create(stubs, here, longer, key="meeting")
+    sizes.append(show(stubs, here).token_count)
+    stubs.memory.AppendMemory(
+        memory_pb.AppendMemoryRequest(scope=here, key="meeting", content="Bring the ropes."), timeout=TIMEOUT
+    )
+    sizes.append(show(stubs, here).token_count)
+    stubs.memory.RollbackMemory(
+        memory_pb.RollbackMemoryRequest(scope=here, id=message.memory_id, revision=1), timeout=TIMEOUT
+    )
+
+    assert sizes == sorted(set(sizes))
+    assert [sizes[0]] == [one.token_count for one in said(stubs, here)] == [show(stubs, here).token_count]
+
+
+def test_a_message_stays_one_when_its_kind_changes(stubs: Stubs, user: str) -> None:
+    """It counts the tokens of its content, is archived with its memory, and can be taken back."""
+    here = place(user)
+    open_session(stubs, here)
+    first, second = append(stubs, here, ["The pilot boards at dawn.", "The tide turns at noon."]).messages
+    for memory_id in (first.memory_id, second.memory_id):
+        update(stubs, here, id=memory_id, kind=types_pb.MEMORY_KIND_FACT)
+    update(
+        stubs, here, id=first.memory_id, content="The pilot boards at dawn, from the small boat at the northern pier."
+    )
+    grown = said(stubs, here)[0].token_count
+    update(stubs, here, id=first.memory_id, status=types_pb.MEMORY_STATUS_ARCHIVED)
+    shown = show(stubs, here)
+
+    assert grown > first.token_count
+    assert (1, second.token_count, 1, grown) == (
+        shown.message_count, shown.token_count, shown.archived_message_count, shown.archived_token_count,
+    )  # fmt: skip
+    assert [second.memory_id] == [one.memory_id for one in pop(stubs, here, count=1).messages]
+    assert [first.memory_id] == [one.memory_id for one in said(stubs, here, include_archived=True)]
+    assert 0 == show(stubs, here).message_count
+
+
 def test_clearing_removes_all_messages_and_no_more(stubs: Stubs, user: str) -> None:
     """The archived ones too, over several transactions; the session, its summary and other sessions stay."""
     scope, other = place(user), place(user, "other")

@@ -71,6 +71,11 @@ def selection(reach: Reach, where: Filter | None) -> Condition:
     return within if where is None else join_conditions("AND", [within, condition(where)])
 
 
+def owner_selection(owner: str) -> Condition:
+    """Return the condition that an entry is of the owner, by the key alone, which an index has."""
+    return Condition("owner_key = %s", (key_of(without_nul(owner)),))
+
+
 def condition(where: Filter) -> Condition:
     """Return the condition that an entry meets exactly when it matches *where*."""
     if isinstance(where, And):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import AbstractContextManager, closing
@@ -14,6 +16,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View, content_of, manifest_of
 from memsvc.domain.scope import Reach
+from memsvc.domain.visibility import split_default_visible
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.indexes import DeferredSearch, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
@@ -29,14 +32,23 @@ from memsvc_backends.postgres_index.connections import (
     searches_iteratively,
     translate,
 )
-from memsvc_backends.postgres_index.filters import selection
+from memsvc_backends.postgres_index.filters import Condition, owner_selection, selection
 from memsvc_backends.postgres_index.generations import GenerationBuild, IndexTables, LiveTables
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from memsvc_backends.postgres_index.table_index import TableGeneration, TableIndex
 from memsvc_backends.postgres_index.vector_table import Changes
 
+GRAPH_SHARE = 0.75
+"""Least share of an owner's entries that a search by the graph must be allowed to return.
+
+The graph leads from topic to topic by entries of all of them. Of 20 000 entries in 64 topics, half of them in one
+project, searches of that project for any topic had a recall of 0.89 for the nearest 100, and searches of all 0.995.
+"""
+SCANNED_ENTRIES = 50_000
+"""Entries that a search compares rather than miss some by the graph; each takes about 3 µs."""
 _REMEMBERED_SECONDS = 60.0
 _REMEMBERED_OWNERS = 10_000
+_COUNT = 'SELECT count(*) FROM (SELECT 1 FROM "{table}" WHERE {where} AND view = %s LIMIT %s) AS found'
 NAME = "pgvector"
 KIND: IndexTables[VectorManifest] = IndexTables("index_vectors", ("",), "", content_of, manifest_of)
 
@@ -74,7 +86,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
     def __init__(self, settings: PgvectorSettings, faults: FaultLog | None = None) -> None:
         self._settings = settings
         self._version: tuple[int, ...] = ()
-        self._large: dict[tuple[str, int], tuple[float, bool]] = {}
+        self._by_graph: dict[tuple[Reach, View, bool], tuple[float, bool]] = {}
         self._graph_pays: tuple[str, float, bool] = ("", 0.0, False)
         connections = ConnectionPool(NAME, settings, self._prepare, faults)
         super().__init__(connections, KIND, partial(PgvectorGeneration, settings=settings))
@@ -150,26 +162,44 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         within = selection(search.reach, search.where), int(search.view)
         target = tables.normalise(search.vector)
         find = partial(tables.search, connection, live.base, within, target, limit=search.limit)
-        if live.manifest.hnsw and self._is_large(connection, live, search.reach, search.view):
+        if live.manifest.hnsw and self._takes_graph(search, connection, live):
             found = find(by_graph=True)
             if len(found) >= search.limit:
                 return [Hit(*hit) for hit in found]
         # Also when a graph gave less than was asked for: it may have stopped before the filter was met often enough.
         return [Hit(*hit) for hit in find(by_graph=False)]
 
-    def _is_large(self, connection: Connection, live: LiveTables[VectorManifest], reach: Reach, view: View) -> bool:
-        """Return whether the owner has so many entries that the graph is searched; looked up once a minute."""
-        known = self._large.get((reach.owner, view))
+    def _takes_graph(self, search: _VectorSearch, connection: Connection, live: LiveTables[VectorManifest]) -> bool:
+        """Return whether the graph finds what is nearest, or what a search may return is too much to be compared.
+
+        Looked up once a minute.
+        """
+        where = search.where
+        is_usual = where is None or not split_default_visible(where)[1]
+        key = search.reach, search.view, is_usual
+        known = self._by_graph.get(key)
         if known is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:
             return known[1]
-        least = self._settings.graph_threshold
-        owner = selection(Reach(reach.owner, ()), None).parameters[0]
-        words = f'SELECT 1 FROM "{live.base}" WHERE owner_key = %s AND view = %s OFFSET %s LIMIT 1'
-        found = connection.execute(words.encode(), (owner, int(view), max(least - 1, 0))).fetchone()
-        if len(self._large) >= _REMEMBERED_OWNERS:
-            self._large.clear()
-        self._large[reach.owner, view] = (time.monotonic(), found is not None)
-        return found is not None
+        count = partial(_count_entries, connection, live.base, search.view)
+        is_large = count(owner_selection(search.reach.owner), self._settings.graph_threshold) >= (
+            self._settings.graph_threshold
+        )
+        decided = is_large and self._is_most(search, count, is_usual=is_usual)
+        if len(self._by_graph) >= _REMEMBERED_OWNERS:
+            self._by_graph.clear()
+        self._by_graph[key] = (time.monotonic(), decided)
+        return decided
+
+    def _is_most(self, search: _VectorSearch, count: Callable[[Condition, int], int], *, is_usual: bool) -> bool:
+        """Return whether a search passes most entries of a large owner, or more than are compared.
+
+        Of a filter by more than validity and status it is not known what it passes: less than the reach has.
+        """
+        passing = count(selection(search.reach, search.where if is_usual else None), SCANNED_ENTRIES + 1)
+        if passing > SCANNED_ENTRIES:
+            return True
+        most = math.ceil(SCANNED_ENTRIES / GRAPH_SHARE) + 1
+        return is_usual and passing >= GRAPH_SHARE * count(owner_selection(search.reach.owner), most)
 
     def _prepare(self, connection: Connection) -> None:
         if not self._version:
@@ -183,6 +213,13 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
             connection.execute(
                 "SELECT set_config('hnsw.ef_search', %s, false)", (str(self._settings.graph_search_width),)
             )
+
+
+def _count_entries(connection: Connection, table: str, view: View, where: Condition, most: int) -> int:
+    """Return the number of entries of a view that meet a condition, at most *most*."""
+    words = _COUNT.format(table=table, where=where.words)
+    ((found,),) = connection.execute(words.encode(), (*where.parameters, int(view), most)).fetchall()
+    return int(found)
 
 
 def _open(settings: PgvectorSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:

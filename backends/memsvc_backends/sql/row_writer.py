@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.conflicts import Fact, Rule, ValuePart
 from memsvc.domain.index_entries import MAX_ORDINAL, Chunk, View, entry_id
-from memsvc.domain.memory import Kind, Memory, Slot, Status, fingerprint
+from memsvc.domain.memory import Memory, Slot, Status, fingerprint
 from memsvc.domain.reminders import Acknowledged, day_number, reminds
 from memsvc.domain.sessions import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
@@ -109,7 +109,8 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
         raise UniquenessRaceError(message)
     _replace_terms(connection, before, after.memory)
     move_reminder(connection, before, after.memory)
-    if before.kind is Kind.MESSAGE and before.status is not after.memory.status:
+    # A message stays one of its session when its kind changes.
+    if before.scope.session_id and before.status is not after.memory.status:
         state = message_state(after.memory.status).value
         execute(connection, _update_message_state(), {"at_row": before.row, "new_state": state})
     if not keeps_content or after.chunks:
@@ -152,7 +153,7 @@ def update_statuses(connection: sa.Connection, before: Sequence[Memory], after: 
     kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
     execute(connection, _keep_snapshots(), {"wanted": kept})
     delete_reminders(connection, before)
-    rows = list_parameter(old.row for old in before if old.kind is Kind.MESSAGE)
+    rows = list_parameter(old.row for old in before if old.scope.session_id)
     execute(connection, _update_message_states(), {"wanted": rows, "new_state": message_state(status).value})
 
 

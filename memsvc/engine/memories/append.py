@@ -113,6 +113,7 @@ class MemoryAppender:
         # A memory with a key may share its content with another memory: ignore the holder of the claim.
         record, _ = self._record_builder.claim(transaction, plan.record)
         transaction.update(before, record, ChangeAction.UPDATED)
+        self._record_builder.update_session_tokens(transaction, before, record.memory)
         return UpsertResult(record.memory, Outcome.UPDATED)
 
     def _detect_conflicts(self, transaction: Transaction, placed: UpsertResult, options: WriteOptions) -> UpsertResult:

@@ -54,6 +54,7 @@ from memsvc.engine.records.memory_builder import (
     claims_content,
     concerns_schedule,
     content_name,
+    require_session,
     require_validity,
     statements_of,
 )
@@ -222,8 +223,7 @@ class MemoryUpdater:
             raise MemorySupersededError(before.id, before.superseded_by_id)
         values = revalue(before, values_of_patch(before, patch), SourceLookup(transaction), self._memory_builder.policy)
         after = apply_values(before, values, self._now(), self._memory_builder.reminder_detector)
-        if after.layer is Layer.SESSION and not after.scope.session_id:
-            raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
+        require_session(after)
         require_validity(after)
         vector = (
             self._memory_builder.vector_bytes(patch.vector, chunks_of(after.content))

@@ -22,6 +22,7 @@ from memsvc.engine.records.memory_builder import (
     concerns_schedule,
     content_name,
     extract_statements,
+    require_session,
     require_validity,
 )
 from memsvc.engine.records.memory_patch import apply_values, values_of_draft
@@ -232,6 +233,7 @@ class _UpsertBatch:
         values = values_of_draft(draft, own.create_time) | draft_provenance(before, draft, own)
         after = apply_values(before, values, own.create_time, self._memory_builder.reminder_detector)
         try:
+            require_session(after)
             require_validity(after)
         except InvalidRequestError as error:
             return error
@@ -246,6 +248,7 @@ class _UpsertBatch:
 
     def _replace(self, before: Memory, record: Record) -> UpsertResult:
         self._update(before, record)
+        self._record_builder.update_session_tokens(self._transaction, before, record.memory)
         self.changed[before.id] = None
         is_new = bool(record.statements) and record.statements != extract_statements(before)
         if is_new or (record.memory.content != before.content and concerns_schedule(record.memory)):

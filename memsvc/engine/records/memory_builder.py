@@ -247,8 +247,7 @@ class MemoryBuilder:
         draft, redactions = self.redactor.draft(draft) if self.redactor.is_on else (draft, ())
         completed = with_convention(draft) if "/" in draft.key else draft
         memory = self._memory(_own_scope(scope, draft), completed, self._judge.evaluate(draft, origin))
-        if memory.layer is Layer.SESSION and not memory.scope.session_id:
-            raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
+        require_session(memory, "SESSION needs a session_id in the scope.")
         require_validity(memory)
         chunks = chunks_of(draft.content)
         # The transaction asks for them, and other writes wait for it: here they are read beside them.
@@ -433,8 +432,8 @@ class RecordBuilder:
         return linked
 
     def update_session_tokens(self, transaction: Transaction, before: Memory, after: Memory) -> None:
-        """Update the token count of the session when the content of a message changes."""
-        if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
+        """Update the token count of the session when the content of a message changes, whatever its kind is now."""
+        if before.scope.session_id and before.content_hash != after.content_hash:
             more = self._count(after.content) - self._count(before.content)
             transaction.sessions.add_tokens(before.row, more)
 
@@ -480,6 +479,16 @@ def require_validity(memory: Memory) -> None:
     """
     if memory.valid_from is not None and memory.valid_to is not None and memory.valid_to <= memory.valid_from:
         raise InvalidRequestError([Violation("memory.valid_to", "Must be after valid_from.")])
+
+
+def require_session(memory: Memory, description: str = "SESSION needs a memory of a session.") -> None:
+    """Check that *memory* belongs to a session if it is private to one; otherwise no scope sees it.
+
+    Raises:
+        InvalidRequestError: It does not.
+    """
+    if memory.layer is Layer.SESSION and not memory.scope.session_id:
+        raise InvalidRequestError([Violation("memory.layer", description)])
 
 
 def content_name(memory: Memory) -> ContentName:

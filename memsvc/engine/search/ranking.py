@@ -276,6 +276,12 @@ class RankedCandidates:
         return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
 
     @property
+    def retrieved_rows(self) -> list[int]:
+        """Return the rows of all retrieved memories, also of those that are not candidates."""
+        rows: list[int] = self.breakdown.fused.rows.tolist()
+        return rows
+
+    @property
     def compared_tokens(self) -> bool:
         """Return whether late interaction scored any of the candidates."""
         return LATE_INTERACTION in self.breakdown.scored.boosts

@@ -12,7 +12,8 @@ from typing import TypeAlias
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.files import FileCategory
-from memsvc.domain.filters import Filter, FilterMemo, conjunction
+from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filters import AnyOf, Field, Filter, FilterMemo, Not, conjunction
 from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.limits import SEARCH_DEPTH
 from memsvc.domain.memory import Memory
@@ -110,10 +111,10 @@ class SearchService:
                 quick = replace(query, refinement=replace(query.refinement, rerank_depth=0))
                 first = self._readers.ranker.rank(quick, shallow, reach=reach, now=self._now())
                 found = self._refine(quick, first, shallow, place)
-                early(replace(self._reply(quick, found, reach, started), has_more=False, skipped=()))
+                early(replace(self._reply(quick, found, place, started), has_more=False, skipped=()))
 
         found = self._find(query, place, reply_early if early else None)
-        reply = self._reply(query, found, reach, started)
+        reply = self._reply(query, found, place, started)
         if query.counts_access:
             self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
@@ -123,9 +124,9 @@ class SearchService:
             return conjunction(where, privacy)
         return self._shared.get(where, lambda asked: conjunction(asked, SHARED))
 
-    def _reply(self, query: SearchQuery, found: _SearchResult, reach: Reach, started: float) -> SearchReply:
+    def _reply(self, query: SearchQuery, found: _SearchResult, place: _SearchArea, started: float) -> SearchReply:
         hydrating = time.perf_counter()
-        hits = self._hydrator.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)
+        hits = self._hydrator.hits(found.page, place, terms=found.terms, snippet_chars=query.snippet_chars)
         done = time.perf_counter()
         stages = sorted((*found.timings, ("hydrate", hydrating, done - hydrating)), key=lambda stage: stage[1])
         if found.refined is not None and found.refined.collapsed:
@@ -150,7 +151,7 @@ class SearchService:
     ) -> _SearchResult:
         """Retrieve at the depth that the recipe was measured with, and deeper only if the page needs more hits.
 
-        Hits that only the deeper retrieval finds are ranked behind all others: so pages neither repeat nor skip a
+        Hits that only a deeper retrieval finds are ranked behind all others: so pages neither repeat nor skip a
         memory, although normalised scores depend on the depth of the lists.
         """
         retrieval, ranker = self._readers.retrieval, self._readers.ranker
@@ -162,22 +163,38 @@ class SearchService:
         stop = query.offset + query.limit
         if first.is_cut or len(first) > stop or not shallow.is_full(ranker.depth):
             return self._refine(query, first, shallow, place)
-        deep = retrieval.run(replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)))
-        # All scores: they are made comparable below.
-        second = ranker.rank(replace(query, min_score=0.0), deep, reach=place.reach, now=self._now())
-        places, factor = _extend(first, second, query.min_score)
-        places, refined = self._reorder(query, places[:POOL], places[POOL:], place)
+        ranking = _DeepRanking(first, query.min_score, [*shallow.timings, *first.timings])
+        self._deepen(ranking, replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)), stop)
+        places, refined = self._reorder(query, ranking.places[:POOL], ranking.places[POOL:], place)
         found = _SearchResult(
             places[query.offset : stop],
             len(places),
-            lambda ranking: _explain(ranking, first, second, factor),
+            ranking.explain,
             shallow.terms,
-            shallow.degraded or deep.degraded,
-            (*shallow.timings, *first.timings, *deep.timings, *second.timings),
+            shallow.degraded or ranking.degraded,
+            tuple(ranking.timings),
             embedded_chars=shallow.embedded_chars,
         )
         complete = self._complete(replace(found, refined=refined), query, first)
-        return replace(complete, nothing_relevant=first.nothing_relevant and second.nothing_relevant)
+        return replace(complete, nothing_relevant=ranking.nothing_relevant)
+
+    def _deepen(self, ranking: _DeepRanking, asked: RetrievalRequest, stop: int) -> None:
+        """Add what *asked*, a deeper retrieval, finds, and more until there are more than *stop* memories or no more.
+
+        The entries of a few long memories may fill the lists: then the retrieval is repeated without these memories.
+        """
+        # All scores: they are made comparable by the ranking.
+        query, where = replace(asked.query, min_score=0.0), asked.where
+        excluded: frozenset[int] = frozenset()
+        while True:
+            found = self._readers.retrieval.run(asked)
+            ranked = self._readers.ranker.rank(query, found, reach=asked.reach, now=self._now())
+            ranking.add(ranked, found)
+            is_enough = ranking.is_cut or len(ranking.places) > stop or len(ranking.places) >= SEARCH_DEPTH
+            if is_enough or not found.is_full(asked.depth) or excluded == ranking.rows or asked.deadline.has_passed():
+                return
+            excluded = frozenset(ranking.rows)
+            asked = replace(asked, where=conjunction(where, Not(AnyOf(Field.ROW, tuple(sorted(excluded))))))
 
     def _complete(self, found: _SearchResult, query: SearchQuery, ranked: RankedCandidates) -> _SearchResult:
         """Add what the ranking says about all candidates."""
@@ -259,26 +276,53 @@ class _SearchArea:
     deadline: Deadline
 
 
-def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:
-    """Return the memories of *first*, then the others of *second*, and the factor that ranks these below."""
-    places = first.page(0, len(first))
-    seen = {place.row for place in places}
-    others = [place for place in second.page(0, len(second)) if place.row not in seen]
-    if not places or not others or places[-1].score >= others[0].score:
-        factor = 1.0
-    else:
-        factor = places[-1].score / others[0].score
-    # A product may be rounded up.
-    highest = places[-1].score if places else 1.0
-    lowered = [place._replace(score=min(highest, place.score * factor)) for place in others]
-    return [*places, *(place for place in lowered if place.score >= min_score)], factor
+class _DeepRanking:
+    """The memories of a retrieval and then those that only deeper ones found, with scores that do not rise.
 
+    Attributes:
+        places: The memories at or above the min_score, best first.
+        rows: The rows of all retrieved memories, also of those that are not shown.
+        degraded: The retrievers that failed in the first deeper retrieval with failures.
+        nothing_relevant: Whether no retrieved memory reaches the minimum relevance.
+        is_cut: Whether the last retrieval found memories below the min_score.
+    """
 
-def _explain(place: RankedMemory, first: RankedCandidates, second: RankedCandidates, factor: float) -> Explanation:
-    if first.contains(place):
-        return first.explain(place)
-    explanation = second.explain(place)
-    return replace(explanation, boosts=(*explanation.boosts, (DEPTH, factor))) if factor < 1.0 else explanation
+    def __init__(self, first: RankedCandidates, min_score: float, timings: list[Timing]) -> None:
+        """Begin with *first*, whose retrieval and ranking took *timings*."""
+        self.places = first.page(0, len(first))
+        self.rows = set(first.retrieved_rows)
+        self.timings = timings
+        self.degraded: list[FailedRetriever] = []
+        self.nothing_relevant = first.nothing_relevant
+        self.is_cut = first.is_cut
+        self._layers = [(first, 1.0)]
+        self._min_score = min_score
+
+    def add(self, ranked: RankedCandidates, found: RetrievalResult) -> None:
+        """Add the memories of a deeper retrieval that are not known yet."""
+        seen = {place.row for place in self.places}
+        others = [place for place in ranked.page(0, len(ranked)) if place.row not in seen]
+        if not self.places or not others or self.places[-1].score >= others[0].score:
+            factor = 1.0
+        else:
+            factor = self.places[-1].score / others[0].score
+        # A product may be rounded up.
+        highest = self.places[-1].score if self.places else 1.0
+        lowered = [place._replace(score=min(highest, place.score * factor)) for place in others]
+        shown = [place for place in lowered if place.score >= self._min_score]
+        self.rows.update(ranked.retrieved_rows)
+        self.places += shown
+        self.timings += (*found.timings, *ranked.timings)
+        self.degraded = self.degraded or found.degraded
+        self.nothing_relevant = self.nothing_relevant and ranked.nothing_relevant
+        self.is_cut = len(shown) < len(others)
+        self._layers.append((ranked, factor))
+
+    def explain(self, place: RankedMemory) -> Explanation:
+        """Explain the score of one of the memories."""
+        ranked, factor = next(layer for layer in self._layers if layer[0].contains(place))
+        explanation = ranked.explain(place)
+        return replace(explanation, boosts=(*explanation.boosts, (DEPTH, factor))) if factor < 1.0 else explanation
 
 
 def _with_explanations(hits: Sequence[SearchHit], found: _SearchResult) -> tuple[SearchHit, ...]:
@@ -300,10 +344,15 @@ class HitHydrator:
         self._reads = reads
 
     def hits(
-        self, ranked: Sequence[RankedMemory], *, reach: Reach, terms: Sequence[str], snippet_chars: int
+        self, ranked: Sequence[RankedMemory], area: _SearchArea, *, terms: Sequence[str], snippet_chars: int
     ) -> tuple[SearchHit, ...]:
-        """Return one hit for each ranked memory, in order, without memories that were deleted since."""
-        memories = self._reads.by_rows([place.row for place in ranked], reach=reach)
+        """Return one hit for each ranked memory, in order.
+
+        Memories that were deleted, or changed so that they do not pass the filter, and whose change the indexes have
+        not applied yet, are left out.
+        """
+        found = self._reads.by_rows([place.row for place in ranked], reach=area.reach)
+        memories = {row: memory for row, memory in found.items() if memory_matches(area.where, memory)}
         chunks = self._chunks(ranked, memories)
         words = frozenset(terms)
         return tuple(

@@ -24,6 +24,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest, VectorManifest, View, entry_id
+from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import LexicalIndex, VectorEntry, VectorIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -37,6 +38,7 @@ DIMENSION = 16
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
 FIRST = VectorManifest(1, "m", DIMENSION, 1)
 LARGE = 400
+TOPICS, OF_TOPIC = 40, 100
 
 
 @pytest.fixture
@@ -254,6 +256,32 @@ def test_a_graph_finds_nearly_all_and_filters_leave_nothing_out(stack: ExitStack
     far = -_random(len(range(1, LARGE + 1)))[6]
     assert _nearest(index, far, where=AnyOf(Field.ROW, (7,))) == [7]
     assert len(_nearest(index, far, limit=LARGE + 10)) == LARGE + 1
+
+
+def test_a_graph_is_not_searched_for_a_part_of_what_an_owner_has(stack: ExitStack, url: str) -> None:
+    """A project has half of the topics, and nothing near to queries about the others: the nearest ones are found."""
+    random, dimension = np.random.default_rng(4), 256
+    topics = random.normal(size=(TOPICS, dimension))
+    topics /= np.linalg.norm(topics, axis=1, keepdims=True)
+    vectors = topics[np.arange(TOPICS * OF_TOPIC) % TOPICS] + 0.04 * random.normal(size=(TOPICS * OF_TOPIC, dimension))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+    def held(row: int) -> VectorEntry:
+        attributes = factories.attributes(row)._replace(project_id=str(row % 2), tags=(str(row % 2),))
+        return VectorEntry(entry_id(row, View.CHUNK, 0), View.CHUNK, vectors[row], attributes)
+
+    index = _vectors(stack, url, graph_threshold=LARGE, graph_links=4, graph_build_width=16, graph_search_width=20)
+    _renew(index, replace(FIRST, dimension=dimension, hnsw=True), {row: [held(row)] for row in range(len(vectors))})
+    owner = REACH.owner
+    searches = {
+        "project": (Reach(owner, ("0",)), None),
+        "tag": (Reach(owner, ("0", "1")), AnyOf(Field.TAGS, ("0",))),
+    }
+    for name, (reach, where) in searches.items():
+        for query in topics[1::2].astype(np.float32):
+            hits = index.search(query, view=View.CHUNK, reach=reach, where=where, limit=10, deadline=NO_HURRY)
+            nearest = 2 * np.argsort(-(vectors[::2] @ query), kind="stable")[:10]
+            assert nearest.tolist() == [hit.entry_id >> 16 for hit in hits], name
 
 
 def test_a_database_that_goes_away_is_found_again(stack: ExitStack, url: str) -> None:

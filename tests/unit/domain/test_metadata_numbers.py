@@ -15,6 +15,7 @@ from memsvc.domain.filters import (
     Field,
     Range,
     metadata_numbers,
+    metadata_term,
     metadata_terms,
     number_bits,
     number_spans,
@@ -117,6 +118,16 @@ def test_no_name_or_value_is_taken_for_a_number(metadata: dict[str, Any]) -> Non
     assert not terms & set(number_terms({"n": 3}))
     assert not terms & set(number_test(Range(Field.METADATA, path="n", at_least=3)).values)
     assert not memory_matches(Range(Field.METADATA, path="n"), factories.memory(metadata=metadata))
+
+
+def test_a_member_without_a_name_is_part_of_the_path() -> None:
+    """What is within it is not found at the path of a member with a name."""
+    metadata: dict[str, Json] = {"": {"n": 3, "": "x"}}
+
+    assert metadata_terms(metadata) == (metadata_term(".", "x"), metadata_term(".n", 3))
+    assert metadata_numbers(metadata) == [(".n", 3.0)]
+    assert not memory_matches(Range(Field.METADATA, path="n"), factories.memory(metadata=metadata))
+    assert memory_matches(Range(Field.METADATA, path=".n"), factories.memory(metadata=metadata))
 
 
 def test_numbers_are_few_and_finite() -> None:

@@ -1917,8 +1917,8 @@ type ListMemoriesRequest struct {
 	// filter narrows the list. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
-	// then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are ordered by id in the same direction.
-	// Memories without the time come last.
+	// then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever the
+	// direction. Memories without the time come last.
 	OrderBy string `protobuf:"bytes,3,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`

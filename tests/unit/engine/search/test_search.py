@@ -70,6 +70,25 @@ def test_an_explanation_names_every_retriever_with_rank_and_raw_score(applicatio
     assert hit.explanation.fused_score == pytest.approx(sum(score.share for score in scores))
 
 
+def test_long_memories_do_not_displace_all_others(application: Services) -> None:
+    """Two memories have more entries than a retrieval returns: every page is full, and each memory a hit once."""
+    section = "The otter of the harbour meets the otter of the harbour. " * 30
+    books = remember(application, *(Draft(f"{name}\n\n" + section * 560) for name in ("One", "Two")))
+    notes = remember(application, *(Draft(f"Note {number} of the harbour") for number in range(8)))
+    for mode in (Mode.SEMANTIC, Mode.HYBRID):
+        pages = [
+            search(application, "otter harbour", mode=mode, limit=4, offset=offset).hits for offset in range(0, 12, 4)
+        ]
+        found = [memory_id for page in pages for memory_id in ids(page)]
+        scores = [hit.score for page in pages for hit in page]
+
+        assert [4, 4, 2] == [len(page) for page in pages]
+        assert {*books, *notes} == set(found)
+        assert books == sorted(found[:2])
+        assert sorted(scores, reverse=True) == scores
+        assert not search(application, "otter harbour", mode=mode, limit=4, offset=8).has_more
+
+
 def test_the_lines_around_a_hit_lift_it(application: Services) -> None:
     """A memory takes a share of its neighbour's score within the session, and no share across sessions."""
     lines = ("Shall we meet the otter keeper?", "Yes, at noon.")

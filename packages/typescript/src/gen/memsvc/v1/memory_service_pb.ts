@@ -850,8 +850,8 @@ export type ListMemoriesRequest = Message<"memsvc.v1.ListMemoriesRequest"> & {
 
   /**
    * order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
-   * then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are ordered by id in the same direction.
-   * Memories without the time come last.
+   * then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever the
+   * direction. Memories without the time come last.
    *
    * @generated from field: string order_by = 3;
    */
