@@ -6,11 +6,12 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TypeAlias
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError, RevisionNotFoundError
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import Field, Filter, Range, conjunction
 from memsvc.domain.history import AsOf, Revision, is_valid_at
 from memsvc.domain.memory import Memory, Status
@@ -87,7 +88,7 @@ class AsOfReader:
             reach=past.reach, where=conjunction(where, past.unchanged_filter), order=order, after=after, limit=limit + 1
         )
         changed = past.changed_rows()
-        others = (one for part in past.states(changed) for one in part if memory_matches(where, one))
+        others = filter(memory_test(where), chain.from_iterable(past.states(changed)))
         among = set(changed)
         places = {_sort_key(one, order): one for one in same if one.row not in among}
         places |= _first(others, order, after, limit + 1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
 from memsvc.domain.index_entries import Chunk, Document, Hit, LexicalEntry, View, entry_id
 from memsvc.domain.memory import Memory, Status
@@ -105,8 +105,9 @@ class ChangedMemories:
         rows = self.rows = self.past.changed_rows()
         self.is_partial = len(rows) > self._most
         found: list[Memory] = []
+        passes = memory_test(asked.where)
         for part in self.past.states(rows[-self._most :]):
-            found += [one for one in part if one.status is not Status.DELETED and memory_matches(asked.where, one)]
+            found += [one for one in part if one.status is not Status.DELETED and passes(one)]
             if asked.deadline.has_passed():
                 self.is_partial = True
                 break

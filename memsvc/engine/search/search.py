@@ -12,7 +12,7 @@ from typing import TypeAlias
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.files import FileCategory
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import AnyOf, Field, Filter, FilterMemo, Not, conjunction
 from memsvc.domain.index_entries import Chunk, ordinal_of
 from memsvc.domain.limits import SEARCH_DEPTH
@@ -352,7 +352,8 @@ class HitHydrator:
         not applied yet, are left out.
         """
         found = self._reads.by_rows([place.row for place in ranked], reach=area.reach)
-        memories = {row: memory for row, memory in found.items() if memory_matches(area.where, memory)}
+        passes = memory_test(area.where)
+        memories = {row: memory for row, memory in found.items() if passes(memory)}
         chunks = self._chunks(ranked, memories)
         words = frozenset(terms)
         return tuple(

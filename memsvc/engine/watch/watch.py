@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from memsvc.domain.errors import CursorExpiredError, InvalidRequestError, Violation, WatchTooSlowError
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, SessionVisibility
@@ -106,6 +106,7 @@ class ChangeWatcher:
         self._erased = erased
         self._watch = watch
         self._reach = Reach.from_scope(watch.scope, watch.selection.visibility)
+        self._passes = memory_test(watch.selection.where)
         self._limits = limits
         self.position = position
 
@@ -168,7 +169,7 @@ class ChangeWatcher:
         return (
             memory is not None
             and visible(memory, self._watch.scope, self._watch.selection.sessions)
-            and memory_matches(self._watch.selection.where, memory)
+            and self._passes(memory)
         )
 
 
