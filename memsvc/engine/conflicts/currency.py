@@ -254,8 +254,10 @@ class CurrencyJudge:
 
 def _is_improbable(similar: _Similarity | None, older: Memory, newer: Memory) -> bool:
     """Return whether two memories were compared by similarity, by which one hardly outdates the other."""
-    places = () if similar is None else (similar.places.get(older.id), similar.places.get(newer.id))
-    return similar is not None and None not in places and bool(similar.probabilities[places] < LEAST_STATED)
+    if similar is None:
+        return False
+    at, later = similar.places.get(older.id), similar.places.get(newer.id)
+    return at is not None and later is not None and bool(similar.probabilities[at, later] < LEAST_STATED)
 
 
 def _guesses(
