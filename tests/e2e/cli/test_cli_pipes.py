@@ -39,9 +39,15 @@ def test_an_interrupted_import_says_how_to_go_on(run: Any, address: str) -> None
     """With its request id, and the exit code that shells know for Ctrl-C."""
     lines = "".join(f'{{"content": "Line {number}."}}\n' for number in range(3000))
     command = [sys.executable, "-m", "memsvc", "import", "-", "--address", address, "--user", "interrupted"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    # A shell has what it starts in the background ignore the signal, and so do all processes that follow.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        started = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with started as process:
         assert process.stdin is not None
         # The input stays open: the import does not end by itself.
         process.stdin.write(lines)
