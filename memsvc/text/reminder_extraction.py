@@ -560,9 +560,10 @@ def concerns_another_event(older: str, newer: str) -> bool:
 def _is_another_of_sort(change: ScheduleChange, sentence: str, events: frozenset[int]) -> bool:
     """Return whether a change qualifies the events that it shares with a sentence otherwise than that one does."""
     shared = change.events & events
-    sides = (change.qualifiers, _qualifiers_of(sentence)) if shared else ((), ())
-    one, other = (frozenset(term for sort, term in side if sort in shared) for side in sides)
-    return _are_disjoint(one, other)
+    if not shared:
+        return False
+    sides = (change.qualifiers, _qualifiers_of(sentence))
+    return _are_disjoint(*(frozenset(term for sort, term in side if sort in shared) for side in sides))
 
 
 def states_another_day(older: str, newer: str, moment: datetime) -> bool:

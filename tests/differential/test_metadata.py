@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Not, Or, Range
 from memsvc.domain.index_entries import ChangeAction, Chunk
 from memsvc.domain.memory import Json, Keyword, Kind, Memory, Recurrence, Reminder, Status
@@ -180,7 +180,7 @@ def test_rows_agree(filled: Stores, where: Filter, reach: Reach) -> None:
     every = sqlite.memories.page(reach=reach, where=None, order=Order(), after=None, limit=999)
     rows = sqlite.memories.rows_where(where, reach=reach)
 
-    assert sorted(rows) == sorted(memory.row for memory in every if memory_matches(where, memory))
+    assert sorted(rows) == sorted(memory.row for memory in every if memory_test(where)(memory))
     assert postgres.memories.rows_where(where, reach=reach) == rows
     assert not set(postgres.memories.rows_where(Not(where), reach=reach)).intersection(rows)
 

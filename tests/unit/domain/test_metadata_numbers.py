@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import (
     MAX_METADATA_NUMBERS,
     Field,
@@ -65,7 +65,7 @@ def test_terms_and_spans_mean_the_comparison(test: Range, number: float) -> None
 
     assert bool(set(number_test(test).values) & set(number_terms({"n": number}))) == expected
     assert any(span.sign == sign and span.low <= bits <= span.high for span in number_spans(test)) == expected
-    assert memory_matches(test, factories.memory(metadata={"n": number})) == expected
+    assert memory_test(test)(factories.memory(metadata={"n": number})) == expected
 
 
 @settings(max_examples=500, deadline=None)
@@ -103,7 +103,7 @@ def test_only_numbers_are_compared(value: Json) -> None:
     everything = Range(Field.METADATA, path="n")
 
     assert not set(number_test(everything).values) & set(number_terms({"n": value}))
-    assert not memory_matches(everything, factories.memory(metadata={"n": value}))
+    assert not memory_test(everything)(factories.memory(metadata={"n": value}))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_no_name_or_value_is_taken_for_a_number(metadata: dict[str, Any]) -> Non
 
     assert not terms & set(number_terms({"n": 3}))
     assert not terms & set(number_test(Range(Field.METADATA, path="n", at_least=3)).values)
-    assert not memory_matches(Range(Field.METADATA, path="n"), factories.memory(metadata=metadata))
+    assert not memory_test(Range(Field.METADATA, path="n"))(factories.memory(metadata=metadata))
 
 
 def test_a_member_without_a_name_is_part_of_the_path() -> None:
@@ -126,8 +126,8 @@ def test_a_member_without_a_name_is_part_of_the_path() -> None:
 
     assert metadata_terms(metadata) == (metadata_term(".", "x"), metadata_term(".n", 3))
     assert metadata_numbers(metadata) == [(".n", 3.0)]
-    assert not memory_matches(Range(Field.METADATA, path="n"), factories.memory(metadata=metadata))
-    assert memory_matches(Range(Field.METADATA, path=".n"), factories.memory(metadata=metadata))
+    assert not memory_test(Range(Field.METADATA, path="n"))(factories.memory(metadata=metadata))
+    assert memory_test(Range(Field.METADATA, path=".n"))(factories.memory(metadata=metadata))
 
 
 def test_numbers_are_few_and_finite() -> None:

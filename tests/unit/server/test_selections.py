@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import And, Field, Range
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Visibility
@@ -25,7 +25,7 @@ YESTERDAY, TOMORROW = NOW - DAY, NOW + DAY
 def selects(chosen: filters_pb.Filter, stored: Memory, happened: types_pb.TimeRange | None = None) -> bool:
     """Return whether a filter selects a memory."""
     selection = selection_of(chosen, now=NOW, time_range=happened)
-    return memory_matches(selection.where, stored)
+    return memory_test(selection.where)(stored)
 
 
 def since(seconds_from_now: float) -> types_pb.TimeRange:
@@ -230,5 +230,5 @@ def test_requests_without_a_filter_share_their_conditions_for_a_while() -> None:
     assert shared is selection_of(filters_pb.Filter(), now=moment + timedelta(milliseconds=40)).where
     assert shared is not selection_of(filters_pb.Filter(), now=moment + timedelta(milliseconds=41)).where
     assert shared is not None
-    assert not memory_matches(shared, expired)
-    assert memory_matches(shared, memory(expire_time=moment + timedelta(milliseconds=41)))
+    assert not memory_test(shared)(expired)
+    assert memory_test(shared)(memory(expire_time=moment + timedelta(milliseconds=41)))
