@@ -7,6 +7,7 @@ import math
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -121,7 +122,7 @@ class Database:
         """Open nothing yet; connections are made when they are first needed."""
         self.driver = driver
         self._wait_seconds = settings.wait_seconds
-        self._lock = threading.Lock()
+        self._lock = TurnLock()
         self._writer_thread: int | None = None
         self._writer: sa.Connection | None = None
         self._numbers: sa.Connection | None = None
@@ -434,6 +435,49 @@ class Database:
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
             raise BackendClosedError(BACKEND)
+
+
+class TurnLock:
+    """A lock that threads get in the order in which they asked for it.
+
+    A `threading.Lock` goes to a thread that releases it and asks again at once, as the committer does between the
+    batches of several users: others wait until it has no more work.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_held = False
+        self._waiting: deque[threading.Event] = deque()
+
+    def acquire(self, *, timeout: float | None = None) -> bool:
+        """Return True once this thread holds the lock, False if it was not given it for *timeout* seconds."""
+        with self._lock:
+            if not self._is_held:
+                self._is_held = True
+                return True
+            turn = threading.Event()
+            self._waiting.append(turn)
+        if turn.wait(timeout):
+            return True
+        with self._lock:
+            if turn.is_set():
+                return True
+            self._waiting.remove(turn)
+        return False
+
+    def release(self) -> None:
+        """Give the lock to the thread that has waited longest."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._is_held = False
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class BegunTransaction:

@@ -59,6 +59,24 @@ class SearchPriority:
                 if not self._searches:
                     self._changed.notify_all()
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Count a transaction as active while the context is open, in a thread that does not yield: writers wait for it.
+
+        Each of its statements gives up the interpreter lock, and waits for it beside a busy thread: one of a batch took
+        5 s instead of 0.4 s beside the reading of other batches.
+        """
+        with self._changed:
+            self._searches += 1
+        try:
+            with self.without_yielding():
+                yield
+        finally:
+            with self._changed:
+                self._searches -= 1
+                if not self._searches:
+                    self._changed.notify_all()
+
     def yield_to_searches(self) -> None:
         """Return at once if no search is active or expected, otherwise after at most `LONGEST_PAUSE_SECONDS`."""
         if self._searches:
