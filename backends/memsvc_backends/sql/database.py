@@ -309,7 +309,8 @@ class Database:
 
     def close(self) -> None:
         """Close every connection, those in use when they are returned. Waits for the running write."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             with self._idle_lock:
                 self._is_closed = True
             self._close_idle()
@@ -318,6 +319,8 @@ class Database:
                 self._writer.close()
                 self._writer = None
             self._close_numbers()
+        finally:
+            self._lock.release()
         self.driver.close()
 
     @contextmanager
@@ -449,8 +452,13 @@ class TurnLock:
         self._is_held = False
         self._waiting: deque[threading.Event] = deque()
 
+    @property
+    def waiting_count(self) -> int:
+        """Return how many threads wait for the lock."""
+        return len(self._waiting)
+
     def acquire(self, *, timeout: float | None = None) -> bool:
-        """Return True once this thread holds the lock, False if it was not given it for *timeout* seconds."""
+        """Return True once this thread holds the lock, or False after *timeout* seconds."""
         with self._lock:
             if not self._is_held:
                 self._is_held = True
@@ -472,12 +480,6 @@ class TurnLock:
                 self._waiting.popleft().set()
             else:
                 self._is_held = False
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 class BegunTransaction:

@@ -293,7 +293,7 @@ class ConflictDetector:
         since = day - min(timedelta(days=OVERDUE_DAYS), day - date.min)
         reminded = said.comparands.reminded(scope.owner, scope.project_id, since)
         others = [one for one in reminded if one.id != said.memory.id and one.id not in said.later]
-        return [one for one in others if self._is_in_use(one)]
+        return [one for one in others if self._is_in_use(one) and not said.comparands.is_after(one, said.memory)]
 
     def _apply_schedule_change(
         self,
@@ -395,6 +395,10 @@ class _Comparands:
             self._result.is_more_stated = False
             self._facts.clear()
             self._reminded.clear()
+
+    def is_after(self, one: Memory, other: Memory) -> bool:
+        """Return whether a memory is written after another new one, with it."""
+        return other.row in self._rows and one.row > other.row
 
     def facts(self, owner: str, project_id: str, topics: Sequence[str]) -> list[StoredFact]:
         """Return what ACTIVE memories state about the topics, as `Transaction.find_facts`.
