@@ -80,7 +80,11 @@ def build_write_parts(assembly: Assembly, index: IndexParts) -> WriteParts:
     settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     store, now = backends.metadata, backends.now
     # Threads are left for the writes of other users.
-    committer = GroupCommitter(store, max_waiting=max(2, settings.server.write_threads * 3 // 4))
+    committer = GroupCommitter(
+        store,
+        max_waiting=max(2, settings.server.write_threads * 3 // 4),
+        priority=assembly.search_priority.transaction,
+    )
     stack.callback(committer.close)
     committer.on_commit(index.indexer.notify)
     accesses = AccessCounts(committer, now)

@@ -7,6 +7,7 @@ import math
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -121,7 +122,7 @@ class Database:
         """Open nothing yet; connections are made when they are first needed."""
         self.driver = driver
         self._wait_seconds = settings.wait_seconds
-        self._lock = threading.Lock()
+        self._lock = TurnLock()
         self._writer_thread: int | None = None
         self._writer: sa.Connection | None = None
         self._numbers: sa.Connection | None = None
@@ -308,7 +309,8 @@ class Database:
 
     def close(self) -> None:
         """Close every connection, those in use when they are returned. Waits for the running write."""
-        with self._lock:
+        self._lock.acquire()
+        try:
             with self._idle_lock:
                 self._is_closed = True
             self._close_idle()
@@ -317,6 +319,8 @@ class Database:
                 self._writer.close()
                 self._writer = None
             self._close_numbers()
+        finally:
+            self._lock.release()
         self.driver.close()
 
     @contextmanager
@@ -434,6 +438,48 @@ class Database:
     def _refuse_when_closed(self) -> None:
         if self._is_closed:
             raise BackendClosedError(BACKEND)
+
+
+class TurnLock:
+    """A lock that threads get in the order in which they asked for it.
+
+    A `threading.Lock` goes to a thread that releases it and asks again at once, as the committer does between the
+    batches of several users: others wait until it has no more work.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_held = False
+        self._waiting: deque[threading.Event] = deque()
+
+    @property
+    def waiting_count(self) -> int:
+        """Return how many threads wait for the lock."""
+        return len(self._waiting)
+
+    def acquire(self, *, timeout: float | None = None) -> bool:
+        """Return True once this thread holds the lock, or False after *timeout* seconds."""
+        with self._lock:
+            if not self._is_held:
+                self._is_held = True
+                return True
+            turn = threading.Event()
+            self._waiting.append(turn)
+        if turn.wait(timeout):
+            return True
+        with self._lock:
+            if turn.is_set():
+                return True
+            self._waiting.remove(turn)
+        return False
+
+    def release(self) -> None:
+        """Give the lock to the thread that has waited longest."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._is_held = False
 
 
 class BegunTransaction:

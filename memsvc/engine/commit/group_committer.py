@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -68,15 +68,24 @@ class GroupCommitter:
     process writes for at length waits, and later work for other owners passes it; so does work for several owners.
     """
 
-    def __init__(self, store: MetadataStore, *, max_group: int = 64, max_waiting: int = 24) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        max_group: int = 64,
+        max_waiting: int = 24,
+        priority: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         """Start the thread that commits to *store*.
 
         Args:
             store: The store.
+            priority: Context of a transaction.
             max_group: The most memories that the tasks of a transaction write, unless it is one task.
             max_waiting: The most tasks that wait for owners whom other processes write for, half as many of one owner.
         """
         self._store = store
+        self._priority = priority
         self._max_waiting = max_waiting
         self._max_group = max_group
         self._queue: SimpleQueue[_Task | WaitEnd | None] = SimpleQueue()
@@ -315,7 +324,10 @@ class GroupCommitter:
         """Commit a group; return the result of each task, and the owners of changed memories, None without changes."""
         named = {task.owner for task in group if task.owner is not None}
         owners = named if all(task.owner is not None for task in group) else None
-        with self._store.transaction(owners=owners, works=len(group), is_patient=False, lock=lock) as transaction:
+        with (
+            self._priority(),
+            self._store.transaction(owners=owners, works=len(group), is_patient=False, lock=lock) as transaction,
+        ):
             results = [_attempt(task, transaction) for task in group]
             changed = transaction.owners if transaction.position else None
         return results, changed

@@ -6,10 +6,12 @@ no search, no model, and no data that another writer could change before the com
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import chain, islice
 
 from memsvc.domain.conflicts import (
     ABOUT,
@@ -42,6 +44,7 @@ from memsvc.engine.records.memory_builder import (
     reminder_at_another_time,
     states_more,
 )
+from memsvc.ports.features import StoredFact
 from memsvc.ports.metadata import Transaction
 from memsvc.text.facts.labels import topic_label, value_label
 
@@ -60,10 +63,12 @@ class DetectionResult:
     Attributes:
         memories: The memories that detection changed, in their new state, by id.
         conflicts: The conflicts of each written memory, by its id, with their older and their newer memory.
+        is_more_stated: Whether stored memories state, or remind of, what they did not before.
     """
 
     memories: dict[str, Memory] = field(default_factory=dict)
     conflicts: dict[str, list[tuple[Conflict, Memory, Memory]]] = field(default_factory=dict)
+    is_more_stated: bool = False
 
     def current(self, memory: Memory) -> Memory:
         """Return the current state of *memory*."""
@@ -109,19 +114,18 @@ class ConflictDetector:
             return result
         restated = {memory.id for memory in changed}
         later = {memory.id for memory in written}
-        end = max((memory.row for memory in written), default=0) + 1
+        comparands = _Comparands(transaction, [memory for memory in written if memory.id not in restated], result)
         for memory in written:
             later.remove(memory.id)
             restated_now = memory.id in restated and memory.event_time is None
             said_until = self._memory_builder.now() if restated_now else memory.said_until
-            # The rows after that of a new memory are of those that are written after it.
-            rows = range(0) if memory.id in restated else range(memory.row + 1, end)
-            said = _Said(memory, said_until, later, rows)
+            said = _Said(memory, said_until, later, comparands)
             self._detect_one(transaction, said, policy, result)
             self._detect_schedule_change(transaction, said, policy, result)
             self._detect_changed_before(transaction, said, policy, result)
             if policy is not ConflictPolicy.KEEP_BOTH:
                 self._keep_reminding(transaction, memory, result)
+            comparands.add(memory)
         return result
 
     def before_purge(self, transaction: Transaction, memory: Memory) -> None:
@@ -136,11 +140,9 @@ class ConflictDetector:
         own_statements = {statement.topic: statement for statement in extract_statements(current)}
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
-        place = (current.scope.owner, current.scope.project_id)
-        found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES, without=said.later_rows)
-        personal = personal_topics(own_statements.values(), current)
-        if personal:
-            found += transaction.find_facts(place[0], "", personal, limit=CANDIDATES)
+        found = said.comparands.facts(current.scope.owner, current.scope.project_id, list(own_statements))
+        if personal := personal_topics(own_statements.values(), current):
+            found += said.comparands.facts(current.scope.owner, "", personal)
         candidates: dict[str, list[tuple[Fact, Fact]]] = {}
         for stated in found:
             own = own_statements[stated.statement.topic]
@@ -258,7 +260,7 @@ class ConflictDetector:
         is_concerned = policy is not ConflictPolicy.KEEP_BOTH and self._is_in_use(current)
         if not is_concerned or not changes_schedule(current):
             return
-        reminded = self._reminded(transaction, said)
+        reminded = self._reminded(said)
         found = find_schedule_change([one for one in reminded if one.said_time <= said.moment], current)
         older = None if found is None else transaction.get(found[0].id, reach=Reach.from_scope(current.scope))
         if older is not None and found is not None:
@@ -277,7 +279,7 @@ class ConflictDetector:
             return
         if not self._is_in_use(current):
             return
-        later = [one for one in self._reminded(transaction, said) if one.said_time > said.moment]
+        later = [one for one in self._reminded(said) if one.said_time > said.moment]
         for newer in sorted(later, key=lambda one: one.said_time, reverse=True):
             found = find_schedule_change([current], newer)
             if found is not None:
@@ -285,13 +287,13 @@ class ConflictDetector:
                 self._apply_schedule_change(transaction, said.memory, sides, policy, result)
                 return
 
-    def _reminded(self, transaction: Transaction, said: _Said) -> list[Memory]:
+    def _reminded(self, said: _Said) -> list[Memory]:
         """Return the other memories in use with a reminder of one day, the next first."""
         scope, day = said.memory.scope, said.moment.date()
         since = day - min(timedelta(days=OVERDUE_DAYS), day - date.min)
-        reminded = transaction.single_reminders(scope.owner, scope.project_id, since=since, limit=REMINDED)
+        reminded = said.comparands.reminded(scope.owner, scope.project_id, since)
         others = [one for one in reminded if one.id != said.memory.id and one.id not in said.later]
-        return [one for one in others if self._is_in_use(one)]
+        return [one for one in others if self._is_in_use(one) and not said.comparands.is_after(one, said.memory)]
 
     def _apply_schedule_change(
         self,
@@ -318,6 +320,7 @@ class ConflictDetector:
             if reminder is not None and self._is_in_use(current):
                 values = {"reminder": reminder}
                 result.memories[current.id] = self.supersession.set_values(transaction, current, values)
+                result.is_more_stated = True
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()
@@ -340,7 +343,9 @@ class ConflictDetector:
         elif policy is ConflictPolicy.SUPERSEDE:
             superseded, successor = self.supersession.link(transaction, older, newer, moment=sides.moment)
             result.memories |= {superseded.id: superseded, successor.id: successor}
-            result.memories |= self.conflict_states.update(transaction, [superseded])
+            released = self.conflict_states.update(transaction, [superseded])
+            result.memories |= released
+            result.is_more_stated = result.is_more_stated or bool(released)
             conflict = self.conflict_states.settle(conflict, ConflictState.CONFIRMED)
         else:
             conflict = self.conflict_states.settle(conflict, ConflictState.KEPT_BOTH)
@@ -355,13 +360,79 @@ class _Said:
     Attributes:
         moment: The last moment at which it may have been said.
         later: The ids of the memories that are compared after it, each with what was written before.
-        later_rows: Rows of memories of the same owner all of which are among them.
+        comparands: What it is compared with.
     """
 
     memory: Memory
     moment: datetime
     later: AbstractSet[str]
-    later_rows: range
+    comparands: _Comparands
+
+
+class _Comparands:
+    """The statements and reminders that the memories of one write are compared with, read once for all of them.
+
+    A batch may state something of the same topic in each of its memories, and all other writers wait for its reads.
+    """
+
+    def __init__(self, transaction: Transaction, new: Sequence[Memory], result: DetectionResult) -> None:
+        """Read by *transaction*; *new* memories are stored in it, *result* has the states of those it has changed."""
+        self._transaction = transaction
+        self._result = result
+        # Between them there are no rows of other memories of the owner.
+        self._rows = range(min(rows), max(rows) + 1) if (rows := [memory.row for memory in new]) else range(0)
+        self._facts: dict[tuple[str, str], list[StoredFact]] = {}
+        self._said: dict[tuple[str, str], deque[StoredFact]] = {}
+        self._reminded: dict[tuple[str, date], list[Memory]] = {}
+
+    def add(self, memory: Memory) -> None:
+        """Have the memories that come after *memory* compared with it, if it is new."""
+        if memory.row in self._rows:
+            for statement in extract_statements(memory):
+                said = self._said.setdefault((memory.scope.project_id, statement.topic), deque())
+                said.appendleft(StoredFact(memory.id, statement))
+        if self._result.is_more_stated:
+            self._result.is_more_stated = False
+            self._facts.clear()
+            self._reminded.clear()
+
+    def is_after(self, one: Memory, other: Memory) -> bool:
+        """Return whether a memory is written after another new one, with it."""
+        return other.row in self._rows and one.row > other.row
+
+    def facts(self, owner: str, project_id: str, topics: Sequence[str]) -> list[StoredFact]:
+        """Return what ACTIVE memories state about the topics, as `Transaction.find_facts`.
+
+        New ones that were not added are left out.
+        """
+        found: list[StoredFact] = []
+        for topic in dict.fromkeys(topics):
+            stored = self._stored(owner, project_id, topic)
+            said = filter(self._is_active, self._said.get((project_id, topic), ()))
+            found += islice(chain(said, stored), CANDIDATES)
+        return found
+
+    def _stored(self, owner: str, project_id: str, topic: str) -> list[StoredFact]:
+        """Return what ACTIVE memories that are not new state about a topic, the newest first."""
+        known = self._facts.get((project_id, topic), [])
+        found = list(filter(self._is_active, known))
+        if (project_id, topic) not in self._facts or len(found) < len(known) == CANDIDATES:
+            found = self._transaction.find_facts(owner, project_id, [topic], limit=CANDIDATES, without=self._rows)
+        self._facts[project_id, topic] = found
+        return found
+
+    def _is_active(self, stated: StoredFact) -> bool:
+        changed = self._result.memories.get(stated.memory_id)
+        return changed is None or changed.status is Status.ACTIVE
+
+    def reminded(self, owner: str, project_id: str, since: date) -> list[Memory]:
+        """Return the memories with a reminder of one day, as `Transaction.single_reminders`, in their present state."""
+        known = self._reminded.get((project_id, since), [])
+        found = [one for one in map(self._result.current, known) if has_single_reminder(one)]
+        if (project_id, since) not in self._reminded or len(found) < len(known) == REMINDED:
+            found = self._transaction.single_reminders(owner, project_id, since=since, limit=REMINDED)
+        self._reminded[project_id, since] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)

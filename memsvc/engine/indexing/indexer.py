@@ -40,9 +40,12 @@ FAIR_TURN = 64
 NEWEST = 20_000
 """Pending changes that are looked at for it: 20 ms."""
 CONTENDED_SECONDS = 2.0
-"""Time after a change that a caller waits for, during which long memories leave it a lane of the embedder."""
+"""Time after a change that a caller waits for, during which another one is expected.
+
+Long memories then leave it a lane of the embedder; after callers who wait for few changes a turn is short.
+"""
 BACKLOG_TURN = 64
-"""Changes of the backlog read in a turn while callers wait."""
+"""Changes read in a short turn: those of which a caller waits for few come after it."""
 GATHER_SECONDS = 0.1
 """Time between two steps while changes come fast and no caller waits for one: each step has costs of its own."""
 GATHERED = 4
@@ -86,6 +89,7 @@ class Indexer:
         self._is_postponed = False
         self._replay_to = feed.head_position()
         self._urgent_time = -math.inf
+        self._few_time = -math.inf
         self._fair_time = -math.inf
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
         change_applier.long_memories.connect(self.notify, self._is_contended)
@@ -259,21 +263,24 @@ class Indexer:
         self._is_awaited.clear()
         self._narrow_waits()
         few = self._awaited_positions(URGENT, most=FEW)
-        wanted = few or self._awaited_positions(GROUP)
+        if few:
+            self._few_time = begun
+        limit = BACKLOG_TURN if begun - self._few_time < CONTENDED_SECONDS else GROUP
+        wanted = few or self._awaited_positions(limit)
         if wanted and self._urgent_steps >= URGENT_STEPS:
             return self._step_backlog()
         self._urgent_steps = self._urgent_steps + 1 if wanted else 0
         if wanted:
             self._urgent_time = time.monotonic()
         long = self._change_applier.long_memories.positions
-        with self._feed.claim(wanted, limit=GROUP, without=long) as changes:
+        with self._feed.claim(wanted, limit=limit, without=long) as changes:
             self._resolve_applied(wanted, changes)
             if not changes:
                 self._advance()
                 self._caught_up.set()
                 return False
             self._apply(changes, wanted, is_urgent=bool(few))
-        if len(changes) == GROUP:
+        if not few and len(changes) == limit:
             self._step_fairly()
         self._gather(begun, len(changes))
         return True

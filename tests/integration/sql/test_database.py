@@ -27,9 +27,11 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.database import TurnLock
 from memsvc_backends.sql.dialect import stream
 from memsvc_backends.sql.settings import Durability
 from memsvc_backends.sql.store import DEFAULT_NAME
+from tests.support.until import until
 
 
 def _write_until_killed(directory: str, pipe: Connection) -> None:
@@ -189,6 +191,29 @@ def test_writer_waits_in_line_only_so_long(context: BackendContext) -> None:
                 future.result()
 
         assert store.feed.head_position() == 0
+
+
+def test_writers_take_turns_in_order() -> None:
+    """A writer that comes back at once waits behind those that came before; one that gave up is passed over."""
+    lock, order = TurnLock(), list[str]()
+
+    def write(name: str) -> None:
+        lock.acquire()
+        order.append(name)
+        lock.release()
+
+    lock.acquire()
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(write, "first")
+        until(lambda: lock.waiting_count == 1)
+        pool.submit(write, "second")
+        until(lambda: lock.waiting_count > 1)
+        assert not lock.acquire(timeout=0.01)
+        lock.release()
+        write("again")
+
+    assert order == ["first", "second", "again"]
+    assert lock.acquire(timeout=0.0)
 
 
 @pytest.mark.parametrize("fill", [b"this is no database, only text that is long enough" * 100, None])

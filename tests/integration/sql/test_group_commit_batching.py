@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from contextvars import copy_context
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,9 @@ from pydantic import SecretStr
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError, MemsvcError
 from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.commit.group_committer import CALL_DEADLINE, CommitResult, GroupCommitter
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.ports.plugin import BackendContext
@@ -25,6 +29,7 @@ from memsvc.testing.store_harness import ADA, OWNER
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.write_session import MOST
 from tests.support.postgres_server import emptied
+from tests.unit.engine.memories.write_path import open_desk
 
 Work = Callable[[Transaction], Memory]
 WRITERS = 8
@@ -157,3 +162,17 @@ def test_many_that_wait_are_written(store: SqlMetadataStore) -> None:
 
     assert store.memories.counts(reach=ADA).total == len(names)
     assert [change.row for change in store.feed.changes_after(0, limit=999)] == [memory.row for memory in written]
+
+
+@pytest.mark.parametrize(
+    "said", ["Anna lives in Lisbon. {}", "小王住在北京。{}", "The dentist appointment was moved to March 9. {}"]
+)
+def test_a_batch_reads_once_what_it_is_compared_with(statements: list[str], tmp_path: Path, said: str) -> None:
+    """All writers wait for its reads, however many of its memories state something of one topic."""
+    with open_desk(tmp_path) as desk:
+        desk.create("Dentist appointment on March 3.")
+        del statements[:]
+        desk.writing.remember.create_batch(Scope("ada"), [Draft(said.format(n)) for n in range(200)], WriteOptions())
+        tables = [table for text in statements for table in ("statements", "reminders") if f"FROM {table}" in text]
+
+    assert set(Counter(tables).values()) == {1}

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from memsvc.engine.runtime import search_priority
 from memsvc.engine.runtime.search_priority import LINGER_SECONDS, LONGEST_PAUSE_SECONDS, PAUSE_RATIO, SearchPriority
+from tests.support.until import PATIENCE_SECONDS, until
 
 
 @dataclass
@@ -59,6 +61,43 @@ def test_bulk_work_waits_for_a_search_to_end() -> None:
 
     assert set(order) == {"bulk", "search"}
     assert not thread.is_alive()
+
+
+def test_bulk_work_waits_for_a_transaction_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the transaction itself yields to nothing."""
+    monkeypatch.setattr(search_priority, "LONGEST_TRANSACTION_SECONDS", PATIENCE_SECONDS)
+    courtesy = SearchPriority()
+    order: list[str] = []
+
+    def bulk() -> None:
+        courtesy.yield_to_searches()
+        order.append("bulk")
+
+    with courtesy.transaction():
+        thread = threading.Thread(target=bulk)
+        thread.start()
+        courtesy.yield_to_searches()
+        until(lambda: courtesy.waiting_count == 1)
+        order.append("transaction")
+    thread.join()
+
+    assert order == ["transaction", "bulk"]
+
+
+def test_bulk_work_goes_on_beside_transactions_without_end() -> None:
+    """It waits no longer than its patience, and then not again at once."""
+    courtesy = SearchPriority()
+
+    def bulk() -> None:
+        for _ in range(1000):
+            courtesy.yield_to_searches()
+
+    with courtesy.transaction():
+        thread = threading.Thread(target=bulk)
+        thread.start()
+        thread.join()
+
+    assert courtesy.waiting_count == 0
 
 
 def test_bulk_work_goes_on_beside_searches_without_end() -> None:
