@@ -128,6 +128,10 @@ class IndexFeed(Protocol):
         """
         ...
 
+    def applied_changes(self, position: int, *, limit: int) -> list[Change]:
+        """Return the changes after *position* that were marked as applied, ascending, at most *limit*."""
+        ...
+
     def mark_applied(self, changes: Sequence[Change]) -> None:
         """Note that the indexes hold these changes; durable at the latest after the next `settle`.
 

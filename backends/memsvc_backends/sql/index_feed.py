@@ -228,6 +228,11 @@ class SqlIndexFeed:
         last = self._database.settled_position() if settled and self._database.driver.is_shared else MAX_INTEGER
         return self._changes(_select_since(), {"limit": limit, "after": position, "last": last})
 
+    def applied_changes(self, position: int, *, limit: int) -> list[Change]:
+        """Return the applied changes after a position."""
+        marked = list_parameter(self._marks.unwritten)
+        return self._changes(_select_applied_since(), {"limit": limit, "after": position, "marked": marked})
+
     def mark_applied(self, changes: Sequence[Change]) -> None:
         """Note that changes are applied."""
         if changes:
@@ -289,7 +294,7 @@ class SqlIndexFeed:
         with self._database.read_connection() as connection:
             return int(execute(connection, statement, parameters).scalar_one())
 
-    def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, int]) -> list[Change]:
+    def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, Any]) -> list[Change]:
         if parameters["limit"] <= 0:
             return []
         with self._database.read_connection() as connection:
@@ -336,6 +341,12 @@ def _select_since() -> sa.Select[Any]:
     return _changes_as_json(
         sa.and_(outbox.c.position > sa.bindparam("after"), outbox.c.position <= sa.bindparam("last"))
     )
+
+
+@cached_statement
+def _select_applied_since() -> sa.Select[Any]:
+    is_applied = sa.or_(outbox.c.applied != ZERO, in_json_list(outbox.c.position, "marked"))
+    return _changes_as_json(sa.and_(outbox.c.position > sa.bindparam("after"), is_applied))
 
 
 def _changes_as_json(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:

@@ -387,13 +387,22 @@ class ChangeApplier:
         self._prefetcher = EmbeddingPrefetcher(entries)
         self.long_memories = LongMemoryEmbedder(entries, feed)
         self._lock = threading.RLock()
+        self._unmarked: list[Change] = []
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
 
+    @property
+    def lexical_generation(self) -> int:
+        """Return the number of the live generation of the lexical index."""
+        return self._lexical.generation()
+
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Prevent changes of the live indexes while the context is open."""
+    def exclusive(self) -> Iterator[Sequence[Change]]:
+        """Prevent changes of the live indexes while the context is open.
+
+        The value are changes that were written to them by this process, and that the store may not have marked yet.
+        """
         with self._lock:
-            yield
+            yield self._unmarked
 
     def close(self) -> None:
         """Shut down the threads."""
@@ -419,8 +428,13 @@ class ChangeApplier:
             for part in ready:
                 with self._lock, self._claimed(part.changes):
                     self.write(part.rows, part.documents)
+                    self._unmarked = [*part.changes]
                 self.long_memories.drop(part.rows)
-                yield part.changes
+                try:
+                    yield part.changes
+                finally:
+                    with self._lock:
+                        self._unmarked = []
 
     def _embed_parts(
         self, parts: Sequence[EmbeddingBatch], should_stop: Callable[[], bool] | None
@@ -518,6 +532,7 @@ class LexicalCatchUp:
         self._feed = feed
         self._change_applier = change_applier
         self._position = 0
+        self._generation = 0
 
     def catch_up(self, applied: int, *, should_stop: Callable[[], bool]) -> int:
         """Write changes after *applied* that were not written here before; return the position that is searchable.
@@ -525,6 +540,10 @@ class LexicalCatchUp:
         Raises:
             BackendUnavailableError: The lexical index cannot be reached either.
         """
+        generation = self._change_applier.lexical_generation
+        if generation != self._generation:
+            # It may have been built before some of the changes that were written here, which are pending.
+            self._generation, self._position = generation, 0
         position = max(self._position, applied)
         while not should_stop() and (changes := self._feed.changes_after(position, limit=PAGE)):
             self._write(changes)

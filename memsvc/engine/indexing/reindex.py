@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Protocol
 
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc.domain.index_entries import Document
+from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.index_writers import GenerationBuilder, IndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.repair import IndexDifferences, IndexRepairer
@@ -46,7 +47,7 @@ BATCH = 256
 CATCH_UP = 1_000
 """Changes applied at a time after the bulk load."""
 FREEZE_LIMIT = 64
-"""Maximum number of changes left to apply while the live indexes are frozen."""
+"""Number of changes from which on they are applied before the live indexes are frozen, as long as they become fewer."""
 
 
 class ReindexService:
@@ -407,29 +408,19 @@ class IndexRebuilder:
             yield ReindexProgress(ReindexPhase.READING, writer.kind, done, max(total, done), generation.number)
 
     def _switch(self, generation: GenerationBuilder, position: int) -> None:
-        while self._feed.head_position() - position > FREEZE_LIMIT:
-            before, position = position, self._apply_changes(generation, position)
-            if position == before:
-                break
+        catch_up = _CatchUp(self._feed, generation, position)
+        before, count = math.inf, catch_up.apply()
+        while FREEZE_LIMIT < count < before:
+            before, count = count, catch_up.apply()
         # Once more, so that nothing remains to be embedded while the indexes are frozen.
-        position = self._apply_changes(generation, position)
-        with self._feed.pause(), self._change_applier.exclusive():
-            # All that are committed: what is committed later is pending, and applied to the new generation.
-            while (reached := self._apply_changes(generation, position, settled=False)) != position:
-                position = reached
+        catch_up.apply()
+        with self._feed.pause(), self._change_applier.exclusive() as unmarked:
+            catch_up.apply(unmarked)
             self._feed.require_claim()
             try:
                 generation.switch()
             finally:
-                self._feed.confirm_pause(position)
-
-    def _apply_changes(self, generation: GenerationBuilder, position: int, *, settled: bool = True) -> int:
-        changes = self._feed.changes_after(position, limit=CATCH_UP, settled=settled)
-        if changes:
-            rows = list(dict.fromkeys(change.row for change in changes))
-            generation.write(rows, self._feed.documents(rows))
-            position = changes[-1].position
-        return position
+                self._feed.confirm_pause(catch_up.position)
 
     def _documents(self) -> Iterator[Document]:
         for batch in self._batches():
@@ -440,3 +431,44 @@ class IndexRebuilder:
         while batch := self._feed.scan(after_row=after, limit=BATCH):
             yield batch
             after = batch[-1].memory.row
+
+
+class _CatchUp:
+    """Application to a generation of what was applied to the live index since the generation was begun.
+
+    Pending changes are left to the indexer, which applies them to the generation when it is live: embedding a backlog
+    takes minutes, and nothing else would be indexed in that time.
+    """
+
+    def __init__(self, feed: IndexFeed, generation: GenerationBuilder, position: int) -> None:
+        """Apply to *generation*, which has every memory as of *position* or later."""
+        self._feed = feed
+        self._generation = generation
+        self.position = position
+        """The position up to which every change is applied to the generation."""
+        self._beyond: set[int] = set()
+
+    def apply(self, unmarked: Sequence[Change] = ()) -> int:
+        """Apply what was applied to the live index since the last call; return the number of changes.
+
+        Args:
+            unmarked: Changes that were applied to the live index and that the store has not been told of.
+        """
+        # Read before the changes: then every one up to it is among them.
+        applied = self._feed.applied_position()
+        count = self._write(unmarked)
+        after = self.position
+        while changes := self._feed.applied_changes(after, limit=CATCH_UP):
+            count += self._write(changes)
+            after = changes[-1].position
+        self.position = max(self.position, applied)
+        self._beyond = {position for position in self._beyond if position > self.position}
+        return count
+
+    def _write(self, changes: Sequence[Change]) -> int:
+        new = [change for change in changes if change.position not in self._beyond]
+        if new:
+            rows = list(dict.fromkeys(change.row for change in new))
+            self._generation.write(rows, self._feed.documents(rows))
+            self._beyond.update(change.position for change in new)
+        return len(new)
