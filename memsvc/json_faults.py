@@ -83,7 +83,8 @@ _Check: TypeAlias = Callable[[Any], bool]
 _JSON_OBJECT = "must be a JSON object"
 TOO_DEEP = Violation("request", f"must not be nested more than {MOST_NESTED} deep")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ANY_VALUE = "google.protobuf.Value"
+_UNICODE = "must be valid Unicode, without unpaired surrogates"
+_FREE_JSON = frozenset({"google.protobuf.Struct", "google.protobuf.Value"})
 
 
 def json_fault(value: Any, described: Descriptor) -> Violation | None:
@@ -105,6 +106,10 @@ def _faults(value: Any, described: Descriptor, path: str, depth: int) -> Iterato
     fields = described.fields_by_name
     names = {field.json_name: field for field in described.fields}
     for name, each in value.items():
+        if _has_surrogate(name):
+            # Descriptors cannot be asked for such a name, and no path can hold it.
+            yield Violation(path or "request", _UNICODE)
+            return
         field = names.get(name) or fields.get(name)
         if field is None:
             yield None
@@ -131,19 +136,27 @@ def _faults_of_field(value: Any, field: FieldDescriptor, path: str, depth: int) 
 
 def _faults_of_value(value: Any, field: FieldDescriptor, path: str, depth: int) -> Iterator[Violation | None]:
     described = field.message_type
+    is_free = described is not None and described.full_name in _FREE_JSON
+    if (isinstance(value, str) or is_free) and _has_surrogate(value):
+        yield Violation(path, _UNICODE)
+        return
     if described is None:
         fits, expected = _scalar(field)
     elif described.full_name in _WELL_KNOWN:
         fits, expected = _WELL_KNOWN[described.full_name]
-    elif described.full_name == _ANY_VALUE:
+    elif is_free:
         return
     else:
         yield from _faults(value, described, path, depth + 1)
         return
     if not fits(value):
         yield Violation(path, expected)
-    elif isinstance(value, str) and _SURROGATE.search(value):
-        yield Violation(path, "must be valid Unicode, without unpaired surrogates")
+
+
+def _has_surrogate(value: Any) -> bool:
+    """Return whether a text, or a name or text within free JSON, has an unpaired surrogate."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _SURROGATE.search(text) is not None
 
 
 def _is_base64(value: Any) -> bool:
@@ -172,7 +185,9 @@ def _is_number(value: Any) -> bool:
 def _whole(least: int, most: int) -> tuple[_Check, str]:
     def fits(value: Any) -> bool:
         try:
-            number = int(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+            # Protocol Buffers takes a number in a string, but not with the spaces that Python takes.
+            is_number = isinstance(value, str | int | float) and not isinstance(value, bool)
+            number = int(value) if is_number and not (isinstance(value, str) and " " in value) else None
             return number is not None and (isinstance(value, str) or number == value) and least <= number <= most
         except (ValueError, OverflowError):
             return False

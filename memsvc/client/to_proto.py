@@ -87,13 +87,17 @@ def timestamp_to_proto(field: str, time: datetime) -> Timestamp:
     """Return a moment.
 
     Raises:
-        ValueError: *time* has no time zone, so the moment is ambiguous.
+        ValueError: *time* has no time zone, so the moment is ambiguous, or it is not in the years 1 to 9999 in UTC.
     """
     if time.tzinfo is None:
         message = f"{field}: {time.isoformat()} needs a time zone."
         raise ValueError(message)
     moment = Timestamp()
-    moment.FromDatetime(time)
+    try:
+        moment.FromDatetime(time)
+    except OverflowError as error:
+        message = f"{field}: {time.isoformat()} is not in the years 1 to 9999 in UTC."
+        raise ValueError(message) from error
     return moment
 
 

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -108,6 +109,17 @@ def _iso(told: Any) -> Any:
     return told.strip()
 
 
+def _expressible(told: datetime) -> datetime:
+    """Return a moment that UTC has, too: near the ends of the calendar an offset leads out of it."""
+    if told.tzinfo is not None:
+        try:
+            told.astimezone(UTC)
+        except OverflowError as error:
+            message = "give a date or time in the years 1 to 9999, in UTC, too"
+            raise ValueError(message) from error
+    return told
+
+
 def _listed(told: Any) -> Any:
     """Return a list that came as JSON text, or as a single text."""
     if not isinstance(told, str):
@@ -120,7 +132,7 @@ def _listed(told: Any) -> Any:
 
 
 MemoryId = Annotated[str, BeforeValidator(_bare_id)]
-Moment = Annotated[datetime, BeforeValidator(_iso), WithJsonSchema({"type": "string"})]
+Moment = Annotated[datetime, BeforeValidator(_iso), AfterValidator(_expressible), WithJsonSchema({"type": "string"})]
 Content = Annotated[str, Field(min_length=1, max_length=limits.CONTENT)]
 Key = Annotated[str, Field(max_length=limits.KEY)]
 Tags = Annotated[list[str], BeforeValidator(_listed), Field(max_length=limits.TAGS)]

@@ -68,8 +68,8 @@ class AdminServiceStub:
     """RevokeApiKey permanently revokes an API key."""
     ListUsers: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListUsersRequest, _admin_service_pb2.ListUsersResponse]
     """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
-    the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
-    index is read, not the memories.
+    the users of the key's tenant; a key that is restricted to users, and not to projects, may call it in any role, and
+    sees those alone. An index is read, not the memories.
     """
     ListProjects: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListProjectsRequest, _admin_service_pb2.ListProjectsResponse]
     """ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
@@ -136,8 +136,8 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """RevokeApiKey permanently revokes an API key."""
     ListUsers: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListUsersRequest, _admin_service_pb2.ListUsersResponse]  # type: ignore[assignment]
     """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
-    the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
-    index is read, not the memories.
+    the users of the key's tenant; a key that is restricted to users, and not to projects, may call it in any role, and
+    sees those alone. An index is read, not the memories.
     """
     ListProjects: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListProjectsRequest, _admin_service_pb2.ListProjectsResponse]  # type: ignore[assignment]
     """ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
@@ -267,8 +267,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListUsersResponse, _abc.Awaitable[_admin_service_pb2.ListUsersResponse]]:
         """ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
-        the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
-        index is read, not the memories.
+        the users of the key's tenant; a key that is restricted to users, and not to projects, may call it in any role, and
+        sees those alone. An index is read, not the memories.
         """
 
     @_abc_1.abstractmethod

@@ -192,7 +192,8 @@ class SearchServiceServicer(object):
 
     def GetUseFeedback(self, request, context):
         """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-        searches, with the replay that decided it.
+        searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+        of all projects.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -81,7 +81,8 @@ class SearchServiceStub:
     """
     GetUseFeedback: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.GetUseFeedbackRequest, _search_service_pb2.GetUseFeedbackResponse]
     """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-    searches, with the replay that decided it.
+    searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+    of all projects.
     """
 
 @_typing.type_check_only
@@ -137,7 +138,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """
     GetUseFeedback: _aio.UnaryUnaryMultiCallable[_search_service_pb2.GetUseFeedbackRequest, _search_service_pb2.GetUseFeedbackResponse]  # type: ignore[assignment]
     """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-    searches, with the replay that decided it.
+    searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+    of all projects.
     """
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -256,7 +258,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.GetUseFeedbackResponse, _abc.Awaitable[_search_service_pb2.GetUseFeedbackResponse]]:
         """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-        searches, with the replay that decided it.
+        searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+        of all projects.
         """
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

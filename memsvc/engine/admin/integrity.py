@@ -477,19 +477,24 @@ class FileChecker:
     def pages(self, reach: Reach | None, *, size: int) -> Iterator[list[File]]:
         """Yield the files of *reach*, or of all users, except expired ones, oldest first."""
         after, now, files = 0, self._parts.now(), self._parts.files
+        found: list[File] = []
         while True:
             if reach is None:
                 page = files.every(after=after, limit=size)
             else:
                 page = files.of_owner(reach.owner, after=after, limit=size)
-            if not page:
-                return
-            after = page[-1].row
-            yield [
+            found += [
                 file
                 for file in page
                 if not is_expired(file, now) and (reach is None or file.scope.project_id in reach.project_ids)
             ]
+            # Not page by page: their number would tell how many files the user has in other projects.
+            if found and (len(found) >= size or not page):
+                yield found
+                found = []
+            if not page:
+                return
+            after = page[-1].row
 
     def of_files(self, page: Sequence[File], cleaning: FileCleanup) -> list[Finding]:
         """Return the faults of files, and remove orphans if *cleaning* says so."""

@@ -17,7 +17,16 @@ from starlette.staticfiles import StaticFiles
 
 import memsvc.console
 from memsvc.server.addresses import is_local
-from memsvc.server.http.connect import Application, ConnectApplication, Message, Receive, Scope, Send, in_time
+from memsvc.server.http.connect import (
+    Application,
+    ConnectApplication,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    in_time,
+    send_error,
+)
 from memsvc.server.options import HttpOptions
 from memsvc.server.slots import SlotOptions
 
@@ -124,6 +133,9 @@ class HttpApplication:
             await self._others(scope, receive, send)
         elif not self._is_host_allowed(scope):
             await _error(421)(scope, receive, send)
+        elif scope["path"] in self._connect.paths and (header := _undecodable_header(scope)):
+            message = f"The header {header} must be text in UTF-8."
+            await send_error(send, 400, "invalid_argument", message)
         elif scope["path"] in self._connect.paths:
             await self._connect(scope, in_time(receive, self._limits), _explained(send))
         elif scope["method"] not in READS and scope["path"] not in self._named:
@@ -149,6 +161,18 @@ class HttpApplication:
     async def _readyz(self, _: Request) -> Response:
         is_ready = self._is_ready()
         return PlainTextResponse("ok\n" if is_ready else "not ready\n", 200 if is_ready else 503)
+
+
+def _undecodable_header(scope: Scope) -> str:
+    """Return the name of a header that connectrpc would fail on with an internal error; empty if there is none."""
+    for name, value in scope["headers"]:
+        if not (name.isascii() and value.isascii()):
+            try:
+                name.decode()
+                value.decode()
+            except UnicodeDecodeError:
+                return ascii(name.decode("latin-1"))
+    return ""
 
 
 def _error(status: int, headers: Any = None) -> Response:

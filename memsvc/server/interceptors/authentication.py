@@ -194,6 +194,9 @@ async def _until_expired(body: CallNext, key: ApiKey, call: Call) -> Any:
 
 
 def _require_role(key: ApiKey, method: str, request: Any) -> None:
+    if method in ALL_PROJECTS and key.project_ids:
+        message = f"{method} counts all projects of a user; the key {key.id!r} is authorised for some projects only."
+        raise PermissionDeniedError(message, key_id=key.id, needed="project_id")
     if method in OWN_USERS and key.user_ids:
         return
     needed = role_for(method, request)
@@ -264,6 +267,8 @@ ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup",
 """Methods that operate the service as a whole."""
 OWN_USERS = frozenset({"ListUsers"})
 """Those of `ADMINS` that a key which is restricted to users may call in any role: they are about those users then."""
+ALL_PROJECTS = frozenset({"ListUsers", "GetUseFeedback"})
+"""Methods that count what a user has in all projects: a key that is restricted to projects may not call them."""
 WITHOUT_SCOPE = frozenset({"CheckIntegrity", "RunMaintenance", "SyncVault"})
 """Methods that are about all users when the request has no scope."""
 

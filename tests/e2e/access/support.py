@@ -75,6 +75,7 @@ NEW_KEYS: dict[str, NewApiKey] = {
     "other tenant": NewApiKey(tenant_id="acme-corp"),
     "ada": NewApiKey(tenant_id="acme", user_ids=("ada",)),
     "web": NewApiKey(tenant_id="acme", project_ids=("web", "网")),
+    "ada's web": NewApiKey(tenant_id="acme", user_ids=("ada",), project_ids=("web",)),
     "slow": NewApiKey(tenant_id="acme", calls_per_second=0.01),
     "narrow": NewApiKey(tenant_id="acme", concurrent_calls=1),
     "revoked": NewApiKey(role=ApiKeyRole.ADMIN),

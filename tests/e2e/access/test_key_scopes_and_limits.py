@@ -18,6 +18,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import Keyed
+from tests.support.descriptors import METHODS
 from tests.support.rpc import TIMEOUT, Refusal, create, get, refused
 from tests.support.server_process import Stubs
 from tests.support.until import until
@@ -116,6 +117,20 @@ def test_lists_of_users_and_projects_show_what_a_key_is_good_for(asking: Keyed) 
         assert user not in {
             one.user_id for one in admin.admin.ListUsers(admin_pb.ListUsersRequest(), timeout=TIMEOUT).users
         }
+
+
+def test_a_key_of_some_projects_gets_no_totals_of_a_user(asking: Keyed) -> None:
+    """Neither of memories nor of reports, even of its own user; a key of the whole user gets both."""
+    totals = (
+        ("ListUsers", admin_pb.ListUsersRequest()),
+        ("GetUseFeedback", search_pb.GetUseFeedbackRequest(scope=WEB)),
+    )
+    with asking.stubs("ada's web") as web, asking.stubs("ada") as ada:
+        for method, request in totals:
+            refusal = refused(METHODS[method].call(web), request)
+            assert (refusal.code, refusal.metadata["needed"]) == (DENIED, "project_id")
+            assert method in refusal.message
+            METHODS[method].responses(ada, request, timeout=TIMEOUT)
 
 
 def test_a_reader_sees_what_a_deletion_would_delete(asking: Keyed) -> None:

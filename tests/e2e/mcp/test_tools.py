@@ -343,6 +343,8 @@ def test_a_repeated_call_happens_once(bridge: Bridge) -> None:
         ("remember", {"content": "a", "happened": "2019"}, "happened"),
         ("remember", {"content": "a", "happened": 2019}, "happened"),
         ("remember", {"content": "a", "happened": "20240503"}, "happened"),
+        ("remember", {"content": "a", "happened": "0001-01-01T00:00:00+12:00"}, "happened"),
+        ("recall", {"query": "a", "until": "9999-12-31T23:59:59-12:00"}, "until"),
         ("recall", {"query": "a", "until": "2030"}, "until"),
         ("remember", {"content": "a", "key": "daily/never"}, "key"),
         ("remember", {"content": "a", "replaces": "nonsense"}, "id"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
@@ -142,6 +143,13 @@ def test_moment_without_a_zone_is_refused() -> None:
     """Nobody can say which moment it is."""
     with pytest.raises(ValueError, match="event_time: 2026-01-02T00:00:00 needs a time zone"):
         to_proto.memory_to_proto({"event_time": datetime(2026, 1, 2)})  # noqa: DTZ001 - that is the point
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+def test_moment_that_utc_has_not_is_refused(moment: str) -> None:
+    """Its zone leads out of the calendar."""
+    with pytest.raises(ValueError, match=rf"event_time: {re.escape(moment)} is not in the years 1 to 9999 in UTC"):
+        to_proto.memory_to_proto({"event_time": datetime.fromisoformat(moment)})
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.json_faults import json_fault
 from memsvc.server.http import messages
 from memsvc.server.http.messages import JsonForm
@@ -166,6 +166,7 @@ FAULTS = [
     ("Search", {"limit": 1.5}, "limit", "must be a whole number"),
     ("Search", {"limit": True}, "limit", "must be a whole number"),
     ("Search", {"limit": 10**12}, "limit", "must be a whole number"),
+    ("Search", {"limit": " 5"}, "limit", "must be a whole number"),
     ("Search", {"vector": [0.5, "a"]}, "vector[1]", "must be a finite number"),
     ("Search", {"filter": {"layers": ["MEMORY_LAYER_CORE", "core"]}}, "filter.layers[1]", "must be one of MEMORY_LAYER_CORE"),
     ("Search", negated(40, 5), f"filter.where{40 * '.negated'}", "must be a JSON object"),
@@ -214,6 +215,41 @@ def test_a_body_that_is_no_json_is_refused_with_the_place(body: bytes, descripti
     assert violation.description.startswith(description)
     assert "Expecting" not in violation.description
     assert "(char" not in violation.description
+
+
+def places(described: Descriptor, depth: int = 0) -> Iterator[tuple[FieldDescriptor, ...]]:
+    """Yield the way to every field of a message and of those in it."""
+    for field in described.fields:
+        yield (field,)
+        inner = field.message_type
+        if inner is not None and not inner.full_name.startswith("google.") and depth < 2:
+            yield from ((field, *rest) for rest in places(inner, depth + 1))
+
+
+UNPAIRED = r'"a\ud800"'
+FREE = {"google.protobuf.Struct": f"{{{UNPAIRED}: 1}}", "google.protobuf.Value": f'{{"a": [{UNPAIRED}]}}'}
+
+
+def test_unpaired_surrogates_are_refused_wherever_they_are() -> None:
+    """In texts, numbers, enums, bytes, times and free JSON, and as the name of a field: never in words of Python."""
+    for method in METHODS.values():
+        form = JsonForm(method.request, 1_000)
+        for way in places(method.descriptor.input_type):
+            inner = way[-1].message_type
+            body, path = UNPAIRED, ""
+            if inner is not None:
+                # A name within a message has no path of its own, since none can hold it.
+                text = inner.full_name in {*WELL_KNOWN, "google.protobuf.FieldMask"}
+                body = FREE.get(inner.full_name, UNPAIRED if text else f"{{{UNPAIRED}: 1}}")
+            for field in reversed(way):
+                body = f'{{"{field.json_name}": {f"[{body}]" if field.is_repeated else body}}}'
+                path = f"{field.json_name}{'[0]' if field.is_repeated else ''}{path and '.'}{path}"
+
+            with pytest.raises(InvalidRequestError) as refused:
+                form.decode(body.encode())
+
+            [violation] = refused.value.violations
+            assert violation == Violation(path, "must be valid Unicode, without unpaired surrogates"), (body, violation)
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

@@ -76,8 +76,8 @@ type AdminServiceClient interface {
 	// RevokeApiKey permanently revokes an API key.
 	RevokeApiKey(ctx context.Context, in *RevokeApiKeyRequest, opts ...grpc.CallOption) (*RevokeApiKeyResponse, error)
 	// ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
-	// the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
-	// index is read, not the memories.
+	// the users of the key's tenant; a key that is restricted to users, and not to projects, may call it in any role, and
+	// sees those alone. An index is read, not the memories.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	// ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
 	// authorised for the user; one that is restricted to projects sees those alone. An index is read, not the memories.
@@ -390,8 +390,8 @@ type AdminServiceServer interface {
 	// RevokeApiKey permanently revokes an API key.
 	RevokeApiKey(context.Context, *RevokeApiKeyRequest) (*RevokeApiKeyResponse, error)
 	// ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
-	// the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
-	// index is read, not the memories.
+	// the users of the key's tenant; a key that is restricted to users, and not to projects, may call it in any role, and
+	// sees those alone. An index is read, not the memories.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	// ListProjects returns the projects in which a user has memories, page by page, with counts. It needs a key that is
 	// authorised for the user; one that is restricted to projects sees those alone. An index is read, not the memories.

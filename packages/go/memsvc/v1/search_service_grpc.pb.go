@@ -77,7 +77,8 @@ type SearchServiceClient interface {
 	// every report acknowledged before the call, and it does not count as an access.
 	ListUseReports(ctx context.Context, in *ListUseReportsRequest, opts ...grpc.CallOption) (*ListUseReportsResponse, error)
 	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-	// searches, with the replay that decided it.
+	// searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+	// of all projects.
 	GetUseFeedback(ctx context.Context, in *GetUseFeedbackRequest, opts ...grpc.CallOption) (*GetUseFeedbackResponse, error)
 }
 
@@ -262,7 +263,8 @@ type SearchServiceServer interface {
 	// every report acknowledged before the call, and it does not count as an access.
 	ListUseReports(context.Context, *ListUseReportsRequest) (*ListUseReportsResponse, error)
 	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-	// searches, with the replay that decided it.
+	// searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+	// of all projects.
 	GetUseFeedback(context.Context, *GetUseFeedbackRequest) (*GetUseFeedbackResponse, error)
 	mustEmbedUnimplementedSearchServiceServer()
 }

@@ -3835,8 +3835,8 @@ export const AdminService: GenService<{
   },
   /**
    * ListUsers returns the users who have memories, page by page, with counts. It needs a key of role ADMIN, and returns
-   * the users of the key's tenant; a key that is restricted to users may call it in any role, and sees those alone. An
-   * index is read, not the memories.
+   * the users of the key's tenant; a key that is restricted to users, and not to projects, may call it in any role, and
+   * sees those alone. An index is read, not the memories.
    *
    * @generated from rpc memsvc.v1.AdminService.ListUsers
    */

@@ -3754,7 +3754,8 @@ export const SearchService: GenService<{
   },
   /**
    * GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-   * searches, with the replay that decided it.
+   * searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
+   * of all projects.
    *
    * @generated from rpc memsvc.v1.SearchService.GetUseFeedback
    */
