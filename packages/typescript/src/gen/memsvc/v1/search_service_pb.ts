@@ -246,10 +246,10 @@ export const RerankingSchema: GenMessage<Reranking> = /*@__PURE__*/
 /**
  * SearchRequest holds one search. It requires at least one of query, vector and keywords, and the inputs of the mode.
  *
- * Errors: INVALID_ARGUMENT also for a vector of the wrong length, and for a page_token or a consistency_token of
- * another service; DEADLINE_EXCEEDED when the consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while
- * the indexes catch up after a start, or (BACKEND_UNAVAILABLE) when every retriever failed; UNIMPLEMENTED
- * (CAPABILITY_MISSING).
+ * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token or a consistency_token of another
+ * service, and for a consistency_token that is newer than the store, as after a restore; DEADLINE_EXCEEDED when the
+ * consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
+ * (BACKEND_UNAVAILABLE) when every retriever failed; UNIMPLEMENTED (CAPABILITY_MISSING).
  *
  * @generated from message memsvc.v1.SearchRequest
  */
@@ -1469,10 +1469,10 @@ export const ContextOptionsSchema: GenMessage<ContextOptions> = /*@__PURE__*/
 /**
  * BuildContextRequest holds the input of a context stream.
  *
- * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token of another service, and for a
- * cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from before a restart: then
- * build the context from scratch; DEADLINE_EXCEEDED when the consistency_token is not reached in time. A failure of
- * retrieval is not an error but a warning: the other sections are complete.
+ * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token of another service or newer
+ * than the store, and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from
+ * before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the consistency_token is not reached in
+ * time. A failure of retrieval is not an error but a warning: the other sections are complete.
  *
  * @generated from message memsvc.v1.BuildContextRequest
  */
