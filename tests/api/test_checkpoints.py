@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.history import (
     CHANGED,
@@ -20,7 +21,7 @@ from tests.support.history import (
     rollback,
     update,
 )
-from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, list_all, refused
+from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, list_all, refused, write
 from tests.support.server_process import Stubs
 from tests.support.sessions import append, open_session, place, said, say, show, trim
 
@@ -91,6 +92,21 @@ def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types_pb.S
         (un.memory_id, un.reason, un.blocking_memory_id) for un in done.unrestored
     ]
     assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}
+
+
+def test_what_awaited_its_review_awaits_it_again(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Another memory may have the key that it names, as it had then."""
+    withheld = types_pb.Memory(content="扣留", key="k", status=types_pb.MEMORY_STATUS_QUARANTINED)
+    waiting = write(stubs, scope, withheld).memory
+    bearer = create(stubs, scope, "The bearer.", key="k")
+    checkpoint(stubs, scope, "before")
+    verdict = memory_pb.ReviewMemoryRequest(scope=scope, id=waiting.id, verdict=memory_pb.REVIEW_VERDICT_REJECT)
+    stubs.memory.ReviewMemory(verdict, timeout=TIMEOUT)
+
+    done = roll_back_to(stubs, scope, "before")
+    assert (1, 0, []) == (done.restored_count, done.unrestored_count, differences(stubs, scope, "before"))
+    states = [(get(stubs, scope, one.id).status, one.key) for one in (waiting, bearer)]
+    assert [(types_pb.MEMORY_STATUS_QUARANTINED, "k"), (types_pb.MEMORY_STATUS_ACTIVE, "k")] == states
 
 
 def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types_pb.Scope) -> None:
