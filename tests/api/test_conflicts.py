@@ -92,6 +92,21 @@ def test_a_contradiction_is_marked_and_resolved(
     assert (settled.id, settled.resolve_time) == (told.id, told.resolve_time)
 
 
+def test_one_of_several_that_is_removed_leaves_the_link_to_another(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """A memory that superseded two names the other one, once the one that it names is removed permanently."""
+    first, second = create(stubs, scope, "The ferry leaves at nine."), create(stubs, scope, "渡轮九点开。")
+    new = supersede(stubs, scope, first.id, types_pb.Memory(content="The ferry leaves at ten.")).memory
+    supersede(stubs, scope, second.id, types_pb.Memory(id=new.id))
+    assert first.id == get(stubs, scope, new.id).supersedes_id
+
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=first.id, purge=True), timeout=TIMEOUT)
+    assert second.id == get(stubs, scope, new.id).supersedes_id
+    chain = stubs.memory.GetMemory(
+        memory_pb.GetMemoryRequest(scope=scope, id=new.id, include_chain=True), timeout=TIMEOUT
+    ).chain
+    assert [second.id, new.id] == [memory.id for memory in chain]
+
+
 def test_the_newest_wins_when_asked(stubs: Stubs, scope: types_pb.Scope) -> None:
     """SUPERSEDE links the memories at once; the chain can be walked from either end."""
     older = create(stubs, scope, "I work as a nurse.")
