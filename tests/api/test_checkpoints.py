@@ -109,6 +109,28 @@ def test_what_awaited_its_review_awaits_it_again(stubs: Stubs, scope: types_pb.S
     assert [(types_pb.MEMORY_STATUS_QUARANTINED, "k"), (types_pb.MEMORY_STATUS_ACTIVE, "k")] == states
 
 
+def test_what_superseded_something_new_supersedes_nothing_again(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The new memory, deleted, gives up its successor, which is as it was; the undo links both again."""
+    kept = create(stubs, scope, "水壶是蓝色的。")
+    checkpoint(stubs, scope, "before")
+    new = create(stubs, scope, "The kettle is red.", key="kettle")
+    asked = memory_pb.SupersedeMemoryRequest(scope=scope, id=new.id, memory=types_pb.Memory(id=kept.id))
+    linked = stubs.memory.SupersedeMemory(asked, timeout=TIMEOUT)
+
+    done = roll_back_to(stubs, scope, "before")
+    assert (1, 1, []) == (done.changed_count, done.deleted_count, differences(stubs, scope, "before"))
+    assert "" == get(stubs, scope, kept.id).supersedes_id
+    again = roll_back_to(stubs, scope, "before")
+    assert (0, 0) == (again.changed_count, again.deleted_count)
+    back = stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=new.id), timeout=TIMEOUT).memory
+    assert (types_pb.MEMORY_STATUS_ACTIVE, "") == (back.status, back.superseded_by_id)
+    roll_back_to(stubs, scope, done.undo_checkpoint)
+    ends = [get(stubs, scope, one.id) for one in (kept, new)]
+    assert (linked.memory.supersedes_id, linked.superseded.superseded_by_id) == (
+        ends[0].supersedes_id, ends[1].superseded_by_id,
+    )  # fmt: skip
+
+
 def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A second one of a name, an unknown one, one of another project: clear errors, nothing changed."""
     memory = create(stubs, scope, "one")
