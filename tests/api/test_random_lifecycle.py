@@ -29,7 +29,7 @@ from tests.support.server_process import Stubs
 from tests.support.server_thread import served
 from tests.support.user_data import Line, erase, export, records, take_in
 
-STEPS, EVERY = 64, 32
+STEPS, EVERY = 48, 24
 EVERYTHING = filters_pb.Filter(statuses=range(1, 8), tiers=range(1, 5), include_expired=True, include_not_valid=True)  # type: ignore[arg-type] # numbers of the enums
 ACTIVE, ARCHIVED, EXPIRED, SUPERSEDED, CONFLICTED, DELETED, QUARANTINED = range(1, 8)
 OPEN = types_pb.CONFLICT_STATE_OPEN
@@ -370,7 +370,7 @@ def _original_ids(group: lifecycle_pb.ConsolidatedGroup) -> list[str]:
     return [one.id for one in group.originals]
 
 
-@pytest.mark.parametrize(("contents", "seed"), [(CONTRADICTING, 226), (EQUIVALENT, 233)])
+@pytest.mark.parametrize(("contents", "seed"), [(CONTRADICTING, 1), (EQUIVALENT, 4)])
 def test_lives_agree_with_themselves(stubs: Stubs, user: str, clock: Clock, contents: Sequence[str], seed: int) -> None:
     """Every few calls the reads, too; at the end the user is exported, erased and imported, and is the same as before."""
     life = Life(stubs, user, clock, contents, seed)
