@@ -68,8 +68,9 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     """
     MAINTENANCE_STEP_CHECK_REFERENCES: _MaintenanceStep.ValueType  # 8
     """MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-    removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
-    reads all memories: name it in the setting maintenance.steps to run it on schedule.
+    removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
+    status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
+    to run it on schedule.
     """
     MAINTENANCE_STEP_COMPARE_INDEXES: _MaintenanceStep.ValueType  # 9
     """MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
@@ -84,7 +85,8 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
-    and those of layer or tier CORE. No step destroys data: RestoreMemory restores archived and expired memories.
+    and those of layer or tier CORE, except CHECK_REFERENCES and COMPARE_INDEXES, which repair all memories. No step
+    destroys data: RestoreMemory restores archived and expired memories.
     """
 
 MAINTENANCE_STEP_UNSPECIFIED: MaintenanceStep.ValueType  # 0
@@ -127,8 +129,9 @@ schedule when the setting maintenance.steps names it.
 """
 MAINTENANCE_STEP_CHECK_REFERENCES: MaintenanceStep.ValueType  # 8
 """MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
-reads all memories: name it in the setting maintenance.steps to run it on schedule.
+removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
+status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
+to run it on schedule.
 """
 MAINTENANCE_STEP_COMPARE_INDEXES: MaintenanceStep.ValueType  # 9
 """MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale

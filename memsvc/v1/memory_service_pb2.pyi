@@ -2955,8 +2955,8 @@ class WatchMemoriesRequest(_message.Message):
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
         """filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
-        ARCHIVED. An expired memory matches until its status changes, because the passing of time is not a change. For the
-        same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
+        ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing of
+        time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
         """
 
     @_builtins.property
@@ -3110,7 +3110,7 @@ class ListQuarantinedRequest(_message.Message):
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
         """filter narrows the list. Its `statuses` must be empty, and `where` must not test STATUS, else INVALID_ARGUMENT.
-        Unset: all QUARANTINED memories of any tier, expired or not.
+        Unset: all QUARANTINED memories of any tier, expired or not, valid now or not.
         """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.history import (
     CHANGED,
@@ -20,7 +21,7 @@ from tests.support.history import (
     rollback,
     update,
 )
-from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, list_all, refused
+from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, list_all, refused, write
 from tests.support.server_process import Stubs
 from tests.support.sessions import append, open_session, place, said, say, show, trim
 
@@ -91,6 +92,43 @@ def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types_pb.S
         (un.memory_id, un.reason, un.blocking_memory_id) for un in done.unrestored
     ]
     assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}
+
+
+def test_what_awaited_its_review_awaits_it_again(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Another memory may have the key that it names, as it had then."""
+    withheld = types_pb.Memory(content="扣留", key="k", status=types_pb.MEMORY_STATUS_QUARANTINED)
+    waiting = write(stubs, scope, withheld).memory
+    bearer = create(stubs, scope, "The bearer.", key="k")
+    checkpoint(stubs, scope, "before")
+    verdict = memory_pb.ReviewMemoryRequest(scope=scope, id=waiting.id, verdict=memory_pb.REVIEW_VERDICT_REJECT)
+    stubs.memory.ReviewMemory(verdict, timeout=TIMEOUT)
+
+    done = roll_back_to(stubs, scope, "before")
+    assert (1, 0, []) == (done.restored_count, done.unrestored_count, differences(stubs, scope, "before"))
+    states = [(get(stubs, scope, one.id).status, one.key) for one in (waiting, bearer)]
+    assert [(types_pb.MEMORY_STATUS_QUARANTINED, "k"), (types_pb.MEMORY_STATUS_ACTIVE, "k")] == states
+
+
+def test_what_superseded_something_new_supersedes_nothing_again(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The new memory, deleted, gives up its successor, which is as it was; the undo links both again."""
+    kept = create(stubs, scope, "水壶是蓝色的。")
+    checkpoint(stubs, scope, "before")
+    new = create(stubs, scope, "The kettle is red.", key="kettle")
+    asked = memory_pb.SupersedeMemoryRequest(scope=scope, id=new.id, memory=types_pb.Memory(id=kept.id))
+    linked = stubs.memory.SupersedeMemory(asked, timeout=TIMEOUT)
+
+    done = roll_back_to(stubs, scope, "before")
+    assert (1, 1, []) == (done.changed_count, done.deleted_count, differences(stubs, scope, "before"))
+    assert "" == get(stubs, scope, kept.id).supersedes_id
+    again = roll_back_to(stubs, scope, "before")
+    assert (0, 0) == (again.changed_count, again.deleted_count)
+    back = stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=new.id), timeout=TIMEOUT).memory
+    assert (types_pb.MEMORY_STATUS_ACTIVE, "") == (back.status, back.superseded_by_id)
+    roll_back_to(stubs, scope, done.undo_checkpoint)
+    ends = [get(stubs, scope, one.id) for one in (kept, new)]
+    assert (linked.memory.supersedes_id, linked.superseded.superseded_by_id) == (
+        ends[0].supersedes_id, ends[1].superseded_by_id,
+    )  # fmt: skip
 
 
 def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types_pb.Scope) -> None:

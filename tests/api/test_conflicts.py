@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import batch, header
 from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
+from tests.support.until import until
 
 MARK = types_pb.CONFLICT_POLICY_MARK
 SUPERSEDE = types_pb.CONFLICT_POLICY_SUPERSEDE
@@ -90,6 +92,42 @@ def test_a_contradiction_is_marked_and_resolved(
     assert [] == listed(stubs, scope)
     [told] = listed(stubs, scope, states=[settled.state], memory_id=older.id)
     assert (settled.id, settled.resolve_time) == (told.id, told.resolve_time)
+
+
+@pytest.mark.parametrize(("said", "unsaid"), [("Anna lives in Lisbon.", "Anna lives in Porto."), PAIRS["zh"][:2]])
+def test_a_side_that_a_duplicate_replaces_is_expired(
+    stubs: Stubs, scope: types_pb.Scope, said: str, unsaid: str
+) -> None:
+    """Writing again what is past its time leaves one open conflict, with what was written."""
+    soon = types_pb.Memory(content=unsaid)
+    soon.expire_time.FromDatetime(datetime.now(UTC) + timedelta(seconds=1))
+    older = create(stubs, scope, said)
+    [conflict] = write(stubs, scope, soon).conflicts
+    until(lambda: datetime.now(UTC) > soon.expire_time.ToDatetime(UTC))
+
+    new = write(stubs, scope, unsaid).memory
+    assert conflict.newer_memory_id != new.id
+    assert types_pb.MEMORY_STATUS_EXPIRED == get(stubs, scope, conflict.newer_memory_id).status
+    assert [types_pb.CONFLICT_STATE_CLOSED] == [
+        one.state for one in listed(stubs, scope, memory_id=conflict.newer_memory_id, states=range(1, 6))
+    ]
+    [again] = listed(stubs, scope)
+    assert (older.id, new.id) == (again.older_memory_id, again.newer_memory_id)
+
+
+def test_one_of_several_that_is_removed_leaves_the_link_to_another(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """A memory that superseded two names the other one, once the one that it names is removed permanently."""
+    first, second = create(stubs, scope, "The ferry leaves at nine."), create(stubs, scope, "渡轮九点开。")
+    new = supersede(stubs, scope, first.id, types_pb.Memory(content="The ferry leaves at ten.")).memory
+    supersede(stubs, scope, second.id, types_pb.Memory(id=new.id))
+    assert first.id == get(stubs, scope, new.id).supersedes_id
+
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=first.id, purge=True), timeout=TIMEOUT)
+    assert second.id == get(stubs, scope, new.id).supersedes_id
+    chain = stubs.memory.GetMemory(
+        memory_pb.GetMemoryRequest(scope=scope, id=new.id, include_chain=True), timeout=TIMEOUT
+    ).chain
+    assert [second.id, new.id] == [memory.id for memory in chain]
 
 
 def test_the_newest_wins_when_asked(stubs: Stubs, scope: types_pb.Scope) -> None:

@@ -10,7 +10,7 @@ from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.history import checkpoint, delete, known, later, plain, revisions, rollback, update
-from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search
+from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search, write
 from tests.support.server_process import Stubs
 
 EVERY = filters_pb.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
@@ -160,6 +160,21 @@ def test_the_past_of_all_sessions_is_there_for_who_asks(stubs: Stubs, user: str,
         asked = {"as_of": known(moment), "filter": where}
         assert expected == {memory.content for memory in list_all(stubs, here, **asked)}
         assert expected == set(found(stubs, here, "walrus", mode=mode, **asked))
+
+
+def test_a_key_of_the_past_is_that_of_its_bearer(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """A memory that awaited its review then did not have the key that it names, whatever changed since."""
+    withheld = types_pb.Memory(content="Withheld.", key="茶", status=types_pb.MEMORY_STATUS_QUARANTINED)
+    waiting = write(stubs, scope, withheld).memory
+    bearer = create(stubs, scope, "The bearer.", key="茶")
+
+    for changed in (waiting, bearer):
+        update(stubs, scope, changed.id, title="Changed")
+        request = memory_pb.GetMemoryRequest(scope=scope, key="茶", as_of=known(bearer.update_time))
+        assert bearer == plain(stubs.memory.GetMemory(request, timeout=TIMEOUT).memory)
+    delete(stubs, scope, bearer.id)
+    before = memory_pb.GetMemoryRequest(scope=scope, key="茶", as_of=known(waiting.update_time))
+    assert "MEMORY_NOT_FOUND" == refused(stubs.memory.GetMemory, before).reason
 
 
 def test_the_future_is_not_known(stubs: Stubs, scope: types_pb.Scope) -> None:

@@ -116,6 +116,20 @@ def test_no_conflict_stays_with_what_is_put_away(stubs: Stubs, user: str, older:
     assert get(stubs, scope, new.id if says_more else old.id).status == types_pb.MEMORY_STATUS_ACTIVE
 
 
+def test_a_source_whose_content_was_promoted_is_restored_only_in_its_place(stubs: Stubs, user: str) -> None:
+    """Beside the promoted memory it would be a second one with the same content; without it, it is in use again."""
+    scope = types_pb.Scope(user_id=user)
+    source = create(stubs, scope, "登录时有一个错误。", layer=SHORT)
+    new = promote(stubs, scope, source).memory
+    restore = memory_pb.RestoreMemoryRequest(scope=scope, id=source.id)
+
+    refusal = refused(stubs.memory.RestoreMemory, restore)
+    assert ("MEMORY_EXISTS", {"memory_id": new.id}) == (refusal.reason, dict(refusal.metadata))
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=new.id), timeout=TIMEOUT)
+    assert types_pb.MEMORY_STATUS_ACTIVE == stubs.memory.RestoreMemory(restore, timeout=TIMEOUT).memory.status
+    assert [source.id] == [memory.id for memory in list_all(stubs, scope)]
+
+
 def test_nothing_changes_when_a_promotion_is_refused(stubs: Stubs, user: str) -> None:
     """Because of the revision, or since another memory says the same already."""
     scope = types_pb.Scope(user_id=user)

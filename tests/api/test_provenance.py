@@ -182,6 +182,18 @@ def test_quarantined_memories_are_out_of_sight(stubs: Stubs, scope: types_pb.Sco
     assert waiting(stubs, scope) == []
 
 
+def test_what_is_not_valid_now_awaits_its_review_too(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The list has what GetStats warns of, whether it is valid later, no more, or expired."""
+    memories = [types_pb.Memory(content=f"{at}. 鹤", status=QUARANTINED, tags=["t"]) for at in range(3)]
+    memories[0].valid_from.FromJsonString("2999-01-01T00:00:00Z")
+    memories[1].valid_to.FromJsonString("2000-01-01T00:00:00Z")
+    memories[2].expire_time.FromJsonString("2000-01-01T00:00:00Z")
+    ids = [write(stubs, scope, memory).memory.id for memory in memories]
+
+    assert ids[::-1] == [memory.id for memory in waiting(stubs, scope)]
+    assert ids[::-1] == [memory.id for memory in waiting(stubs, scope, filter=filters_pb.Filter(tags_any=["t"]))]
+
+
 def test_the_words_of_a_quarantined_line_do_not_lead_to_the_next(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A line of a conversation is found by the one before it, but not by one that is withheld."""
     talk = types_pb.Scope(user_id=scope.user_id, session_id="s")

@@ -134,6 +134,22 @@ def test_a_filter_tells_who_enters_and_leaves(stubs: Stubs, scope: types_pb.Scop
     ]  # fmt: skip
 
 
+def test_validity_hides_no_change(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """A successor, which is valid from the end of the old memory, enters; so does what is valid later or no more."""
+    with watching(stubs, scope) as reader:
+        old = create(stubs, scope, "Anna wohnt hier.")
+        asked = memory_pb.SupersedeMemoryRequest(scope=scope, id=old.id, memory=types_pb.Memory(content="安娜搬走了。"))
+        new = stubs.memory.SupersedeMemory(asked, timeout=TIMEOUT).memory
+        later, over = types_pb.Memory(content="later"), types_pb.Memory(content="over")
+        later.valid_from.FromJsonString("2999-01-01T00:00:00Z")
+        over.valid_to.FromJsonString("2000-01-01T00:00:00Z")
+        others = [write(stubs, scope, memory).memory for memory in (later, over)]
+        told = reader.until(create(stubs, scope, "last").id)
+
+    assert new.HasField("valid_from")
+    assert {(one.id, CREATED, ENTERED) for one in (old, new, *others)} | {(old.id, UPDATED, LEFT)} == set(seen(told))
+
+
 def test_deleted_memories_stay_for_who_asks_for_them(stubs: Stubs, scope: types_pb.Scope) -> None:
     """With the status DELETED in the filter a soft deletion brings a memory in, whole."""
     with watching(stubs, scope, filter=filters_pb.Filter(statuses=[types_pb.MEMORY_STATUS_DELETED])) as reader:

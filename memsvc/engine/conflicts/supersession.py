@@ -113,6 +113,7 @@ class SupersessionLinks:
     def close_gap(self, transaction: Transaction, gone: Memory) -> None:
         """Link the neighbours of a memory that is about to be purged with each other.
 
+        A successor that superseded others too then names one of them.
         A memory that only it superseded stays SUPERSEDED and can be restored, because it has no successor any more.
         Validity that ended with *gone* ends where that of *gone* does. Memories merged into it stay ARCHIVED and can be
         restored.
@@ -128,7 +129,8 @@ class SupersessionLinks:
                     values["valid_to"] = gone.valid_to
             self.set_values(transaction, old, values)
         if after is not None and after.supersedes_id == gone.id:
-            names = [old.id for old in olds if old.id not in merged]
+            others = [one.id for one in transaction.superseded_by(gone.scope.owner, after.id) if one.id != gone.id]
+            names = [one for one in others if one not in after.derived_from_ids]
             named = gone.supersedes_id if gone.supersedes_id in names else next(iter(names), "")
             self.set_values(transaction, after, {"supersedes_id": named})
 

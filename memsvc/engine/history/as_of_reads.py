@@ -14,7 +14,7 @@ from memsvc.domain.errors import MemoryNotFoundError, RevisionNotFoundError
 from memsvc.domain.filter_evaluation import memory_test
 from memsvc.domain.filters import Field, Filter, Range, conjunction
 from memsvc.domain.history import AsOf, Revision, is_valid_at
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
@@ -64,7 +64,7 @@ class AsOfReader:
         if moment is not None and (memory is None or memory.update_time > moment):
             past = AsOfState(self.reads, scope, reach, moment)
             states = (state for part in past.states(past.changed_rows()) for state in part)
-            memory = next((one for one in states if one.key == key and one.status is not Status.DELETED), None)
+            memory = next((one for one in states if one.key == key and one.status not in UNNAMED), None)
         return _require_existing(memory if memory is None or visible(memory, scope) else None, key, as_of)
 
     def page(

@@ -23,7 +23,7 @@ from memsvc.domain.history import (
     difference_of,
 )
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Kind, Memory, Status
+from memsvc.domain.memory import UNNAMED, Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -352,7 +352,7 @@ class _RollbackTransaction:
 
     def _find_blocker(self, after: Memory) -> Memory | None:
         """Return the memory with the key of *after*, or with a content that it is about to release."""
-        if after.status is Status.DELETED:
+        if after.status in UNNAMED:
             return None
         name = (after.scope.project_id, after.key)
         bearer = self._transaction.find_keys(after.scope.owner, [name]).get(name) if after.key else None

@@ -85,7 +85,7 @@ class MaintenanceStep(Protocol):
 
         Every memory *must* be read again inside the transaction: changes that are no longer due are skipped, so
         applying twice has no effect the second time. Memories of status QUARANTINED, and of layer or tier CORE, are
-        left unchanged.
+        left unchanged, unless the step repairs references or indexes.
 
         Raises:
             BackendUnavailableError: The store cannot be reached; nothing was changed.

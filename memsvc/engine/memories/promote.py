@@ -107,8 +107,9 @@ class MemoryPromoter:
                 "Names a memory with too little trust: the promoted one would be QUARANTINED. Raise its trust first."
             )
             raise InvalidRequestError([Violation("id", description)])
-        memory = replace(record.memory, key=source.key)
         now = self._memory_builder.now()
+        # Of one moment with the archived source: a restore of that one must find that the new memory took its content.
+        memory = replace(record.memory, key=source.key, create_time=now, update_time=now)
         related = tuple(dict.fromkeys((memory.id, *source.related_ids)))[:RELATED_IDS]
         archived = replace(
             source,

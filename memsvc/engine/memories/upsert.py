@@ -73,11 +73,12 @@ class Upserter:
         on_conflict: ConflictPolicy | None,
     ) -> list[ItemResult]:
         """Return the results with their conflicts, and their memories in the state after conflict detection."""
-        if not batch.changed and (on_conflict is None or not batch.stating):
+        if not (batch.changed or batch.expired) and (on_conflict is None or not batch.stating):
             return results
         # Only the last result of a memory lists its conflicts.
         last = {result.memory.id: result for result in results if isinstance(result, UpsertResult)}
         stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
+        changed += [memory for memory_id, memory in batch.expired.items() if memory_id not in batch.changed]
         detected = self._conflict_detector.detect(transaction, stating, policy=on_conflict, changed=changed)
         return [
             UpsertResult(
@@ -135,6 +136,7 @@ class _UpsertBatch:
     Attributes:
         stating: The ids of memories with new statements, in order.
         changed: The ids of existing memories that were changed.
+        expired: The memories whose content was written again after their time, by id.
     """
 
     def __init__(
@@ -154,6 +156,7 @@ class _UpsertBatch:
         self._stored: dict[str, Memory] = {}
         self.stating: dict[str, None] = {}
         self.changed: dict[str, None] = {}
+        self.expired: dict[str, Memory] = {}
 
     def look_up(self, items: Sequence[PreparedMemory]) -> None:
         """Look up all keys and contents of the batch in the store."""
@@ -223,6 +226,7 @@ class _UpsertBatch:
         update_time = max(before.update_time, moment)
         after = replace(before, status=Status.EXPIRED, update_time=update_time, revision=before.revision + 1)
         self._update(before, self._record_builder.record(before, after))
+        self.expired[before.id] = after
         return True
 
     def _change(self, before: Memory, item: PreparedMemory) -> ItemResult:

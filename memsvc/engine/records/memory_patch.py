@@ -135,9 +135,10 @@ def _canonical(metadata: Any) -> str:
 def revert_to(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
     """Return the next revision of *before* with the state of *target*; None if *before* has that state already.
 
-    Without a target the memory did not exist yet, and becomes DELETED.
+    Without a target the memory did not exist yet, and becomes DELETED and unlinked from its successor, which did not
+    supersede it then.
     """
-    restored = replace(before, status=Status.DELETED) if target is None else target
+    restored = replace(before, status=Status.DELETED, superseded_by_id="") if target is None else target
     if not changed_fields(before, restored):
         return None
     return replace(

@@ -624,8 +624,9 @@ def watch_memories_request(message: memory_pb.WatchMemoriesRequest, *, store_id:
     scope = decoder.scope(message.scope)
     chosen = filters_pb.Filter()
     chosen.CopyFrom(message.filter)
-    # Whether a memory has expired must not depend on when its change is read: so only its status counts.
+    # Whether a memory has expired, or is valid, must not depend on when its change is read: so only its status counts.
     chosen.include_expired = True
+    chosen.include_not_valid = True
     untestable = {Field.ACCESS_TIME: "a watch reports changes, and reading is not one"}
     selection = decode_selection(decoder, chosen, now=EPOCH, untestable=untestable)
     if chosen.last_days:
@@ -641,7 +642,7 @@ def watch_memories_request(message: memory_pb.WatchMemoriesRequest, *, store_id:
 
 
 def list_quarantined_request(message: memory_pb.ListQuarantinedRequest, *, now: datetime) -> ListMemories:
-    """Return the page of quarantined memories to list, of any tier, expired or not."""
+    """Return the page of quarantined memories to list: of any tier, expired or not, valid now or not."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
     chosen = filters_pb.Filter()
@@ -649,6 +650,7 @@ def list_quarantined_request(message: memory_pb.ListQuarantinedRequest, *, now: 
     chosen.statuses.append(types_pb.MEMORY_STATUS_QUARANTINED)
     chosen.tiers.extend(() if chosen.tiers else _EVERY_TIER)
     chosen.include_expired = True
+    chosen.include_not_valid = True
     untestable = {Field.STATUS: "only QUARANTINED memories are listed"}
     selection = decode_selection(decoder, chosen, now=now, untestable=untestable)
     if message.filter.statuses:

@@ -25,7 +25,8 @@ const (
 )
 
 // MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
-// and those of layer or tier CORE. No step destroys data: RestoreMemory restores archived and expired memories.
+// and those of layer or tier CORE, except CHECK_REFERENCES and COMPARE_INDEXES, which repair all memories. No step
+// destroys data: RestoreMemory restores archived and expired memories.
 type MaintenanceStep int32
 
 const (
@@ -62,8 +63,9 @@ const (
 	// schedule when the setting maintenance.steps names it.
 	MaintenanceStep_MAINTENANCE_STEP_SUMMARIZE MaintenanceStep = 7
 	// MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-	// removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
-	// reads all memories: name it in the setting maintenance.steps to run it on schedule.
+	// removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
+	// status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
+	// to run it on schedule.
 	MaintenanceStep_MAINTENANCE_STEP_CHECK_REFERENCES MaintenanceStep = 8
 	// MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
 	// and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run

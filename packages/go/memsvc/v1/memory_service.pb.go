@@ -5223,8 +5223,8 @@ type WatchMemoriesRequest struct {
 	// memories of another session only where filter.session_visibility is ALL.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
-	// ARCHIVED. An expired memory matches until its status changes, because the passing of time is not a change. For the
-	// same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
+	// ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing of
+	// time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// cursor is the WatchMemoriesResponse.cursor of the last response that the client has processed: the watch continues
 	// after it, also after a restart of the service. Scope and filter must be unchanged. Empty: begin at `start`.
@@ -5538,7 +5538,7 @@ type ListQuarantinedRequest struct {
 	// scope selects the memories that are visible: see Scope.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// filter narrows the list. Its `statuses` must be empty, and `where` must not test STATUS, else INVALID_ARGUMENT.
-	// Unset: all QUARANTINED memories of any tier, expired or not.
+	// Unset: all QUARANTINED memories of any tier, expired or not, valid now or not.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`

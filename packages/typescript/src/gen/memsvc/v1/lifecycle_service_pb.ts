@@ -2259,7 +2259,8 @@ export const ErasedStoreSchema: GenMessage<ErasedStore> = /*@__PURE__*/
 
 /**
  * MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
- * and those of layer or tier CORE. No step destroys data: RestoreMemory restores archived and expired memories.
+ * and those of layer or tier CORE, except CHECK_REFERENCES and COMPARE_INDEXES, which repair all memories. No step
+ * destroys data: RestoreMemory restores archived and expired memories.
  *
  * @generated from enum memsvc.v1.MaintenanceStep
  */
@@ -2338,8 +2339,9 @@ export enum MaintenanceStep {
 
   /**
    * MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-   * removes these links, as CheckIntegrity does with repair and remove_broken_refs; references in the content stay. It
-   * reads all memories: name it in the setting maintenance.steps to run it on schedule.
+   * removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
+   * status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
+   * to run it on schedule.
    *
    * @generated from enum value: MAINTENANCE_STEP_CHECK_REFERENCES = 8;
    */

@@ -2813,8 +2813,8 @@ export type WatchMemoriesRequest = Message<"memsvc.v1.WatchMemoriesRequest"> & {
 
   /**
    * filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
-   * ARCHIVED. An expired memory matches until its status changes, because the passing of time is not a change. For the
-   * same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
+   * ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing of
+   * time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
    *
    * @generated from field: memsvc.v1.Filter filter = 2;
    */
@@ -2986,7 +2986,7 @@ export type ListQuarantinedRequest = Message<"memsvc.v1.ListQuarantinedRequest">
 
   /**
    * filter narrows the list. Its `statuses` must be empty, and `where` must not test STATUS, else INVALID_ARGUMENT.
-   * Unset: all QUARANTINED memories of any tier, expired or not.
+   * Unset: all QUARANTINED memories of any tier, expired or not, valid now or not.
    *
    * @generated from field: memsvc.v1.Filter filter = 2;
    */
