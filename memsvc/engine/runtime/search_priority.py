@@ -55,7 +55,16 @@ class SearchPriority:
 
     @contextmanager
     def search(self) -> Iterator[None]:
-        """Count a search as active while the context is open."""
+        """Count a search as active while the context is open, and expect another one after it."""
+        try:
+            with self.call():
+                yield
+        finally:
+            self._latest = self._now()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Count a call that is no bulk work as a search while the context is open; none is expected after it."""
         with self._changed:
             self._searches += 1
         try:
@@ -63,7 +72,6 @@ class SearchPriority:
         finally:
             with self._changed:
                 self._searches -= 1
-                self._latest = self._now()
                 if not self._searches:
                     self._changed.notify_all()
 

@@ -132,6 +132,20 @@ def test_bulk_work_rests_while_another_search_is_expected() -> None:
     assert max(times.slept) < 0.0015
 
 
+def test_bulk_work_expects_no_further_call_after_one() -> None:
+    """It waits while the call runs, and does not pause after it."""
+    times = Times()
+    courtesy = SearchPriority(now=lambda: times.now, worked=lambda: times.worked, sleep=times.sleep)
+    with courtesy.call():
+        pass
+
+    for _ in range(80):
+        times.work(0.0002)
+        courtesy.yield_to_searches()
+
+    assert not times.slept
+
+
 def test_bulk_work_is_at_full_speed_again_when_no_search_came() -> None:
     """A search is expected for a moment only."""
     times = Times()
