@@ -63,9 +63,9 @@ def test_bulk_work_waits_for_a_search_to_end() -> None:
     assert not thread.is_alive()
 
 
-def test_bulk_work_waits_for_a_transaction_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread of the transaction itself yields to nothing."""
-    monkeypatch.setattr(search_priority, "LONGEST_TRANSACTION_SECONDS", PATIENCE_SECONDS)
+def test_bulk_work_waits_for_a_write_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the write itself yields to nothing."""
+    monkeypatch.setattr(search_priority, "LONGEST_WRITE_SECONDS", PATIENCE_SECONDS)
     courtesy = SearchPriority()
     order: list[str] = []
 
@@ -73,18 +73,18 @@ def test_bulk_work_waits_for_a_transaction_to_end(monkeypatch: pytest.MonkeyPatc
         courtesy.yield_to_searches()
         order.append("bulk")
 
-    with courtesy.transaction():
+    with courtesy.write():
         thread = threading.Thread(target=bulk)
         thread.start()
         courtesy.yield_to_searches()
         until(lambda: courtesy.waiting_count == 1)
-        order.append("transaction")
+        order.append("write")
     thread.join()
 
-    assert order == ["transaction", "bulk"]
+    assert order == ["write", "bulk"]
 
 
-def test_bulk_work_goes_on_beside_transactions_without_end() -> None:
+def test_bulk_work_goes_on_beside_writes_without_end() -> None:
     """It waits no longer than its patience, and then not again at once."""
     courtesy = SearchPriority()
 
@@ -92,7 +92,7 @@ def test_bulk_work_goes_on_beside_transactions_without_end() -> None:
         for _ in range(1000):
             courtesy.yield_to_searches()
 
-    with courtesy.transaction():
+    with courtesy.write():
         thread = threading.Thread(target=bulk)
         thread.start()
         thread.join()
