@@ -449,7 +449,7 @@ class ChangeApplier:
         with closing(self._embed_parts(parts, should_stop)) if embeds else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock, self._claimed(part.changes):
-                    self.write(part.rows, part.documents)
+                    self.write(part.rows, part.documents, is_urgent=should_stop is None)
                     self._unmarked = [*part.changes]
                 self.long_memories.drop(part.rows)
                 try:
@@ -469,9 +469,18 @@ class ChangeApplier:
                 self._entries.embed(part.documents)
             yield part
 
-    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Write into both live indexes in parallel; one that is not current is left to its rebuild."""
-        lexical_write = self._executor.submit(self._write, self._lexical, rows, documents)
+    def write(self, rows: Sequence[int], documents: Sequence[Document], *, is_urgent: bool = False) -> None:
+        """Write into both live indexes in parallel; one that is not current is left to its rebuild.
+
+        What is urgent yields to no search.
+        """
+        priority = self._entries.search_priority
+
+        def write_lexical() -> None:
+            with priority.without_yielding() if is_urgent else nullcontext():
+                self._write(self._lexical, rows, documents)
+
+        lexical_write = self._executor.submit(write_lexical)
         try:
             self._write(self._vectors, rows, documents)
             if self._tokens is not None:
