@@ -280,7 +280,7 @@ def test_a_closed_terminal_stops_the_server_gracefully(tmp_path: Path) -> None:
     # A server ignores what its parent ignores, as a run of the tests under nohup does.
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with ServerProcess(tmp_path / "data") as server:
+        with ServerProcess(tmp_path / "data", module=("memsvc",)) as server:
             assert server.process is not None
             server.process.send_signal(signal.SIGHUP)
             assert server.process.wait(timeout=TIMEOUT) == 0
