@@ -86,7 +86,8 @@ def build(
     slots = ServerSlots.of(options.slots, files=options.file_streams, watches=options.watch_streams)
     factor, active = options.queue_factor, options.active_threads
 
-    admission = Admission(options.slots, options.waits, slots.counts, application.search_priority.search)
+    priority = application.search_priority
+    admission = Admission(options.slots, options.waits, slots.counts, priority.search, priority.call)
 
     def pool(kind: CallClass, name: str, threads: int, active: int = 0) -> NamedExecutor:
         turns = Turns(kind, threads, threads * factor, admission, name=f"calls in {name!r}")

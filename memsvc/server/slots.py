@@ -150,6 +150,8 @@ _CLASSES: Mapping[str, CallClass] = {
     **dict.fromkeys(("SetQuota", "GetQuota", "ListQuotas"), CallClass.ADMIN),
     **dict.fromkeys(("ListDeadLetters", "RetryDeadLetters", "DropDeadLetters"), CallClass.ADMIN),
 }
+_BRIEF = frozenset({CallClass.READ, CallClass.WRITE})
+"""Classes of calls to which bulk work yields while they run. A search sees to that itself, for less than the call."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The upper bounds of the buckets of waits, in seconds."""
 SMOOTHING = 0.1
@@ -198,6 +200,7 @@ class Admission:
         bounds: The longest waits.
         counts: Receives waits and refusals.
         yielding: The context in which bulk work yields; open while a call waits that is not bulk.
+        priority: The context in which a thread runs a read or a write of a few memories.
         clock: The time in seconds.
     """
 
@@ -205,6 +208,7 @@ class Admission:
     bounds: WaitBounds
     counts: AdmissionCounts
     yielding: Callable[[], AbstractContextManager[None]] = nullcontext
+    priority: Callable[[], AbstractContextManager[None]] = nullcontext
     clock: Callable[[], float] = time.monotonic
 
 
@@ -219,6 +223,7 @@ class Turn:
         user: The user that it is for, as far as that is known; set when it waits.
         waiting: Resolved when it gets a slot; None if it did not wait.
         is_refusable: False for a further part of a call that was admitted.
+        context: The context in which it runs.
     """
 
     principal: Principal
@@ -229,11 +234,13 @@ class Turn:
     user: bytes = b""
     waiting: asyncio.Future[None] | None = None
     is_refusable: bool = True
+    context: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the call in the calling thread, and note when it began."""
         self.began = time.monotonic()
-        return call(*args, **kwargs)
+        with self.context():
+            return call(*args, **kwargs)
 
 
 class _Line:
@@ -323,6 +330,8 @@ class Turns:
         call = call_context.current.get()
         kind = self._kind if call is None else class_of(call.method, self._kind)
         turn = Turn(call_context.principal.get(), kind, self._clock(), is_refusable=is_refusable)
+        if kind in _BRIEF:
+            turn.context = self._admission.priority
         if turn.principal.key_id not in self._lines_of(turn) and self._has_room(turn):
             self._take(turn)
         return turn

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,8 @@ from memsvc_backends.sql.settings import SqlSettings
 BACKEND = "sql"
 _UNIQUE_VIOLATION, _DEADLOCK = "23505", "40P01"
 LOCK_NOT_IN_TIME = "55P03"
+LONGEST_TURN_SECONDS = 0.05
+"""How long a write of this process waits, at most, while others come after it."""
 MOMENT_SECONDS = 0.2
 """How long work waits for the same owner's work in other processes before work for other owners goes first.
 
@@ -441,45 +444,65 @@ class Database:
 
 
 class TurnLock:
-    """A lock that threads get in the order in which they asked for it.
+    """A lock that goes to the thread which has waited longest once that is longer than `LONGEST_TURN_SECONDS`.
 
-    A `threading.Lock` goes to a thread that releases it and asks again at once, as the committer does between the
-    batches of several users: others wait until it has no more work.
+    Until then any thread may take it, as of a `threading.Lock`: handing it over each time leaves it unused until the
+    other thread runs. But a `threading.Lock` goes on to a thread that asks for it again at once, as the committer does
+    between the batches of several users, until that has no more work. `sync.Mutex` of Go does the same.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_held = False
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: deque[_Waiter] = deque()
 
     @property
     def waiting_count(self) -> int:
         """Return how many threads wait for the lock."""
         return len(self._waiting)
 
-    def acquire(self, *, timeout: float | None = None) -> bool:
+    def acquire(self, *, timeout: float = math.inf) -> bool:
         """Return True once this thread holds the lock, or False after *timeout* seconds."""
+        waiter = _Waiter(time.monotonic())
         with self._lock:
             if not self._is_held:
                 self._is_held = True
                 return True
-            turn = threading.Event()
-            self._waiting.append(turn)
-        if turn.wait(timeout):
-            return True
-        with self._lock:
-            if turn.is_set():
-                return True
-            self._waiting.remove(turn)
-        return False
+            self._waiting.append(waiter)
+        while True:
+            left = waiter.since + timeout - time.monotonic()
+            is_woken = waiter.wake.wait(None if left == math.inf else max(0.0, left))
+            with self._lock:
+                waiter.wake.clear()
+                if not waiter.is_holder and self._is_held and is_woken:
+                    continue
+                if waiter.is_holder:
+                    return True
+                self._waiting.remove(waiter)
+                if not self._is_held:
+                    self._is_held = True
+                    return True
+                return False
 
     def release(self) -> None:
-        """Give the lock to the thread that has waited longest."""
+        """Free the lock, or give it to the thread that has waited long."""
         with self._lock:
+            self._is_held = False
             if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._is_held = False
+                first = self._waiting[0]
+                if time.monotonic() - first.since >= LONGEST_TURN_SECONDS:
+                    self._waiting.popleft()
+                    self._is_held = first.is_holder = True
+                first.wake.set()
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """A thread that waits for a `TurnLock` since a time of `time.monotonic`."""
+
+    since: float
+    is_holder: bool = False
+    wake: threading.Event = field(default_factory=threading.Event)
 
 
 class BegunTransaction:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -25,6 +25,7 @@ from memsvc.domain.errors import (
     LimitKind,
 )
 from memsvc.engine.commit.busy_owners import BusyOwners, WaitEnd
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Transaction, UniquenessRaceError
 from memsvc.ports.thread_wait import ThreadWait
 
@@ -47,6 +48,8 @@ CALL_DEADLINE: ContextVar[Deadline] = ContextVar("call_deadline", default=Deadli
 
 A context variable for the reasons of `CALL_START`.
 """
+FEW = 8
+"""Memories that a small work writes at most."""
 _TRANSACTION_SIZE = 32
 """Memories that are written in the time that a transaction takes besides."""
 _FEW_FLOWS = 1_024
@@ -74,18 +77,18 @@ class GroupCommitter:
         *,
         max_group: int = 64,
         max_waiting: int = 24,
-        priority: Callable[[], AbstractContextManager[None]] = nullcontext,
+        search_priority: SearchPriority | None = None,
     ) -> None:
         """Start the thread that commits to *store*.
 
         Args:
             store: The store.
-            priority: Context of a transaction.
+            search_priority: That of the process: bulk work yields to writes of few memories.
             max_group: The most memories that the tasks of a transaction write, unless it is one task.
             max_waiting: The most tasks that wait for owners whom other processes write for, half as many of one owner.
         """
         self._store = store
-        self._priority = priority
+        self._search_priority = search_priority or SearchPriority()
         self._max_waiting = max_waiting
         self._max_group = max_group
         self._queue: SimpleQueue[_Task | WaitEnd | None] = SimpleQueue()
@@ -150,9 +153,11 @@ class GroupCommitter:
         return queued.result()
 
     def queue(
-        self, work: Callable[[Transaction], T], *, owner: str | None = None, size: int = 1
+        self, work: Callable[[Transaction], T], *, owner: str | None = None, size: int = 1, is_bulk: bool = False
     ) -> Future[CommitResult[T]]:
         """Queue *work* behind earlier work of its owner; return a future with the result or error of `submit`.
+
+        Until a small work is done that is not a part of bulk work, bulk work yields to it.
 
         Raises:
             BackendClosedError: The committer is closed.
@@ -161,6 +166,9 @@ class GroupCommitter:
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
+            if size <= FEW and not is_bulk:
+                self._search_priority.begin_write()
+                task.future.add_done_callback(lambda _: self._search_priority.end_write())
             self._queue.put(task)
         return task.future
 
@@ -325,7 +333,7 @@ class GroupCommitter:
         named = {task.owner for task in group if task.owner is not None}
         owners = named if all(task.owner is not None for task in group) else None
         with (
-            self._priority(),
+            self._search_priority.without_yielding(),
             self._store.transaction(owners=owners, works=len(group), is_patient=False, lock=lock) as transaction,
         ):
             results = [_attempt(task, transaction) for task in group]
@@ -465,7 +473,7 @@ class CommitPipeline(Generic[T]):
         before = self._last
         link: _Link[T] = _Link(before)
         link.future = self._committer.queue(
-            lambda transaction: _run(link, work, transaction), owner=self._owner, size=size
+            lambda transaction: _run(link, work, transaction), owner=self._owner, size=size, is_bulk=True
         )
         was_reported, self._last, self._is_reported = self._is_reported, link, False
         return None if before is None or was_reported else self._result_of(before)

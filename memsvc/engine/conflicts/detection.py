@@ -291,7 +291,7 @@ class ConflictDetector:
         """Return the other memories in use with a reminder of one day, the next first."""
         scope, day = said.memory.scope, said.moment.date()
         since = day - min(timedelta(days=OVERDUE_DAYS), day - date.min)
-        reminded = said.comparands.reminded(scope.owner, scope.project_id, since)
+        reminded = said.comparands.single_reminders(scope.owner, scope.project_id, since)
         others = [one for one in reminded if one.id != said.memory.id and one.id not in said.later]
         return [one for one in others if self._is_in_use(one) and not said.comparands.is_after(one, said.memory)]
 
@@ -383,7 +383,7 @@ class _Comparands:
         self._rows = range(min(rows), max(rows) + 1) if (rows := [memory.row for memory in new]) else range(0)
         self._facts: dict[tuple[str, str], list[StoredFact]] = {}
         self._said: dict[tuple[str, str], deque[StoredFact]] = {}
-        self._reminded: dict[tuple[str, date], list[Memory]] = {}
+        self._reminders: dict[tuple[str, date], list[Memory]] = {}
 
     def add(self, memory: Memory) -> None:
         """Have the memories that come after *memory* compared with it, if it is new."""
@@ -394,7 +394,7 @@ class _Comparands:
         if self._result.is_more_stated:
             self._result.is_more_stated = False
             self._facts.clear()
-            self._reminded.clear()
+            self._reminders.clear()
 
     def is_after(self, one: Memory, other: Memory) -> bool:
         """Return whether a memory is written after another new one, with it."""
@@ -425,13 +425,13 @@ class _Comparands:
         changed = self._result.memories.get(stated.memory_id)
         return changed is None or changed.status is Status.ACTIVE
 
-    def reminded(self, owner: str, project_id: str, since: date) -> list[Memory]:
+    def single_reminders(self, owner: str, project_id: str, since: date) -> list[Memory]:
         """Return the memories with a reminder of one day, as `Transaction.single_reminders`, in their present state."""
-        known = self._reminded.get((project_id, since), [])
+        known = self._reminders.get((project_id, since), [])
         found = [one for one in map(self._result.current, known) if has_single_reminder(one)]
-        if (project_id, since) not in self._reminded or len(found) < len(known) == REMINDED:
+        if (project_id, since) not in self._reminders or len(found) < len(known) == REMINDED:
             found = self._transaction.single_reminders(owner, project_id, since=since, limit=REMINDED)
-        self._reminded[project_id, since] = found
+        self._reminders[project_id, since] = found
         return found
 
 

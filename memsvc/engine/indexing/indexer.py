@@ -30,6 +30,7 @@ from memsvc.engine.indexing.vector_entries import (
     VectorEntries,
 )
 from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.change_feed import IndexFeed
 
 GROUP = 512
@@ -84,8 +85,16 @@ PAGE = 128
 class Indexer:
     """Follower of the outbox. One commit of the indexes serves all waiting writers (group commit)."""
 
-    def __init__(self, feed: IndexFeed, change_applier: ChangeApplier, performance: LatencyStats) -> None:
+    def __init__(
+        self,
+        feed: IndexFeed,
+        change_applier: ChangeApplier,
+        performance: LatencyStats,
+        search_priority: SearchPriority | None = None,
+    ) -> None:
+        """Apply changes of *feed* by *change_applier*; bulk work yields to those that callers wait for."""
         self._feed = feed
+        self._search_priority = search_priority or SearchPriority()
         self._change_applier = change_applier
         self._lexical_catch_up = LexicalCatchUp(feed, change_applier)
         self._performance = performance
@@ -291,7 +300,8 @@ class Indexer:
                 self._advance()
                 self._caught_up.set()
                 return False
-            self._apply(changes, wanted, is_urgent=bool(few))
+            with self._search_priority.write() if few else nullcontext():
+                self._apply(changes, wanted, is_urgent=bool(few))
         if not few and len(changes) == limit:
             self._step_fairly()
         self._gather(begun, len(changes))
@@ -439,7 +449,7 @@ class ChangeApplier:
         with closing(self._embed_parts(parts, should_stop)) if embeds else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock, self._claimed(part.changes):
-                    self.write(part.rows, part.documents)
+                    self.write(part.rows, part.documents, is_urgent=should_stop is None)
                     self._unmarked = [*part.changes]
                 self.long_memories.drop(part.rows)
                 try:
@@ -459,9 +469,18 @@ class ChangeApplier:
                 self._entries.embed(part.documents)
             yield part
 
-    def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Write into both live indexes in parallel; one that is not current is left to its rebuild."""
-        lexical_write = self._executor.submit(self._write, self._lexical, rows, documents)
+    def write(self, rows: Sequence[int], documents: Sequence[Document], *, is_urgent: bool = False) -> None:
+        """Write into both live indexes in parallel; one that is not current is left to its rebuild.
+
+        What is urgent yields to no search.
+        """
+        priority = self._entries.search_priority
+
+        def write_lexical() -> None:
+            with priority.without_yielding() if is_urgent else nullcontext():
+                self._write(self._lexical, rows, documents)
+
+        lexical_write = self._executor.submit(write_lexical)
         try:
             self._write(self._vectors, rows, documents)
             if self._tokens is not None:

@@ -452,7 +452,7 @@ class _CatchUp:
         """Apply what was applied to the live index since the last call; return the number of changes.
 
         Args:
-            unmarked: Changes that were applied to the live index and that the store has not been told of.
+            unmarked: Changes that were applied to the live index, and that the store may not have marked yet.
         """
         # Read before the changes: then every one up to it is among them.
         applied = self._feed.applied_position()

@@ -154,7 +154,7 @@ class VectorEntries:
         """Embed by *embedding* the views of *tier*; each document yields to searches."""
         self._embedding = embedding
         self._tier = tier
-        self._search_priority = search_priority
+        self.search_priority = search_priority
 
     @property
     def model(self) -> str:
@@ -196,7 +196,7 @@ class VectorEntries:
         """
         texts: list[str] = []
         for document in documents:
-            self._search_priority.yield_to_searches()
+            self.search_priority.yield_to_searches()
             texts += self.texts(document)
         self._embedding.passages(texts)
 
@@ -217,7 +217,7 @@ class VectorEntries:
         Raises:
             BackendUnavailableError: The embedder cannot be reached.
         """
-        self._search_priority.yield_to_searches()
+        self.search_priority.yield_to_searches()
         self._embedding.passages(texts)
 
     @property
@@ -233,7 +233,7 @@ class VectorEntries:
         is_given: list[bool] = []
         model, dimension = self._embedding.model, self._embedding.dimension
         for document in documents:
-            self._search_priority.yield_to_searches()
+            self.search_priority.yield_to_searches()
             has_vector = has_given_vector(document, model, dimension)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:

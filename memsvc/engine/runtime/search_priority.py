@@ -1,4 +1,4 @@
-"""Search priority: bulk work yields to searches and transactions, because one interpreter lock serves all threads.
+"""Search priority: bulk work yields to searches and single writes, because one interpreter lock serves all threads.
 
 Measured with 25 searches a second during an import at full speed, where a search alone took 7 ms: when bulk work paused
 only during a search, the median was 19 to 22 ms and the maximum 56 to 92 ms. With pauses between searches too they are
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 
 LONGEST_PAUSE_SECONDS = 0.03
 """Longest single pause of bulk work."""
-LONGEST_TRANSACTION_SECONDS = 0.3
-"""Longest single pause of bulk work beside transactions: about the time that a batch of 1 000 memories takes."""
-SEARCH_SHARE, TRANSACTION_SHARE = 1.0, 0.25
+LONGEST_WRITE_SECONDS = 0.3
+"""Longest single pause of bulk work beside writes: about as long as they wait for a batch of 1 000 memories."""
+SEARCH_SHARE, WRITE_SHARE = 1.0, 0.25
 """Time for which bulk work goes on after a pause, whatever is active then, as a share of the pause."""
 LINGER_SECONDS = 0.1
 """Time after a search during which bulk work expects another one."""
@@ -28,12 +28,12 @@ SHORTEST_PAUSE_SECONDS = 0.001
 
 
 class SearchPriority:
-    """Counts active searches and transactions; bulk work checks before each memory whether to yield.
+    """Counts active searches and single writes; bulk work checks before each memory whether to yield.
 
     While a search is active bulk work waits, and then continues for as long as it waited, whatever searches arrive:
-    endless searches halve its speed and no more. While a transaction is active it waits likewise, and then continues
-    for a quarter of that time: all writers wait for a transaction, which ends by itself. For `LINGER_SECONDS` after a
-    search it pauses `PAUSE_RATIO` times as long as it works; time that it waits for anything else counts as pause.
+    endless searches halve its speed and no more. While a single write is under way it waits likewise, and then
+    continues for a quarter of that time. For `LINGER_SECONDS` after a search it pauses `PAUSE_RATIO` times as long as
+    it works; time that it waits for anything else counts as pause.
     """
 
     def __init__(
@@ -47,15 +47,24 @@ class SearchPriority:
         self._now, self._worked, self._sleep = now, worked, sleep
         self._changed = threading.Condition()
         self._searches = 0
-        self._transactions = 0
+        self._writes = 0
         self.waiting_count = 0
-        """Number of threads that yield to searches or transactions under way."""
+        """Number of threads that yield to searches or writes under way."""
         self._latest = -math.inf
         self._state = _ThreadState()
 
     @contextmanager
     def search(self) -> Iterator[None]:
-        """Count a search as active while the context is open."""
+        """Count a search as active while the context is open, and expect another one after it."""
+        try:
+            with self.call():
+                yield
+        finally:
+            self._latest = self._now()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Count a call that is no bulk work as a search while the context is open; none is expected after it."""
         with self._changed:
             self._searches += 1
         try:
@@ -63,35 +72,42 @@ class SearchPriority:
         finally:
             with self._changed:
                 self._searches -= 1
-                self._latest = self._now()
                 if not self._searches:
                     self._changed.notify_all()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Count a transaction, for which writers wait, as active while the context is open; its thread does not yield.
+    def begin_write(self) -> None:
+        """Count a write of few memories as under way, until `end_write`.
 
-        Each of its statements gives up the interpreter lock, and waits for it beside a busy thread: one of a batch took
-        5 s instead of 0.4 s beside the reading of other batches.
+        Each statement of a transaction gives up the interpreter lock, and waits for it beside a busy thread: that of a
+        batch, for which single writes waited, took 5 s instead of 0.4 s beside the reading of other batches.
         """
         with self._changed:
-            self._transactions += 1
+            self._writes += 1
+
+    def end_write(self) -> None:
+        """Count a write as done."""
+        with self._changed:
+            self._writes -= 1
+            if not self._writes:
+                self._changed.notify_all()
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Count a write as under way while the context is open, in a thread that does not yield."""
+        self.begin_write()
         try:
             with self.without_yielding():
                 yield
         finally:
-            with self._changed:
-                self._transactions -= 1
-                if not self._transactions:
-                    self._changed.notify_all()
+            self.end_write()
 
     def yield_to_searches(self) -> None:
-        """Return at once if no search or transaction is active and no search is expected, otherwise after a pause.
+        """Return at once if no search or write is under way and no search is expected, otherwise after a pause.
 
-        It takes at most `LONGEST_PAUSE_SECONDS`, beside a transaction `LONGEST_TRANSACTION_SECONDS`.
+        It takes at most `LONGEST_PAUSE_SECONDS`, beside writes `LONGEST_WRITE_SECONDS`.
         """
-        if self._transactions:
-            self._wait(lambda: not self._transactions, LONGEST_TRANSACTION_SECONDS, TRANSACTION_SHARE)
+        if self._writes:
+            self._wait(lambda: not self._writes, LONGEST_WRITE_SECONDS, WRITE_SHARE)
         if self._searches:
             self._wait(lambda: not self._searches, LONGEST_PAUSE_SECONDS, SEARCH_SHARE)
             return

@@ -26,12 +26,12 @@ from memsvc.ports.metadata import Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert, revise
-from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, database
 from memsvc_backends.sql.database import TurnLock
 from memsvc_backends.sql.dialect import stream
 from memsvc_backends.sql.settings import Durability
 from memsvc_backends.sql.store import DEFAULT_NAME
-from tests.support.until import until
+from tests.support.until import PATIENCE_SECONDS, until
 
 
 def _write_until_killed(directory: str, pipe: Connection) -> None:
@@ -193,8 +193,9 @@ def test_writer_waits_in_line_only_so_long(context: BackendContext) -> None:
         assert store.feed.head_position() == 0
 
 
-def test_writers_take_turns_in_order() -> None:
+def test_writers_that_wait_long_take_turns_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that comes back at once waits behind those that came before; one that gave up is passed over."""
+    monkeypatch.setattr(database, "LONGEST_TURN_SECONDS", 0.0)
     lock, order = TurnLock(), list[str]()
 
     def write(name: str) -> None:
@@ -214,6 +215,24 @@ def test_writers_take_turns_in_order() -> None:
 
     assert order == ["first", "second", "again"]
     assert lock.acquire(timeout=0.0)
+
+
+def test_a_lock_is_free_for_others_while_nobody_waits_long() -> None:
+    """Many threads that take it in turn exclude each other, and all come to an end."""
+    lock, inside, most = TurnLock(), list[int](), list[int]()
+
+    def write(number: int) -> None:
+        for _ in range(200):
+            assert lock.acquire(timeout=PATIENCE_SECONDS)
+            inside.append(number)
+            most.append(len(inside))
+            inside.remove(number)
+            lock.release()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+
+    assert (set(most), len(most), lock.waiting_count) == ({1}, 800, 0)
 
 
 @pytest.mark.parametrize("fill", [b"this is no database, only text that is long enough" * 100, None])

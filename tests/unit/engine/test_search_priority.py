@@ -63,9 +63,9 @@ def test_bulk_work_waits_for_a_search_to_end() -> None:
     assert not thread.is_alive()
 
 
-def test_bulk_work_waits_for_a_transaction_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread of the transaction itself yields to nothing."""
-    monkeypatch.setattr(search_priority, "LONGEST_TRANSACTION_SECONDS", PATIENCE_SECONDS)
+def test_bulk_work_waits_for_a_write_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the write itself yields to nothing."""
+    monkeypatch.setattr(search_priority, "LONGEST_WRITE_SECONDS", PATIENCE_SECONDS)
     courtesy = SearchPriority()
     order: list[str] = []
 
@@ -73,18 +73,18 @@ def test_bulk_work_waits_for_a_transaction_to_end(monkeypatch: pytest.MonkeyPatc
         courtesy.yield_to_searches()
         order.append("bulk")
 
-    with courtesy.transaction():
+    with courtesy.write():
         thread = threading.Thread(target=bulk)
         thread.start()
         courtesy.yield_to_searches()
         until(lambda: courtesy.waiting_count == 1)
-        order.append("transaction")
+        order.append("write")
     thread.join()
 
-    assert order == ["transaction", "bulk"]
+    assert order == ["write", "bulk"]
 
 
-def test_bulk_work_goes_on_beside_transactions_without_end() -> None:
+def test_bulk_work_goes_on_beside_writes_without_end() -> None:
     """It waits no longer than its patience, and then not again at once."""
     courtesy = SearchPriority()
 
@@ -92,7 +92,7 @@ def test_bulk_work_goes_on_beside_transactions_without_end() -> None:
         for _ in range(1000):
             courtesy.yield_to_searches()
 
-    with courtesy.transaction():
+    with courtesy.write():
         thread = threading.Thread(target=bulk)
         thread.start()
         thread.join()
@@ -130,6 +130,20 @@ def test_bulk_work_rests_while_another_search_is_expected() -> None:
 
     assert sum(times.slept) == pytest.approx(80 * 0.0002 * PAUSE_RATIO, rel=0.1)
     assert max(times.slept) < 0.0015
+
+
+def test_bulk_work_expects_no_further_call_after_one() -> None:
+    """It waits while the call runs, and does not pause after it."""
+    times = Times()
+    courtesy = SearchPriority(now=lambda: times.now, worked=lambda: times.worked, sleep=times.sleep)
+    with courtesy.call():
+        pass
+
+    for _ in range(80):
+        times.work(0.0002)
+        courtesy.yield_to_searches()
+
+    assert not times.slept
 
 
 def test_bulk_work_is_at_full_speed_again_when_no_search_came() -> None:

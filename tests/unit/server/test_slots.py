@@ -382,6 +382,35 @@ def test_bulk_yields_and_is_not_starved() -> None:
     assert len(order) == 18
 
 
+@pytest.mark.parametrize(
+    ("kind", "method", "is_brief"),
+    [
+        (CallClass.READ, "ListMemories", True),
+        (CallClass.WRITE, "CreateMemory", True),
+        (CallClass.WRITE, "BatchCreateMemories", False),
+        (CallClass.READ, "GetStats", False),
+        (CallClass.LANGUAGE, "CompactSession", False),
+    ],
+)
+def test_bulk_work_yields_to_reads_and_writes_while_they_run(kind: CallClass, method: str, *, is_brief: bool) -> None:
+    """Not to calls that take long."""
+    events: list[str] = []
+
+    @contextmanager
+    def priority() -> Iterator[None]:
+        events.append("begun")
+        yield
+        events.append("ended")
+
+    turns = Turns(kind, 1, 4, Admission(OPTIONS, WaitBounds(), AdmissionCounts(), priority=priority), name="calls")
+    call_context.current.set(Call(method, b"", None))  # type: ignore[arg-type]
+    turn = turns.arrive()
+    turn.run(events.append, "run")
+    turns.leave(turn)
+
+    assert events == (["begun", "run", "ended"] if is_brief else ["run"])
+
+
 def test_waits_are_counted_by_class() -> None:
     """From the arrival of a call to its beginning in a thread."""
 

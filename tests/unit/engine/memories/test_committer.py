@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -12,9 +13,12 @@ import pytest
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemoryNotFoundError
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.runtime import search_priority
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import Record, Transaction, UniquenessRaceError
 from memsvc.testing.factories import memory
 from memsvc.text.ranking_cues import cached_cues
+from tests.support.until import PATIENCE_SECONDS, until
 from tests.unit.engine.memories.write_path import ADA, Desk
 
 
@@ -94,6 +98,30 @@ def test_a_single_write_waits_for_no_batch_that_is_queued(desk: Desk) -> None:
         "ada", "eve 0", "mallory 0", "trudy 0", "eve 1", "mallory 1", "trudy 1", "eve 2",
     ]  # fmt: skip
     assert len({id(transaction) for _, transaction in done}) == len(done)
+
+
+@pytest.mark.parametrize(("size", "is_bulk", "yields"), [(1, False, True), (1, True, False), (100, False, False)])
+def test_bulk_work_yields_to_a_single_write_until_it_is_durable(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, *, size: int, is_bulk: bool, yields: bool
+) -> None:
+    """Also while the write waits for the transaction of a batch; not to batches and parts of imports."""
+    monkeypatch.setattr(search_priority, "LONGEST_WRITE_SECONDS", PATIENCE_SECONDS)
+    priority, blocked = SearchPriority(), _Blocked()
+    committer = GroupCommitter(desk.store, search_priority=priority)
+
+    with closing(committer), ThreadPoolExecutor(2) as pool:
+        batch: Future[Any] = committer.queue(blocked, size=100)
+        assert blocked.is_running.wait(PATIENCE_SECONDS)
+        write: Future[Any] = committer.queue(lambda _: None, size=size, is_bulk=is_bulk)
+        bulk = pool.submit(priority.yield_to_searches)
+        if yields:
+            until(lambda: priority.waiting_count == 1)
+        else:
+            bulk.result(PATIENCE_SECONDS)
+        blocked.release.set()
+        for one in (batch, write, bulk):
+            one.result(PATIENCE_SECONDS)
+        assert priority.waiting_count == 0
 
 
 def test_a_batch_is_read_for_the_ranking_before_its_transaction(desk: Desk) -> None:
