@@ -83,7 +83,7 @@ def build_write_parts(assembly: Assembly, index: IndexParts) -> WriteParts:
     committer = GroupCommitter(
         store,
         max_waiting=max(2, settings.server.write_threads * 3 // 4),
-        search_priority=assembly.search_priority,
+        priority=assembly.search_priority,
     )
     stack.callback(committer.close)
     committer.on_commit(index.indexer.notify)

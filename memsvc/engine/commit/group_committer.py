@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import (
@@ -25,7 +25,6 @@ from memsvc.domain.errors import (
     LimitKind,
 )
 from memsvc.engine.commit.busy_owners import BusyOwners, WaitEnd
-from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Transaction, UniquenessRaceError
 from memsvc.ports.thread_wait import ThreadWait
 
@@ -62,6 +61,22 @@ _ATTEMPTS = 8
 """Attempts for work that loses a race for a key or content, before its caller is asked to retry."""
 
 
+class WritePriority(Protocol):
+    """Bulk work, as far as it yields to writes; see `memsvc.engine.runtime.search_priority`."""
+
+    def begin_write(self) -> None:
+        """Count a write of few memories as under way."""
+        ...
+
+    def end_write(self) -> None:
+        """Count it as done."""
+        ...
+
+    def without_yielding(self) -> AbstractContextManager[None]:
+        """Return the context of work that does not yield in the thread."""
+        ...
+
+
 class GroupCommitter:
     """The only entry to the transactions of the store. Thread-safe.
 
@@ -77,18 +92,18 @@ class GroupCommitter:
         *,
         max_group: int = 64,
         max_waiting: int = 24,
-        search_priority: SearchPriority | None = None,
+        priority: WritePriority | None = None,
     ) -> None:
         """Start the thread that commits to *store*.
 
         Args:
             store: The store.
-            search_priority: That of the process: bulk work yields to writes of few memories.
+            priority: Lets bulk work yield to writes of few memories; None: it does not yield.
             max_group: The most memories that the tasks of a transaction write, unless it is one task.
             max_waiting: The most tasks that wait for owners whom other processes write for, half as many of one owner.
         """
         self._store = store
-        self._search_priority = search_priority or SearchPriority()
+        self._priority = priority
         self._max_waiting = max_waiting
         self._max_group = max_group
         self._queue: SimpleQueue[_Task | WaitEnd | None] = SimpleQueue()
@@ -166,9 +181,10 @@ class GroupCommitter:
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
-            if size <= FEW and not is_bulk:
-                self._search_priority.begin_write()
-                task.future.add_done_callback(lambda _: self._search_priority.end_write())
+            priority = self._priority
+            if priority is not None and size <= FEW and not is_bulk:
+                priority.begin_write()
+                task.future.add_done_callback(lambda _: priority.end_write())
             self._queue.put(task)
         return task.future
 
@@ -333,7 +349,7 @@ class GroupCommitter:
         named = {task.owner for task in group if task.owner is not None}
         owners = named if all(task.owner is not None for task in group) else None
         with (
-            self._search_priority.without_yielding(),
+            nullcontext() if self._priority is None else self._priority.without_yielding(),
             self._store.transaction(owners=owners, works=len(group), is_patient=False, lock=lock) as transaction,
         ):
             results = [_attempt(task, transaction) for task in group]

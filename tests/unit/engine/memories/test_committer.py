@@ -107,7 +107,7 @@ def test_bulk_work_yields_to_a_single_write_until_it_is_durable(
     """Also while the write waits for the transaction of a batch; not to batches and parts of imports."""
     monkeypatch.setattr(search_priority, "LONGEST_WRITE_SECONDS", PATIENCE_SECONDS)
     priority, blocked = SearchPriority(), _Blocked()
-    committer = GroupCommitter(desk.store, search_priority=priority)
+    committer = GroupCommitter(desk.store, priority=priority)
 
     with closing(committer), ThreadPoolExecutor(2) as pool:
         batch: Future[Any] = committer.queue(blocked, size=100)
