@@ -62,7 +62,7 @@ def build_indexing(assembly: Assembly) -> IndexParts:
         election,
     )
     reindex.prepare()
-    indexer = Indexer(feed, change_applier, performance, assembly.search_priority)
+    indexer = Indexer(feed, change_applier, performance)
     pending = pending_comparison(settings, assembly.directory, backends.metadata, backends.embedder.model)
     monitor = IndexMonitor(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=pending)
     indexer.start()

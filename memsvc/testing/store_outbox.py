@@ -71,6 +71,20 @@ class StoreFeedContract(StoreSeams):
         assert store.feed.pending_count() == 3
         assert [change.position for change in store.feed.changes_after(0, limit=99)] == [1, 2, 3, 4, 5, 6]
 
+    def test_applied_changes_after_a_position(self, store: MetadataStore) -> None:
+        """Only marked ones come, ascending, in whatever order they were marked, at most as many as asked for."""
+        _insert_many(store, 6)
+        changes = store.feed.pending_changes(limit=99)
+        assert store.feed.applied_changes(0, limit=9) == []
+
+        store.feed.mark_applied([changes[4], changes[1], changes[2]])
+
+        for _ in range(2):
+            assert store.feed.applied_changes(0, limit=9) == [changes[1], changes[2], changes[4]]
+            assert store.feed.applied_changes(2, limit=1) == [changes[2]]
+            assert store.feed.applied_changes(5, limit=9) == store.feed.applied_changes(0, limit=0) == []
+            store.feed.settle()
+
     def test_claimed_changes_are_those_wanted_or_the_oldest(self, store: MetadataStore) -> None:
         """Only pending ones are claimed, ascending; wanted ones ahead of the rest, unless there are none."""
         _insert_many(store, 6)

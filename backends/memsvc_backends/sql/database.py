@@ -38,7 +38,7 @@ BACKEND = "sql"
 _UNIQUE_VIOLATION, _DEADLOCK = "23505", "40P01"
 LOCK_NOT_IN_TIME = "55P03"
 LONGEST_TURN_SECONDS = 0.05
-"""How long a write of this process waits, at most, while others come after it."""
+"""How long a write of this process waits while others that came after it go first."""
 MOMENT_SECONDS = 0.2
 """How long work waits for the same owner's work in other processes before work for other owners goes first.
 
@@ -463,26 +463,25 @@ class TurnLock:
 
     def acquire(self, *, timeout: float = math.inf) -> bool:
         """Return True once this thread holds the lock, or False after *timeout* seconds."""
-        waiter = _Waiter(time.monotonic())
         with self._lock:
             if not self._is_held:
                 self._is_held = True
                 return True
+            waiter = _Waiter(time.monotonic())
             self._waiting.append(waiter)
         while True:
             left = waiter.since + timeout - time.monotonic()
             is_woken = waiter.wake.wait(None if left == math.inf else max(0.0, left))
             with self._lock:
                 waiter.wake.clear()
-                if not waiter.is_holder and self._is_held and is_woken:
-                    continue
                 if waiter.is_holder:
                     return True
+                if self._is_held and is_woken:
+                    # Another thread was faster.
+                    continue
                 self._waiting.remove(waiter)
-                if not self._is_held:
-                    self._is_held = True
-                    return True
-                return False
+                is_free, self._is_held = not self._is_held, True
+                return is_free
 
     def release(self) -> None:
         """Free the lock, or give it to the thread that has waited long."""

@@ -48,7 +48,10 @@ CALL_DEADLINE: ContextVar[Deadline] = ContextVar("call_deadline", default=Deadli
 A context variable for the reasons of `CALL_START`.
 """
 FEW = 8
-"""Memories that a small work writes at most."""
+"""Memories that a small work writes at most.
+
+Bulk work yields to it, and the indexer applies its changes, if a caller waits for them, before those of batches.
+"""
 _TRANSACTION_SIZE = 32
 """Memories that are written in the time that a transaction takes besides."""
 _FEW_FLOWS = 1_024

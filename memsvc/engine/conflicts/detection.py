@@ -379,7 +379,7 @@ class _Comparands:
         """Read by *transaction*; *new* memories are stored in it, *result* has the states of those it has changed."""
         self._transaction = transaction
         self._result = result
-        # Between them there are no rows of other memories of the owner.
+        # Between them there are only rows of memories that are written with them.
         self._rows = range(min(rows), max(rows) + 1) if (rows := [memory.row for memory in new]) else range(0)
         self._facts: dict[tuple[str, str], list[StoredFact]] = {}
         self._said: dict[tuple[str, str], deque[StoredFact]] = {}

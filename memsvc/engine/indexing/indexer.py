@@ -20,6 +20,7 @@ from memsvc.domain.errors import (
     Violation,
 )
 from memsvc.domain.index_entries import Change, Document
+from memsvc.engine.commit.group_committer import FEW
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.passage_tokens import PassageTokenWriter
 from memsvc.engine.indexing.vector_entries import (
@@ -37,8 +38,6 @@ GROUP = 512
 """Changes read from the outbox at a time."""
 URGENT = 64
 """Awaited changes applied at a time, ahead of the backlog."""
-FEW = 8
-"""Changes that a caller waits for at most to come before callers of batches, which are applied in pieces."""
 URGENT_STEPS = 8
 """Urgent steps in a row before the backlog gets a turn, so that awaited writes cannot starve it."""
 FAIR_SECONDS = 1.0
@@ -53,7 +52,7 @@ CONTENDED_SECONDS = 2.0
 Long memories then leave it a lane of the embedder; after callers who wait for few changes a turn is short.
 """
 BACKLOG_TURN = 64
-"""Changes read in a short turn: those of which a caller waits for few come after it."""
+"""Changes read in a short turn, after which it is looked for changes that a caller waits for."""
 GATHER_SECONDS = 0.1
 """Time between two steps while changes come fast and no caller waits for one: each step has costs of its own."""
 GATHERED = 4
@@ -85,16 +84,8 @@ PAGE = 128
 class Indexer:
     """Follower of the outbox. One commit of the indexes serves all waiting writers (group commit)."""
 
-    def __init__(
-        self,
-        feed: IndexFeed,
-        change_applier: ChangeApplier,
-        performance: LatencyStats,
-        search_priority: SearchPriority | None = None,
-    ) -> None:
-        """Apply changes of *feed* by *change_applier*; bulk work yields to those that callers wait for."""
+    def __init__(self, feed: IndexFeed, change_applier: ChangeApplier, performance: LatencyStats) -> None:
         self._feed = feed
-        self._search_priority = search_priority or SearchPriority()
         self._change_applier = change_applier
         self._lexical_catch_up = LexicalCatchUp(feed, change_applier)
         self._performance = performance
@@ -163,8 +154,8 @@ class Indexer:
         """Return a future that resolves once every change up to *position* is searchable, or each of *owner* is.
 
         Those of an owner are applied ahead of the backlog, unless they are many. It fails with BackendClosedError if
-        the indexer stops first, with StoreMovedError if the store is moved, with InvalidRequestError if the store has
-        no changes of *owner* or others up to *position*.
+        the indexer stops first, with StoreMovedError if the store is moved; of an owner, with InvalidRequestError if
+        *position* is beyond all changes of the store.
         """
         if position <= self._applied:
             return _done_future()
@@ -300,7 +291,7 @@ class Indexer:
                 self._advance()
                 self._caught_up.set()
                 return False
-            with self._search_priority.write() if few else nullcontext():
+            with self._change_applier.search_priority.write() if few else nullcontext():
                 self._apply(changes, wanted, is_urgent=bool(few))
         if not few and len(changes) == limit:
             self._step_fairly()
@@ -413,6 +404,11 @@ class ChangeApplier:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
 
     @property
+    def search_priority(self) -> SearchPriority:
+        """Return the priority to which writes of the indexes yield unless they are urgent."""
+        return self._entries.search_priority
+
+    @property
     def lexical_generation(self) -> int:
         """Return the number of the live generation of the lexical index."""
         return self._lexical.generation()
@@ -474,10 +470,9 @@ class ChangeApplier:
 
         What is urgent yields to no search.
         """
-        priority = self._entries.search_priority
 
         def write_lexical() -> None:
-            with priority.without_yielding() if is_urgent else nullcontext():
+            with self.search_priority.without_yielding() if is_urgent else nullcontext():
                 self._write(self._lexical, rows, documents)
 
         lexical_write = self._executor.submit(write_lexical)

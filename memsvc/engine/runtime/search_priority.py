@@ -56,11 +56,11 @@ class SearchPriority:
     @contextmanager
     def search(self) -> Iterator[None]:
         """Count a search as active while the context is open, and expect another one after it."""
-        try:
-            with self.call():
+        with self.call():
+            try:
                 yield
-        finally:
-            self._latest = self._now()
+            finally:
+                self._latest = self._now()
 
     @contextmanager
     def call(self) -> Iterator[None]:

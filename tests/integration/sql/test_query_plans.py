@@ -147,6 +147,7 @@ USES: dict[str, Use] = {
     "pending": lambda store: store.feed.pending_changes(limit=9),
     "since": lambda store: store.feed.changes_after(1, limit=9),
     "applied": lambda store: store.feed.applied_position(),
+    "applied since": lambda store: store.feed.applied_changes(1, limit=9),
     "head": lambda store: store.feed.head_position(),
     "pending_count": lambda store: store.feed.pending_count(),
     "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending_changes(limit=1)),
