@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from memsvc.domain import limits
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, conjunction
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier, normal_keywords
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Reminder, Status, Tier, normal_keywords
 from memsvc.domain.write_requests import Draft
 
 SOURCE = "consolidation"
@@ -116,7 +116,7 @@ def mergeable() -> Filter:
 def agree(one: Memory, other: Memory) -> bool:
     """Return whether two memories agree in all that is not their text, as far as both say it.
 
-    Whose they are, who said it, what sort they are of, when it is true, their files and their metadata.
+    Whose they are, who said it, what sort they are of, when it is true, their files, metadata and reminders.
     """
     if (one.scope.owner, one.scope.project_id) != (other.scope.owner, other.scope.project_id):
         return False
@@ -128,7 +128,12 @@ def agree(one: Memory, other: Memory) -> bool:
         and (not one.key or not other.key)
         and (not one.file_refs or not other.file_refs or set(one.file_refs) == set(other.file_refs))
         and _metadata_agrees(one.metadata, other.metadata)
+        and _reminders_agree(one.reminder, other.reminder)
     )
+
+
+def _reminders_agree(one: Reminder | None, other: Reminder | None) -> bool:
+    return one is None or other is None or replace(one, phrase="") == replace(other, phrase="")
 
 
 def same_day(one: Memory, other: Memory) -> bool:
@@ -189,9 +194,13 @@ def draft_of(members: Sequence[Memory], content: str) -> Draft:
 
 
 def with_inherited_fields(merged: Memory, members: Sequence[Memory]) -> Memory:
-    """Return *merged* with what no draft holds: the one key, how often its members were read, and its predecessor."""
+    """Return *merged* with what no draft holds: the one key, how often its members were read, and its predecessor.
+
+    And the reminder, which is not detected again: "tomorrow" was said on another day, and some were removed.
+    """
     return replace(
         merged,
+        reminder=next((member.reminder for member in members if member.reminder is not None), None),
         key=_first(member.key for member in members),
         access_count=sum(member.access_count for member in members),
         access_time=max((member.access_time for member in members if member.access_time is not None), default=None),

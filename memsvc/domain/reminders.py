@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 
 from memsvc.domain.field_rules import time_zone
+from memsvc.domain.limits import SHORT_TERM_DAYS
 from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
 
 AFTERNOON_HOUR = 15
@@ -185,6 +186,26 @@ def next_day(reminder: Reminder, since: date) -> date | None:
         months = [(since.year, since.month), (since.year + since.month // _MONTHS, since.month % _MONTHS + 1)]
     days = (_day_of_month(year, month, reminder.day) for year, month in months if year <= date.max.year)
     return next((day for day in days if day >= since), None)
+
+
+def is_to_come(reminder: Reminder | None, now: datetime) -> bool:
+    """Return whether it is due at *now* or later, or was missed so lately that it may still be listed as overdue."""
+    if reminder is None:
+        return False
+    return next_day(reminder, now.astimezone(UTC).date() - timedelta(days=OVERDUE_DAYS + 1)) is not None
+
+
+def short_term_end(reminder: Reminder | None, now: datetime) -> datetime | None:
+    """Return when a SHORT_TERM memory with this reminder expires that is written *now*; None: never.
+
+    Not before its reminder: `SHORT_TERM_DAYS` after the write, or after the day of the reminder if that is later.
+    """
+    lifetime = timedelta(days=SHORT_TERM_DAYS)
+    if reminder is None:
+        return now + lifetime
+    if reminder.recurrence is not Recurrence.NONE or reminder.year > YEARS[1]:
+        return None
+    return max(now, datetime(reminder.year, reminder.month, reminder.day, tzinfo=UTC)) + lifetime
 
 
 # The Chinese lunisolar calendar. The library takes 20 ms to import, so only what needs it does.

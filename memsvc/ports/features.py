@@ -289,6 +289,10 @@ class ReminderWrites(Protocol):
         """
         ...
 
+    def copy_acknowledgements(self, source: Memory, successor: Memory) -> None:
+        """Note of *successor*, which takes the reminder of *source* over, what is noted of that."""
+        ...
+
 
 # Reports of use, and the state of the ranking that they lead to.
 

@@ -13,7 +13,7 @@ from memsvc.domain.conflicts import Conflict
 from memsvc.domain.diagnostics import CheckPart
 from memsvc.domain.index_entries import Change, ChangeAction, Chunk
 from memsvc.domain.maintenance import MaintenanceScope
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Reminder
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import Erasure
@@ -164,6 +164,7 @@ class MaintenanceCandidate:
     Attributes:
         place: Its position in the list it came from.
         content_bytes: The size of its content in UTF-8.
+        reminder: Its reminder; None: it has none.
     """
 
     row: int
@@ -172,6 +173,7 @@ class MaintenanceCandidate:
     place: ScanPosition
     work_in_progress: bool
     content_bytes: int
+    reminder: Reminder | None = None
 
 
 class UpkeepReads(Protocol):

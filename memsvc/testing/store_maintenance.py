@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
-from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import Kind, Layer, Memory, Recurrence, Reminder, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition, UpkeepReads
@@ -85,9 +85,11 @@ class StoreUpkeepContract(StoreSeams):
         """Those of tier or layer CORE, and of every status but ACTIVE, withheld ones among them."""
         fields, listing = LISTS[name]
         insert(store, *(distinct(**fields | other) for other in (*LEFT_ALONE, {"layer": Layer.CORE})))
-        [due] = insert(store, distinct(**fields, project_id="web", session_id="s", agent_id="a"))
+        reminder = Reminder(3, 5, 2026, Recurrence.NONE)
+        [due] = insert(store, distinct(**fields, project_id="web", session_id="s", agent_id="a", reminder=reminder))
 
         [found] = listing(store.upkeep, EVERYBODY, (), 9)
+        assert found.reminder == reminder
         assert (found.row, found.memory_id, found.scope) == (due.row, due.id, due.scope)
         assert (found.work_in_progress, found.content_bytes) == (False, len(due.content))
 

@@ -168,6 +168,23 @@ class StoreRemindersContract(StoreSeams):
         purge(store, changed)
         assert store.reminders.acknowledgements(rows, since=TODAY, reach=ADA) == {}
 
+    def test_what_was_given_is_copied_to_a_successor(self, store: MetadataStore) -> None:
+        """With its times; what is noted of both stays."""
+        source, successor, none = insert(store, reminder_detector(), reminder_detector(), reminder_detector())
+        later = NOW + timedelta(hours=1)
+        with store.transaction() as transaction:
+            transaction.acknowledge(source, TODAY, Slot.MORNING, NOW)
+            transaction.acknowledge(source, TODAY, Slot.AFTERNOON, NOW)
+            transaction.acknowledge(successor, TODAY, Slot.MORNING, later)
+            transaction.copy_acknowledgements(source, successor)
+            transaction.copy_acknowledgements(none, source)
+
+            assert transaction.acknowledge(successor, TODAY, Slot.MORNING, later) == later
+            assert transaction.acknowledge(successor, TODAY, Slot.AFTERNOON, later) == NOW
+        both = {(TODAY, Slot.MORNING), (TODAY, Slot.AFTERNOON)}
+        rows = [source.row, successor.row, none.row]
+        assert store.reminders.acknowledgements(rows, since=TODAY, reach=ADA) == {source.row: both, successor.row: both}
+
     def test_what_was_given_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """A store that keeps its data knows what was given when it is opened again."""
         [memory] = insert(store, reminder_detector())

@@ -15,7 +15,7 @@ from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition
 from memsvc_backends.sql.database import ClockDifference, Database
 from memsvc_backends.sql.dialect import cached_statement, database_clock, execute, upsert_when, without_index
-from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, reminder_from_text
 from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
 _MEMORY = memories.c
@@ -28,6 +28,7 @@ _COLUMNS = (
     _MEMORY.session_id,
     _MEMORY.work_in_progress,
     _MEMORY.content_bytes,
+    _MEMORY.reminder,
 )
 _NEVER_READ, _READ = 0, 1
 """The two halves of the list of unread memories: the first number of a place in it."""
@@ -135,10 +136,12 @@ def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
-    number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, *place = row
+    number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, reminder, *place = row
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user_id, project_id, agent_id, session_id, tenant_id)
-    return MaintenanceCandidate(number, memory_id, scope, (*half, *place), bool(work_in_progress), content_bytes)
+    return MaintenanceCandidate(
+        number, memory_id, scope, (*half, *place), bool(work_in_progress), content_bytes, reminder_from_text(reminder)
+    )
 
 
 # Leases: one row for each name.

@@ -129,7 +129,7 @@ def memory_from_row(row: Row) -> Memory:
         trust,
         () if derived_from_ids == _EMPTY_LIST else tuple(json_value(derived_from_ids)),
         _REVIEWS[review],
-        _reminder_of(reminder) if reminder else None,
+        reminder_from_text(reminder),
     )
 
 
@@ -195,7 +195,10 @@ def _reminder_text(reminder: Reminder | None) -> str:
     return "" if reminder is None else json_text([getattr(reminder, name) for name in _REMINDER_NAMES])
 
 
-def _reminder_of(text: str) -> Reminder:
+def reminder_from_text(text: str) -> Reminder | None:
+    """Return the reminder of a column; None: it holds none."""
+    if not text:
+        return None
     # A text of an earlier version lacks the fields that follow: they have their defaults.
     values = dict(zip(_REMINDER_NAMES, json_value(text), strict=False))
     slot = values.pop("slot")

@@ -16,7 +16,7 @@ from memsvc.ports.features import ReminderPlace
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, insert_new, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
-from memsvc_backends.sql.row_writer import day_of, number_of
+from memsvc_backends.sql.row_writer import acknowledgement_values, day_of, number_of, read_acknowledgements
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
 from memsvc_backends.sql.write_session import WriteSession
 
@@ -77,6 +77,12 @@ class SqlReminderWrites(WriteSession):
         execute(self._connection, insert_new(reminders_given), place | {"time": to_micros(moment)})
         [(noted,)] = execute(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
         return from_micros(noted)
+
+    def copy_acknowledgements(self, source: Memory, successor: Memory) -> None:
+        """Insert those of the source that the successor does not have."""
+        noted = read_acknowledgements(self._connection, [source.row]).get(source.row, ())
+        for values in acknowledgement_values(successor.row, noted):
+            execute(self._connection, insert_new(reminders_given), values)
 
 
 @cached_statement

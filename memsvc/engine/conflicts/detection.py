@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import chain, islice
+from typing import Any
 
 from memsvc.domain.conflicts import (
     ABOUT,
@@ -27,7 +28,7 @@ from memsvc.domain.conflicts import (
 )
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.reminders import OVERDUE_DAYS
+from memsvc.domain.reminders import OVERDUE_DAYS, short_term_end
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
@@ -44,6 +45,7 @@ from memsvc.engine.records.memory_builder import (
     reminder_at_another_time,
     states_more,
 )
+from memsvc.engine.records.memory_patch import keep_until_reminded
 from memsvc.ports.features import StoredFact
 from memsvc.ports.metadata import Transaction
 from memsvc.text.facts.labels import topic_label, value_label
@@ -318,7 +320,11 @@ class ConflictDetector:
             current = result.current(newer)
             reminder = reminder_at_another_time(older, current)
             if reminder is not None and self._is_in_use(current):
-                values = {"reminder": reminder}
+                values: dict[str, Any] = {"reminder": reminder}
+                if current.expire_time == short_term_end(None, current.update_time):
+                    # Nobody gave it an expiry.
+                    reminding = keep_until_reminded(replace(current, reminder=reminder), self._memory_builder.now())
+                    values["expire_time"] = reminding.expire_time
                 result.memories[current.id] = self.supersession.set_values(transaction, current, values)
                 result.is_more_stated = True
 

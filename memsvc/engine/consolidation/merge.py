@@ -86,6 +86,8 @@ class GroupMerger:
             transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
         record, _ = self._record_builder.claim(transaction, replace(record, memory=merged))
         [stored] = transaction.insert([record])
+        for original in originals:
+            transaction.copy_acknowledgements(original, stored)
         self._conflict_states.update(transaction, archived)
         return Consolidation(stored, tuple(archived), planned.group.similarity, planned.wording.notice)
 

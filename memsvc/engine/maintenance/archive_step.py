@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.reminders import is_to_come
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import (
     BEGINNING,
@@ -26,7 +27,10 @@ from memsvc.ports.operations import UpkeepReads
 
 
 class ArchiveStep:
-    """Makes LONG_TERM memories ARCHIVED: default lists and searches exclude them, and they can be restored."""
+    """Makes LONG_TERM memories ARCHIVED: default lists and searches exclude them, and they can be restored.
+
+    Memories with a reminder that is still to come stay: archived ones are not announced.
+    """
 
     kind = UpkeepStep.ARCHIVE
     batch = 25
@@ -55,8 +59,13 @@ class ArchiveStep:
         """Archive the memories."""
 
         def work(transaction: Transaction) -> list[DueChange]:
-            since = self._now() - self._rules.unread_for
-            found = [(one, memory) for one, memory in eligible(transaction, due) if _is_due(one, memory, since)]
+            now = self._now()
+            since = now - self._rules.unread_for
+            found = [
+                (one, memory)
+                for one, memory in eligible(transaction, due)
+                if _is_due(one, memory, since) and not is_to_come(memory.reminder, now)
+            ]
             self._status_change.set_status(transaction, [memory for _, memory in found], Status.ARCHIVED)
             return [one for one, _ in found]
 
@@ -68,7 +77,8 @@ class ArchiveStep:
         found = self._reads.unread(area, since=since, after=place_of(cursor.place), limit=limit)
         place = cursor_of(found, limit)
         following = str(_ArchiveCursor(place)) if place else self._next_owner(area, now, "")
-        return StepPart(tuple(due_of(self.kind, MaintenanceReason.UNREAD, one) for one in found), following)
+        waiting = [one for one in found if not is_to_come(one.reminder, now)]
+        return StepPart(tuple(due_of(self.kind, MaintenanceReason.UNREAD, one) for one in waiting), following)
 
     def _over_limit(self, area: MaintenanceScope, now: datetime, cursor: _ArchiveCursor, limit: int) -> StepPart:
         since, excess = now - self._rules.unread_for, cursor.excess_bytes
@@ -78,6 +88,8 @@ class ArchiveStep:
         for waiting in found:
             if excess <= 0:
                 break
+            if is_to_come(waiting.reminder, now):
+                continue
             due.append(due_of(self.kind, MaintenanceReason.OVER_LIMIT, waiting))
             excess -= waiting.content_bytes
         place = cursor_of(found, limit)

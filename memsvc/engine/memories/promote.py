@@ -119,6 +119,9 @@ class MemoryPromoter:
             update_time=now,
             revision=source.revision + 1,
         )
+        if memory.content_hash == source.content_hash:
+            # Not detected again: "tomorrow" was said on another day, and it may have been removed.
+            memory = replace(memory, reminder=source.reminder)
         transaction.update(source, self._record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
         if not record.given_vector and memory.content_hash == source.content_hash:
             given, model = self._record_builder.given_vector(source)
@@ -127,6 +130,7 @@ class MemoryPromoter:
         if holder is not None:
             raise MemoryExistsError(holder.id)
         [new] = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
+        transaction.copy_acknowledgements(source, new)
         self._conflict_states.transfer(transaction, archived, new)
         return [UpsertResult(new, Outcome.CREATED), UpsertResult(archived, Outcome.UPDATED)]
 

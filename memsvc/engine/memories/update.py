@@ -27,6 +27,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.files import FileCategory
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Layer, Memory, Status, with_status
+from memsvc.domain.reminders import short_term_end
 from memsvc.domain.scope import Reach, Scope, SessionVisibility
 from memsvc.domain.search import Selection
 from memsvc.domain.visibility import visible
@@ -47,7 +48,6 @@ from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import find_neighbour, require_memory
 from memsvc.engine.memories.lookup import reach_of_selection
 from memsvc.engine.records.memory_builder import (
-    SHORT_TERM_LIFETIME,
     MemoryBuilder,
     RecordBuilder,
     chunks_of,
@@ -672,7 +672,7 @@ def _refuse_cycle(transaction: Transaction, memory: Memory) -> None:
 def _renew_expiry(memory: Memory, now: datetime) -> datetime | None:
     if memory.expire_time is None or memory.expire_time > now:
         return memory.expire_time
-    return now + SHORT_TERM_LIFETIME if memory.layer is Layer.SHORT_TERM else None
+    return short_term_end(memory.reminder, now) if memory.layer is Layer.SHORT_TERM else None
 
 
 def _tombstone(target: MemoryTarget, revision: int, now: datetime) -> Memory:

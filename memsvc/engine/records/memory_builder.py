@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from operator import itemgetter
 from typing import Protocol
 
@@ -15,7 +15,6 @@ from memsvc.domain.conflicts import SCHEDULE, Fact, Rule, ValuePart, contradicts
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import union
 from memsvc.domain.index_entries import Chunk
-from memsvc.domain.limits import SHORT_TERM_DAYS
 from memsvc.domain.memory import (
     Keyword,
     Kind,
@@ -33,7 +32,7 @@ from memsvc.domain.memory import (
 )
 from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
-from memsvc.domain.reminders import YEARS
+from memsvc.domain.reminders import YEARS, short_term_end
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, Redaction, RejectedItem
@@ -53,7 +52,6 @@ _REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.D
 _REMINDER_ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
 NO_REDACTOR = Redactor(is_on=False)
 STANDARD_POLICY = TrustPolicy()
-SHORT_TERM_LIFETIME = timedelta(days=SHORT_TERM_DAYS)
 STATEMENT_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 
 # Embedded images are extracted from content before it is stored; the implementation is in `memsvc.engine.files`.
@@ -342,7 +340,6 @@ class MemoryBuilder:
             tier=draft.tier or Tier.CONTEXTUAL,
             confidence=1.0 if draft.confidence is None else draft.confidence,
             event_time=draft.event_time,
-            expire_time=expiry(draft, layer, now),
             valid_from=draft.valid_from,
             valid_to=draft.valid_to,
             work_in_progress=bool(draft.work_in_progress),
@@ -353,11 +350,9 @@ class MemoryBuilder:
             trust=provenance.trust,
             derived_from_ids=draft.derived_from_ids or (),
             review=provenance.review,
-            reminder=draft.reminder,
         )
-        if draft.reminder is None and (found := self.reminder_detector.detect(memory, now)) is not None:
-            return replace(memory, reminder=found)
-        return memory
+        reminder = draft.reminder or self.reminder_detector.detect(memory, now)
+        return replace(memory, reminder=reminder, expire_time=expiry(draft, layer, reminder, now))
 
 
 class RecordBuilder:
@@ -443,12 +438,12 @@ class RecordBuilder:
         return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")
 
 
-def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
-    """Return the expiry of *draft*: the given one, else 14 days from *now* for SHORT_TERM, else None."""
+def expiry(draft: Draft, layer: Layer, reminder: Reminder | None, now: datetime) -> datetime | None:
+    """Return the expiry of *draft*: the given one, else for SHORT_TERM that of `short_term_end`, else None."""
     if draft.ttl is not None:
         return now + draft.ttl
     if draft.expire_time is None and layer is Layer.SHORT_TERM:
-        return now + SHORT_TERM_LIFETIME
+        return short_term_end(reminder, now)
     return draft.expire_time
 
 

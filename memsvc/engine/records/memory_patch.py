@@ -12,12 +12,9 @@ from memsvc.domain.files import refs_after_change, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Json, Kind, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
+from memsvc.domain.reminders import short_term_end
 from memsvc.domain.write_requests import Draft, Patch
-from memsvc.engine.records.memory_builder import (
-    SHORT_TERM_LIFETIME,
-    ReminderDetector,
-    keywords_from_content,
-)
+from memsvc.engine.records.memory_builder import ReminderDetector, keywords_from_content
 from memsvc.text.file_refs import refs_in
 
 _DRAFT_FIELDS = (
@@ -65,9 +62,9 @@ def apply_values(
 
     Extracted keywords follow title and content; a detected reminder and file references follow the content. Given
     ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or whose
-    expiry is cleared while it is, expires in 14 days; one that leaves SHORT_TERM no longer expires, unless *values*
-    set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same rule:
-    otherwise it would expire again at once.
+    expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
+    unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
+    rule: otherwise it would expire again at once. A SHORT_TERM memory with a new reminder does not expire before it.
     """
     wanted = dict(values)
     if wanted.get("keywords"):
@@ -83,18 +80,28 @@ def apply_values(
     _follow_content(before, differing, keywords_given="keywords" in values)
     after = replace(before, **differing, update_time=now, revision=before.revision + 1)
     if "content" in differing and "reminder" not in values:
-        return replace(after, reminder=reminder_detector.update(before, after, now))
-    return after
+        after = replace(after, reminder=reminder_detector.update(before, after, now))
+    is_expiry_given = any(values.get(name) is not None for name in ("expire_time", "ttl"))
+    return after if is_expiry_given or after.reminder == before.reminder else keep_until_reminded(after, now)
+
+
+def keep_until_reminded(memory: Memory, now: datetime) -> Memory:
+    """Return *memory* with a later expiry if it is SHORT_TERM and would expire before its reminder."""
+    if memory.layer is not Layer.SHORT_TERM or memory.reminder is None or memory.expire_time is None:
+        return memory
+    end = short_term_end(memory.reminder, now)
+    return replace(memory, expire_time=end) if end is None or end > memory.expire_time else memory
 
 
 def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None:
     layer = wanted.get("layer", before.layer)
+    reminder = wanted.get("reminder", before.reminder)
     is_over = before.expire_time is not None and before.expire_time <= now and wanted.get("status") is Status.ACTIVE
     if "expire_time" in wanted:
         if wanted["expire_time"] is None and layer is Layer.SHORT_TERM:
-            wanted["expire_time"] = now + SHORT_TERM_LIFETIME
+            wanted["expire_time"] = short_term_end(reminder, now)
     elif layer is Layer.SHORT_TERM and (is_over or before.expire_time is None):
-        wanted["expire_time"] = now + SHORT_TERM_LIFETIME
+        wanted["expire_time"] = short_term_end(reminder, now)
     elif is_over or (before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM):
         wanted["expire_time"] = None
 

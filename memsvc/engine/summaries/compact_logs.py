@@ -11,6 +11,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
 from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
+from memsvc.domain.reminders import is_to_come
 from memsvc.domain.scope import Reach
 from memsvc.domain.summaries import CATEGORY, COMPACTION, day_before, is_old_log, log_key, log_metadata, sums_up
 from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult
@@ -31,7 +32,8 @@ class LogCompactor:
     """The maintenance step COMPACT.
 
     A compacted log keeps key, content and revisions, and can be read and restored; searches no longer return it. A
-    restored log is left unchanged until it is edited. Text appended later leads to a new summary.
+    restored log is left unchanged until it is edited. Text appended later leads to a new summary. A log with a reminder
+    that is still to come stays: archived ones are not announced.
     """
 
     def __init__(
@@ -62,14 +64,13 @@ class LogCompactor:
         due = tuple(
             DueChange.of(UpkeepStep.COMPACT, MaintenanceReason.OLD_LOG, log)
             for log in logs
-            if log.update_time < now and is_old_log(log, before) and not self._is_summarised(log)
+            if log.update_time < now and _is_due(log, before, now) and not self._is_summarised(log)
         )
         return StepPart(due, _cursor(logs[-1]) if len(logs) == limit else BEGINNING)
 
     def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Summarise and archive the logs."""
-        before = day_before(self._now(), self._rules.days)
-        planned = [(one, self._plan(one, before)) for one in due]
+        planned = [(one, self._plan(one)) for one in due]
 
         def work(transaction: Transaction) -> list[DueChange]:
             return [one for one, plan in planned if plan is not None and self._compact(transaction, plan[0], plan[1])]
@@ -84,11 +85,12 @@ class LogCompactor:
         related = self._store.memories.get(log.related_ids, reach=_reach_of(log))
         return any(sums_up(memory, log) for memory in related.values())
 
-    def _plan(self, due: DueChange, before: str) -> tuple[Memory, PreparedMemory] | None:
+    def _plan(self, due: DueChange) -> tuple[Memory, PreparedMemory] | None:
         """Return a log with its summary, or None if it is no longer due."""
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         log = self._store.memories.get([due.memory_id], reach=reach).get(due.memory_id)
-        if log is None or not is_old_log(log, before) or self._is_summarised(log):
+        now = self._now()
+        if log is None or not _is_due(log, day_before(now, self._rules.days), now) or self._is_summarised(log):
             return None
         what = f"the log of the day {log.title or log.key}"
         summed = self._summarizer.summarize(
@@ -120,6 +122,10 @@ class LogCompactor:
         archived = _archive_log(log, placed.memory.id, self._now())
         transaction.update(log, self._writers.record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
         self._conflict_states.update(transaction, [archived])
+
+
+def _is_due(log: Memory, before: str, now: datetime) -> bool:
+    return is_old_log(log, before) and not is_to_come(log.reminder, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,16 +35,17 @@ const (
 	// MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
 	// in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
 	// "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
-	// expiry, or sets it to 14 days for layer SHORT_TERM.
+	// expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time).
 	MaintenanceStep_MAINTENANCE_STEP_EXPIRE MaintenanceStep = 1
 	// MAINTENANCE_STEP_PROMOTE promotes SHORT_TERM memories that were read often enough (setting
 	// maintenance.promote_accesses), as PromoteMemory does. It skips work in progress and messages.
 	MaintenanceStep_MAINTENANCE_STEP_PROMOTE MaintenanceStep = 2
 	// MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
 	// maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
-	// ascending importance, then the least read, then the oldest.
+	// ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay.
 	MaintenanceStep_MAINTENANCE_STEP_ARCHIVE MaintenanceStep = 3
-	// MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them.
+	// MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them, except those with a reminder that is still to
+	// come.
 	MaintenanceStep_MAINTENANCE_STEP_COMPACT MaintenanceStep = 4
 	// MAINTENANCE_STEP_CONSOLIDATE merges each group of similar memories into one and archives the originals. A run for
 	// all users covers the memories that changed since the last run, and after the start of the service all memories: no

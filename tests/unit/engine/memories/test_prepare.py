@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from memsvc.domain.errors import InvalidRequestError
-from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, content_hash
+from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Recurrence, Reminder, Status, Tier, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.records.memory_builder import MemoryBuilder
@@ -56,10 +56,19 @@ def test_what_somebody_said_is_a_fact_unless_it_is_a_message() -> None:
         ({"layer": Layer.SHORT_TERM, "expire_time": NOW}, NOW),
         ({"ttl": timedelta(days=2)}, NOW + timedelta(days=2)),
         ({"layer": Layer.CORE}, None),
+        (
+            {"layer": Layer.SHORT_TERM, "reminder": Reminder(3, 5, 2999, Recurrence.NONE)},
+            datetime(2999, 3, 19, tzinfo=UTC),
+        ),
+        ({"layer": Layer.SHORT_TERM, "reminder": Reminder(3, 5, 1999, Recurrence.NONE)}, NOW + timedelta(days=14)),
+        ({"layer": Layer.SHORT_TERM, "reminder": Reminder(3, 5)}, None),
+        ({"layer": Layer.SHORT_TERM, "reminder": Reminder(12, 31, 9999, Recurrence.NONE)}, None),
+        ({"layer": Layer.SHORT_TERM, "reminder": Reminder(3, 5, 2999, Recurrence.NONE), "expire_time": NOW}, NOW),
+        ({"reminder": Reminder(3, 5, 2999, Recurrence.NONE)}, None),
     ],
 )
 def test_expiry(fields: dict[str, Any], expected: object) -> None:
-    """SHORT_TERM lives 14 days unless the draft says otherwise; other layers live on."""
+    """SHORT_TERM lives 14 days, and as long after its reminder, unless the draft says otherwise; other layers live on."""
     assert expected == prepared(**fields).expire_time
 
 

@@ -2276,7 +2276,7 @@ export enum MaintenanceStep {
    * MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
    * in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
    * "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
-   * expiry, or sets it to 14 days for layer SHORT_TERM.
+   * expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time).
    *
    * @generated from enum value: MAINTENANCE_STEP_EXPIRE = 1;
    */
@@ -2293,14 +2293,15 @@ export enum MaintenanceStep {
   /**
    * MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
    * maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
-   * ascending importance, then the least read, then the oldest.
+   * ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay.
    *
    * @generated from enum value: MAINTENANCE_STEP_ARCHIVE = 3;
    */
   ARCHIVE = 3,
 
   /**
-   * MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them.
+   * MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them, except those with a reminder that is still to
+   * come.
    *
    * @generated from enum value: MAINTENANCE_STEP_COMPACT = 4;
    */

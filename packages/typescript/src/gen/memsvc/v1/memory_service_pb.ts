@@ -1077,9 +1077,9 @@ export type UpdateMemoryRequest = Message<"memsvc.v1.UpdateMemoryRequest"> & {
   /**
    * update_mask lists the fields to change, as names in Memory, such as "title" or "metadata". A listed field without a
    * value is cleared or gets its default; content cannot be cleared. When ttl and expire_time are both cleared, a
-   * SHORT_TERM memory gets 14 days from now. Lists and metadata are replaced whole. Unknown fields, paths into fields,
-   * scope and output-only fields other than status are INVALID_ARGUMENT. Empty: every changeable field of `memory` that
-   * is not its default value.
+   * SHORT_TERM memory gets the expire_time of a new one. Lists and metadata are replaced whole. Unknown fields, paths
+   * into fields, scope and output-only fields other than status are INVALID_ARGUMENT. Empty: every changeable field of
+   * `memory` that is not its default value.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 3;
    */
@@ -1695,7 +1695,7 @@ export type RestoreMemoryRequest = Message<"memsvc.v1.RestoreMemoryRequest"> & {
      * id is the UUID of the memory. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory has no effect and
      * is not an error; a SUPERSEDED one whose successor was permanently deleted becomes ACTIVE again. A memory that
      * awaited a review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is not
-     * compared with others. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+     * compared with others. An expire_time that has passed is removed; a SHORT_TERM memory gets that of a new one.
      *
      * @generated from field: string id = 2;
      */
