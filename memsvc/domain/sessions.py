@@ -255,16 +255,16 @@ def _first_kept(messages: Sequence[MessageRecord], keep_rounds: int) -> int:
     return begins[-min(keep_rounds, len(begins))] if begins and keep_rounds else len(messages)
 
 
+def _takes_answers(message: MessageRecord) -> bool:
+    """Return whether a tool's answer goes, or stays, with the message before it: a pinned call keeps its answers."""
+    return message.role is Role.ASSISTANT or not (message.role is Role.TOOL or _is_protected(message))
+
+
 def _units(messages: Sequence[MessageRecord]) -> list[list[MessageRecord]]:
     """Return the messages with what the tools they called answered."""
     units: list[list[MessageRecord]] = []
     for message in messages:
-        if (
-            message.role is Role.TOOL
-            and units
-            and units[-1][0].role is not Role.TOOL
-            and not _is_protected(units[-1][0])
-        ):
+        if message.role is Role.TOOL and units and _takes_answers(units[-1][0]):
             units[-1].append(message)
         else:
             units.append([message])

@@ -82,6 +82,32 @@ def test_what_a_memory_repeats_is_not_said_again(stubs: Stubs, user: str) -> Non
     assert not evidence(reply)
 
 
+@pytest.mark.parametrize(
+    ("facts", "query"),
+    [
+        (
+            ("The walrus is called Ole.", "The seal sleeps until noon.", "Ten gulls steal the fish."),
+            "walrus seal gulls",
+        ),
+        (("海象叫做奥莱。", "海豹一直睡到中午。", "十只海鸥偷走了鱼。"), "海象 海豹 海鸥"),
+    ],
+)
+def test_what_several_memories_repeat_is_not_said_again(
+    stubs: Stubs, user: str, facts: tuple[str, ...], query: str
+) -> None:
+    """As the end of a session leaves them; a message that says much more is shown."""
+    say(stubs, scope_of(user, "monday"), " ".join(facts))
+    for fact in facts:
+        create(stubs, scope_of(user), fact)
+
+    reply = render(stubs, scope_of(user), query=query)
+    assert [1, 1, 1] == [reply.markdown.count(fact) for fact in facts]
+    assert not evidence(reply)
+
+    say(stubs, scope_of(user, "tuesday"), f"{query}: {facts[0]} " + "otters " * 20)
+    assert len(evidence(render(stubs, scope_of(user), query=query))) == 1
+
+
 def test_evidence_is_only_what_the_caller_may_know(stubs: Stubs, user: str) -> None:
     """Not another user's, not another project's, not that of a session of another agent, nor the own session twice."""
     text = "the walrus eats {} clams at noon"

@@ -259,6 +259,21 @@ def test_what_is_refused_remembers_nothing(stubs: Stubs, user: str) -> None:
     assert ([], 1, 0) == (kept(stubs, here), show(stubs, here).state, show(stubs, here).flushed_ordinal)
 
 
+def test_a_trim_that_is_refused_or_repeated_remembers_nothing(stubs: Stubs, user: str) -> None:
+    """Neither of a session that was closed without extraction, nor of what was said since the first time."""
+    here = place(user)
+    open_session(stubs, here)
+    trim = session_pb.TrimSessionRequest(scope=here, request_id="once")
+    stubs.session.TrimSession(trim, timeout=TIMEOUT)
+    append(stubs, here, FACTS["en"])
+
+    stubs.session.TrimSession(trim, timeout=TIMEOUT)
+    assert [] == kept(stubs, here)
+    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=here, flush=False), timeout=TIMEOUT)
+    refusal = refused(stubs.session.TrimSession, session_pb.TrimSessionRequest(scope=here))
+    assert ("SESSION_NOT_ACTIVE", []) == (refusal.reason, kept(stubs, here))
+
+
 def test_a_language_model_decides_and_the_rules_when_it_fails(tmp_path: Path) -> None:
     """Over real HTTP; the reply says who decided, and why the model did not."""
     decision = {

@@ -80,7 +80,7 @@ LEAST_EVIDENCE = 0.02
 FILE_PASSAGES = 8
 """Number of passages of files that a context shows."""
 REPEATED = 0.6
-"""Share of a message that a memory repeats, so that the memory is shown alone."""
+"""Share of a message that memories repeat, so that these are shown alone."""
 RESERVED_TOKENS = 160
 """Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
 _PART = 20
@@ -317,7 +317,7 @@ class ContextBuilder:
     def _judge(
         self, hits: Sequence[SearchHit], messages: Sequence[SearchHit], recent: Sequence[Memory]
     ) -> Mapping[str, str]:
-        """Mark what is not current; return the messages of which a memory repeats most, each with that memory."""
+        """Mark what is not current; return the messages of which memories repeat most: see `_repeated_by`."""
         repeated_by = _repeated_by(messages, hits)
         if self._inputs.currency is not None:
             found = {hit.memory.id: hit.memory for hit in (*hits, *messages)}
@@ -443,17 +443,24 @@ class ContextBuilder:
 
 
 def _repeated_by(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> dict[str, str]:
-    """Return the ids of the messages of which a memory repeats most, each with the id of the first such memory."""
+    """Return the ids of the messages of which memories together repeat most, each with the one that repeats most."""
     known = [(normal_text(hit.memory.content), hit.memory.id) for hit in memories]
     found = {}
     for hit in messages:
         said = normal_text(hit.memory.content)
-        memory = next(
-            (name for text, name in known if len(text) >= REPEATED * len(said) and is_part_of(text, said)), ""
-        )
-        if memory:
-            found[hit.memory.id] = memory
+        parts = [(text, memory_id) for text, memory_id in known if is_part_of(text, said)]
+        if parts and _covered_length(said, [text for text, _ in parts]) >= REPEATED * len(said):
+            found[hit.memory.id] = max(parts, key=lambda part: len(part[0]))[1]
     return found
+
+
+def _covered_length(whole: str, parts: Sequence[str]) -> int:
+    """Return how many characters of a text its *parts* cover, each once."""
+    covered = end = 0
+    for first, last in sorted((at := whole.find(part), at + len(part)) for part in parts):
+        covered += max(0, last - max(first, end))
+        end = max(end, last)
+    return covered
 
 
 def _most_relevant_replaced(

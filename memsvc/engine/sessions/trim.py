@@ -78,7 +78,9 @@ class SessionTrimmer:
             RequestIdReusedError: The request_id was used for another request.
         """
         request = session_request("TrimSession", scope, (scope, trim_request), request_id)
-        self._hooks.flush(scope)
+        if self._is_new(request):
+            self._active(scope)  # a refused or repeated call extracts nothing
+            self._hooks.flush(scope)
         for _ in range(_ATTEMPTS):
             plan = self._plan(scope, trim_request, request)
             try:
@@ -107,17 +109,9 @@ class SessionTrimmer:
         self, scope: Scope, trim_request: TrimRequest, request: IdempotentRequest
     ) -> tuple[Sequence[Message], str]:
         """Return the messages to drop and their summary; nothing for a request that was answered before."""
-        if (
-            request.id
-            and self._committer.submit(lambda transaction: recall_answer(transaction, request), owner=scope.owner).value
-            is not None
-        ):
+        if not self._is_new(request):
             return (), ""
-        session = self._store.sessions.get(SessionName.from_scope(scope))
-        if session is None:
-            raise SessionNotFoundError(scope.session_id)
-        if session.state is not SessionState.ACTIVE:
-            raise SessionNotActiveError(scope.session_id, session.state.value)
+        session = self._active(scope)
         live = self._store.sessions.messages(
             session, states={MessageState.ACTIVE}, after=None, limit=_ALL, descending=False
         )
@@ -128,6 +122,23 @@ class SessionTrimmer:
         share = sum(message.record.token_count for message in dropped_messages) // SUMMARY_SHARE
         most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
         return dropped_messages, self._summarizer.summarize(dropped_messages, most_tokens=most)
+
+    def _is_new(self, request: IdempotentRequest) -> bool:
+        """Return whether *request* was not answered before."""
+        if not request.id:
+            return True
+        known = self._committer.submit(
+            lambda transaction: recall_answer(transaction, request), owner=request.reach.owner
+        )
+        return known.value is None
+
+    def _active(self, scope: Scope) -> Session:
+        session = self._store.sessions.get(SessionName.from_scope(scope))
+        if session is None:
+            raise SessionNotFoundError(scope.session_id)
+        if session.state is not SessionState.ACTIVE:
+            raise SessionNotActiveError(scope.session_id, session.state.value)
+        return session
 
     def _target(self, session: Session, trim_request: TrimRequest) -> int:
         if trim_request.target_tokens is not None:

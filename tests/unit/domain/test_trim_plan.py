@@ -74,6 +74,16 @@ def test_an_answer_goes_with_its_call() -> None:
     assert dropped_ordinals([], target_tokens=0, keep_rounds=0) == []
 
 
+def test_a_pinned_call_keeps_its_answers() -> None:
+    """An answer without its call, or a call without its answer, is of no use to a model."""
+    roles = [Role.USER, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.ASSISTANT]
+    messages = [
+        MessageRecord(0, ordinal, role, 10, is_pinned=ordinal == 2) for ordinal, role in enumerate(roles, start=1)
+    ]
+
+    assert dropped_ordinals(messages, target_tokens=0, keep_rounds=0) == [1, 5]
+
+
 def automatic(messages: list[MessageRecord], limit: int = 200, rounds: int = 3) -> list[int]:
     """Return what goes by itself at the limit, half of which remains."""
     return dropped_ordinals(messages, target_tokens=limit // 2, keep_rounds=rounds, keep_last=True)

@@ -1539,7 +1539,7 @@ func (x *ClearMessagesResponse) GetConsistencyToken() string {
 
 // TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
 // met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The response
-// of a tool is archived together with the message that called it.
+// of a tool is archived together with the message that called it, and stays with a pinned one.
 //
 // Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
 // (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
