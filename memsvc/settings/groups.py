@@ -154,11 +154,11 @@ class ContextSettings(SettingsGroup):
 class IndexingSettings(SettingsGroup):
     """Options of indexing."""
 
-    upkeep_seconds: float = Field(default=5.0, gt=0)
+    upkeep_seconds: float = Field(default=5.0, gt=0, le=86_400)
     """Interval of checks whether an index needs a rebuild."""
-    access_flush_seconds: float = Field(default=5.0, gt=0)
+    access_flush_seconds: float = Field(default=5.0, gt=0, le=86_400)
     """Interval of writes of access counts."""
-    outbox_days: float = Field(default=7.0, gt=0)
+    outbox_days: float = Field(default=7.0, gt=0, le=36_500)
     """Retention of applied changes in the outbox."""
 
 
@@ -260,9 +260,9 @@ class ConsolidationSettings(SettingsGroup):
 class MaintenanceSettings(SettingsGroup):
     """Options of maintenance."""
 
-    interval_minutes: float = Field(default=60.0, ge=0)
+    interval_minutes: float = Field(default=60.0, ge=0, le=525_600)
     """Pause between two maintenance runs of all processes. 0: only on request."""
-    jitter_minutes: float = Field(default=5.0, ge=0)
+    jitter_minutes: float = Field(default=5.0, ge=0, le=525_600)
     """Maximum random delay of a run, so that processes on one store do not start at the same time."""
     steps: tuple[UpkeepStep, ...] = ROUTINE_STEPS
     """Steps of scheduled runs, and of requests that name none. DETECT_CONFLICTS, SUMMARIZE, CHECK_REFERENCES
@@ -322,11 +322,11 @@ class FileSettings(SettingsGroup):
     """Accepted media types, such as ["image/*", "application/pdf"]. Empty: all."""
     extensions: tuple[str, ...] = ()
     """Accepted file extensions in lower case without the dot, such as ["png", "pdf"]. Empty: all."""
-    temp_hours: float = Field(default=24.0, ge=0)
+    temp_hours: float = Field(default=24.0, ge=0, le=876_000)
     """Default lifetime of files of the category temp. 0: unlimited."""
-    cache_hours: float = Field(default=24.0 * 7, ge=0)
+    cache_hours: float = Field(default=24.0 * 7, ge=0, le=876_000)
     """Default lifetime of files of the category cache. 0: unlimited."""
-    sweep_minutes: float = Field(default=60.0, ge=0)
+    sweep_minutes: float = Field(default=60.0, ge=0, le=525_600)
     """Interval of the removal of expired files and unused blobs. 0: only by CheckIntegrity."""
     max_streams: int = Field(default=64, ge=1)
     """Maximum number of concurrent uploads and downloads; further ones fail with RESOURCE_EXHAUSTED."""
@@ -413,7 +413,7 @@ class AccessSettings(SettingsGroup):
     """Whether an API key is required: auto (once a key was created), required or off."""
     refresh_seconds: float = Field(default=2.0, gt=0, le=3600)
     """Maximum time until a key revoked by another process is refused. In the same process it is refused at once."""
-    calls_per_second: float = Field(default=0.0, ge=0)
+    calls_per_second: float = Field(default=0.0, ge=0, le=1_000_000)
     """Default rate limit of a key in calls per second; further calls fail with RESOURCE_EXHAUSTED. Servers of one store
     count together. 0: no limit."""
     concurrent_calls: int = Field(default=0, ge=0)
@@ -469,9 +469,9 @@ class ServerSettings(SettingsGroup):
     TLS support, such as those of Kubernetes. It may be beyond loopback. Empty: only at *address*."""
     reflection: bool = True
     """Whether server reflection is enabled, for tools such as grpcurl."""
-    grace_seconds: float = Field(default=20.0, ge=0)
+    grace_seconds: float = Field(default=20.0, ge=0, le=86_400)
     """Maximum time for running calls after SIGTERM."""
-    default_deadline_seconds: float = Field(default=30.0, gt=0)
+    default_deadline_seconds: float = Field(default=30.0, gt=0, le=86_400)
     """Default deadline of unary calls."""
     max_message_bytes: int = Field(default=16 * 1024 * 1024, ge=64 * 1024)
     """Maximum size of a request or reply."""
@@ -600,7 +600,7 @@ class WatchSettings(SettingsGroup):
     """Maximum lag of a watcher in changes; beyond it its stream ends with an error."""
     threads: int = Field(default=2, ge=1)
     """Threads that read changes for watchers, apart from those of the other calls."""
-    poll_seconds: float = Field(default=0.0, ge=0)
+    poll_seconds: float = Field(default=0.0, ge=0, le=86_400)
     """Polling interval for changes of other processes on the same store. 0: as the store needs it, never where
     no other process can write to it, and five times a second where others can."""
 

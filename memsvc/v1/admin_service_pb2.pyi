@@ -505,9 +505,10 @@ class _ApiKeyRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKeyRole
     API_KEY_ROLE_READ_WRITE: _ApiKeyRole.ValueType  # 2
     """API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects."""
     API_KEY_ROLE_ADMIN: _ApiKeyRole.ValueType  # 3
-    """API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys and
-    RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and
-    CheckIntegrity for all users. It reads and changes only memories of its own tenant.
+    """API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
+    SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
+    ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
+    and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
     """
 
 class ApiKeyRole(_ApiKeyRole, metaclass=_ApiKeyRoleEnumTypeWrapper):
@@ -520,9 +521,10 @@ API_KEY_ROLE_READ_ONLY: ApiKeyRole.ValueType  # 1
 API_KEY_ROLE_READ_WRITE: ApiKeyRole.ValueType  # 2
 """API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects."""
 API_KEY_ROLE_ADMIN: ApiKeyRole.ValueType  # 3
-"""API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys and
-RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and
-CheckIntegrity for all users. It reads and changes only memories of its own tenant.
+"""API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
+SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
+ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
+and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
 """
 Global___ApiKeyRole: _TypeAlias = ApiKeyRole  # noqa: Y015
 
@@ -938,7 +940,7 @@ class BackendHealth(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     PING_FIELD_NUMBER: _builtins.int
     port: _builtins.str
-    """port is the use of the backend: "metadata", "vectors", "lexical", "embedder". More may be added."""
+    """port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be added."""
     name: _builtins.str
     """name is the name of the backend in the settings, such as "qdrant-edge"."""
     healthy: _builtins.bool
@@ -1162,8 +1164,8 @@ class ReindexRequest(_message.Message):
     """mode is the method. Unspecified: REBUILD."""
     @_builtins.property
     def indexes(self) -> _containers.RepeatedScalarFieldContainer[Global___IndexKind.ValueType]:
-        """indexes are the indexes, processed one after the other in the order of IndexKind. Repeated ones are processed once.
-        Empty: all.
+        """indexes are the indexes, processed one after the other in the order of IndexKind. At most 16. Repeated ones are
+        processed once. Empty: all.
         """
 
     def __init__(
@@ -1236,7 +1238,7 @@ class GetPerformanceRequest(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
-    """operation is the operation to report, as in OperationPerformance.operation. Empty: all. An unknown name returns an
+    """operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An unknown name returns an
     empty list.
     """
     @_builtins.property
@@ -3302,7 +3304,7 @@ class RetryDeadLettersRequest(_message.Message):
     An event that is delivered again comes after later events of the same user that were delivered in the meantime.
     Repeating the request is safe.
 
-    Errors: none of its own.
+    Errors: INVALID_ARGUMENT also for an unknown endpoint.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3313,7 +3315,9 @@ class RetryDeadLettersRequest(_message.Message):
     """endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters."""
     @_builtins.property
     def event_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint."""
+        """event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
+        one is INVALID_ARGUMENT. Empty: all of the endpoint.
+        """
 
     def __init__(
         self,
@@ -3355,7 +3359,7 @@ Global___RetryDeadLettersResponse: _TypeAlias = RetryDeadLettersResponse  # noqa
 class DropDeadLettersRequest(_message.Message):
     """DropDeadLettersRequest selects dead letters of an endpoint. Repeating the request is safe.
 
-    Errors: none of its own.
+    Errors: INVALID_ARGUMENT also for an unknown endpoint.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3366,7 +3370,9 @@ class DropDeadLettersRequest(_message.Message):
     """endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters."""
     @_builtins.property
     def event_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint."""
+        """event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
+        one is INVALID_ARGUMENT. Empty: all of the endpoint.
+        """
 
     def __init__(
         self,

@@ -302,7 +302,7 @@ Global___MetadataEquals: _TypeAlias = MetadataEquals  # noqa: Y015
 @_typing.final
 class MetadataRange(_message.Message):
     """MetadataRange matches memories whose metadata hold a number at a path, within all given bounds. At least one bound is
-    required. Numbers are compared as 64-bit floating-point numbers. A string is no number, whatever it contains. Of a
+    required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point numbers. A string is no number, whatever it contains. Of a
     memory with more than 256 numbers in its metadata, the first 256 by path and value are compared.
     """
 

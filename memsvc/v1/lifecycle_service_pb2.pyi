@@ -363,7 +363,7 @@ class RunMaintenanceRequest(_message.Message):
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedScalarFieldContainer[Global___MaintenanceStep.ValueType]:
-        """steps are the steps to run, in the order of MaintenanceStep, each once. Empty: those of the setting
+        """steps are the steps to run, in the order of MaintenanceStep, each once. At most 16. Empty: those of the setting
         maintenance.steps.
         """
 
@@ -556,8 +556,8 @@ class DetectConflictsRequest(_message.Message):
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryLayer.ValueType]:
-        """layers selects memories of these layers, which are compared with earlier memories of every layer. At most 8, each
-        once. Empty: all layers.
+        """layers selects memories of these layers, which are compared with earlier memories of every layer. At most 4;
+        repetition is ignored. Empty: all layers.
         """
 
     @_builtins.property
@@ -1252,9 +1252,7 @@ class ListDueRemindersRequest(_message.Message):
     page_size: _builtins.int
     """page_size is the maximum number of reminders on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page. All other fields
-    must be unchanged.
-    """
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     days_ahead: _builtins.int
     """days_ahead is the number of days after the present one, in the zone of each reminder, whose reminders are listed as
     well: 0 to 366. 0: only what is due.
@@ -1988,8 +1986,8 @@ class ImportUserRequest(_message.Message):
 
     Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
     invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the
-    file is of another version; "data.lines[N].record" when it is truncated, "data.lines[N].sha256" when it was changed:
-    the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
+    file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when within
+    one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -2339,7 +2339,7 @@ class CaptureMemoryRequest(_message.Message):
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     source: _builtins.str
-    """source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "capture"."""
+    """source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "conversation"."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
     """conflict_policy selects the treatment of older memories that the new ones contradict: see ConflictPolicy.
     Unspecified: MARK.

@@ -579,7 +579,8 @@ Global___UseFeedbackState: _TypeAlias = UseFeedbackState  # noqa: Y015
 @_typing.final
 class FusionWeights(_message.Message):
     """FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
-    some are given, an absent one is 0. A retriever of weight 0 is not used. All 0 is INVALID_ARGUMENT.
+    some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as is
+    0 for all retrievers of the mode that the request has an input for: no memory could be found.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -638,8 +639,8 @@ class Fusion(_message.Message):
     preset: Global___FusionPreset.ValueType
     """preset selects a named set of weights. Unspecified: none."""
     rank_constant: _builtins.int
-    """rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods
-    ignore it.
+    """rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. WEIGHTED ignores
+    it.
     """
     normalization: Global___FusionNormalization.ValueType
     """normalization is the normalisation of scores in WEIGHTED. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it."""
@@ -773,8 +774,9 @@ Global___Collapsing: _TypeAlias = Collapsing  # noqa: Y015
 @_typing.final
 class Reranking(_message.Message):
     """Reranking orders the best hits by a second, slower model that reads each hit together with the query. It requires a
-    reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It is skipped when the
-    deadline of the call is near or the reranker fails: see SearchResponse.skipped.
+    reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It requires a query or
+    keywords, else INVALID_ARGUMENT. It is skipped when the deadline of the call is near or the reranker fails: see
+    SearchResponse.skipped.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

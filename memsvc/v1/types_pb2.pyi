@@ -359,7 +359,7 @@ class _WaitFor:
 class _WaitForEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitFor.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     WAIT_FOR_UNSPECIFIED: _WaitFor.ValueType  # 0
-    """WAIT_FOR_UNSPECIFIED means INDEXED for single and batch writes, STORED for imports."""
+    """WAIT_FOR_UNSPECIFIED means INDEXED for writes of memories, STORED for imports and in SessionService."""
     WAIT_FOR_STORED: _WaitFor.ValueType  # 1
     """WAIT_FOR_STORED returns when the change is durable. Searches include it soon after."""
     WAIT_FOR_INDEXED: _WaitFor.ValueType  # 2
@@ -373,7 +373,7 @@ class WaitFor(_WaitFor, metaclass=_WaitForEnumTypeWrapper):
     """
 
 WAIT_FOR_UNSPECIFIED: WaitFor.ValueType  # 0
-"""WAIT_FOR_UNSPECIFIED means INDEXED for single and batch writes, STORED for imports."""
+"""WAIT_FOR_UNSPECIFIED means INDEXED for writes of memories, STORED for imports and in SessionService."""
 WAIT_FOR_STORED: WaitFor.ValueType  # 1
 """WAIT_FOR_STORED returns when the change is durable. Searches include it soon after."""
 WAIT_FOR_INDEXED: WaitFor.ValueType  # 2
@@ -1582,10 +1582,13 @@ class ChatMessage(_message.Message):
     speaker: _builtins.str
     """speaker is the name of the speaker; searches filter by it. At most 128 characters. Empty: no name."""
     tool_call_id: _builtins.str
-    """tool_call_id is the id of the call to which this message responds. Only with the role TOOL. At most 128 characters."""
+    """tool_call_id is the id of the call to which this message responds. At most 128 characters. In AppendMessages only
+    with the role TOOL. FlushMessages ignores it, CaptureMemory refuses it.
+    """
     token_count: _builtins.int
     """token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0:
-    the service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows
+    the service counts content and tool calls with its tokenizer. Used by sessions alone; CaptureMemory refuses it, as
+    pinned and metadata. In ListMessages it follows
     later changes of the content.
     """
     pinned: _builtins.bool

@@ -186,7 +186,9 @@ def test_lifetimes(stubs: Stubs, scope: types_pb.Scope) -> None:
     temp = upload(stubs, scope, category=types_pb.FILE_CATEGORY_TEMP)
     cached = upload(stubs, scope, category=types_pb.FILE_CATEGORY_CACHE, ttl=Duration(seconds=60))
     kept = upload(stubs, scope, category=types_pb.FILE_CATEGORY_MEMORY)
+    shortest = upload(stubs, scope, ttl=Duration(nanos=1))
 
+    assert shortest.expire_time.ToMicroseconds() - shortest.create_time.ToMicroseconds() == 1
     assert temp.expire_time.seconds - temp.create_time.seconds == 24 * 3600
     assert cached.expire_time.seconds - cached.create_time.seconds == 60
     assert not kept.HasField("expire_time")

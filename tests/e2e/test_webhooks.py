@@ -249,6 +249,8 @@ def test_wrong_requests_name_the_field(sending: Stubs) -> None:
     assert "'all', 'strict'" in unknown.message
     foreign = admin_pb.RetryDeadLettersRequest(endpoint="all", event_ids=["msg_1_2"])
     assert refused(retry, foreign).fields == ("event_ids[0]",)
+    foreign = admin_pb.RetryDeadLettersRequest(endpoint="al", event_ids=["msg_1_2", "x"])
+    assert refused(retry, foreign).fields == ("endpoint", "event_ids[0]", "event_ids[1]")
     assert refused(show, admin_pb.ListDeadLettersRequest(endpoint="x" * 65)).fields == ("endpoint",)
     assert refused(show, admin_pb.ListDeadLettersRequest(page_token="A" * 4)).fields == ("page_token",)
 

@@ -69,7 +69,7 @@ class FsspecSettings(BackendSettings):
     """What fsspec's file system of that sort is made with, such as endpoint_url for an S3-compatible server."""
     secrets: dict[str, SecretStr] = Field(default_factory=dict)
     """Likewise, but never shown: `key` and `secret` for S3. Without them AWS's own variables and files count."""
-    timeout_seconds: float = Field(default=10.0, gt=0)
+    timeout_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long one operation may take before the store counts as unavailable; the last one of an upload may take a
     second longer for each MB."""
 

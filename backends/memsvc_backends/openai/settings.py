@@ -27,7 +27,7 @@ class EndpointSettings(BackendSettings):
     api_key_file: Path | None = None
     """A file that holds the key, such as a mounted secret; it is read before each request, so that a new key is used at
     once. Instead of api_key."""
-    timeout_seconds: float = Field(default=20.0, gt=0)
+    timeout_seconds: float = Field(default=20.0, gt=0, le=86_400)
     """How long one try may take."""
 
     @model_validator(mode="after")

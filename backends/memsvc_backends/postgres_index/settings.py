@@ -27,7 +27,7 @@ class PostgresSettings(BackendSettings):
     connections: int = Field(default=8, ge=1, le=64)
     """How many searches and changes may be under way at once; further ones wait for the first to end."""
 
-    wait_seconds: float = Field(default=10.0, gt=0)
+    wait_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long a call waits for a lock or a connection before the index counts as unavailable."""
 
     @model_validator(mode="after")

@@ -27,11 +27,11 @@ class QdrantEdgeSettings(BackendSettings):
 
     Where a filter leaves less than three quarters of an owner's entries, these are scanned.
     """
-    ping_seconds: float = Field(default=1.0, gt=0)
+    ping_seconds: float = Field(default=1.0, gt=0, le=86_400)
     """How long a health check waits for the child process."""
-    hang_seconds: float = Field(default=2.0, gt=0)
+    hang_seconds: float = Field(default=2.0, gt=0, le=86_400)
     """After so long without an answer the child process is taken to hang: it is killed and replaced."""
-    open_seconds: float = Field(default=60.0, gt=0)
+    open_seconds: float = Field(default=60.0, gt=0, le=86_400)
     """How long a child process may take to open its generation before it is killed; the next gets twice the time."""
 
     def limits(self, faults: FaultLog) -> ChildLimits:

@@ -214,21 +214,21 @@ class QdrantServerSettings(BackendSettings):
         json_schema_extra={"form": "must be 1 to 64 letters, digits, '_' and '-'"},
     )
     """What the names of our collections begin with. Installations that share a server take one each."""
-    timeout_seconds: float = Field(default=5.0, gt=0)
+    timeout_seconds: float = Field(default=5.0, gt=0, le=86_400)
     """How long a read may take; a search never takes longer than its caller's deadline."""
-    write_timeout_seconds: float = Field(default=60.0, gt=0)
+    write_timeout_seconds: float = Field(default=60.0, gt=0, le=86_400)
     """How long a write, or making a collection, may take."""
     attempts: int = Field(default=3, ge=1, le=10)
     """How often a call is tried while the server cannot be reached or is too busy; each of them can be repeated."""
-    backoff_seconds: float = Field(default=0.05, ge=0)
+    backoff_seconds: float = Field(default=0.05, ge=0, le=86_400)
     """How long to wait before the second attempt; twice as long before each further one."""
     connections: int = Field(default=3, ge=1, le=64)
     """Connections that calls are spread over."""
-    refresh_seconds: float = Field(default=1.0, ge=0)
+    refresh_seconds: float = Field(default=1.0, ge=0, le=86_400)
     """How late a switch of generations that another process made may be noticed."""
-    linger_seconds: float = Field(default=10.0, ge=0)
+    linger_seconds: float = Field(default=10.0, ge=0, le=86_400)
     """How long a generation is kept after the switch to the next, for processes that have not noticed."""
-    leftover_seconds: float = Field(default=600.0, gt=0)
+    leftover_seconds: float = Field(default=600.0, gt=0, le=86_400)
     """After so long without a write an unfinished generation is taken to be that of a dead process, and removed."""
     batch_points: int = Field(default=256, ge=1, le=10_000)
     """Points sent at a time."""

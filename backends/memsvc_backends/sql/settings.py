@@ -44,10 +44,10 @@ class SqlSettings(BackendSettings):
     durability: Durability = Durability.FULL
     """What a commit survives."""
 
-    wait_seconds: float = Field(default=10.0, gt=0)
+    wait_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long a call waits for a lock or a connection before it is refused as unavailable."""
 
-    statement_seconds: float = Field(default=120.0, ge=0)
+    statement_seconds: float = Field(default=120.0, ge=0, le=86_400)
     """How long a statement on PostgreSQL may take before its connection is given up; 0: no limit."""
 
     readers: int = Field(default=8, ge=1, le=64)

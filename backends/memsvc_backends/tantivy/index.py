@@ -37,7 +37,7 @@ class TantivySettings(BackendSettings):
 
     writer_heap_bytes: int = Field(default=50_000_000, ge=15_000_000)
     """Memory that uncommitted entries may take before a segment is written, in bytes. Tantivy's floor is 15 MB."""
-    write_timeout_seconds: float = Field(default=10.0, gt=0)
+    write_timeout_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long a write may take before the index counts as unavailable for writes, as while its disk hangs."""
 
 

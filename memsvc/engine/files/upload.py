@@ -174,7 +174,7 @@ class FileUploader:
         return kept
 
     def _expire_time(self, new: NewFile, now: datetime) -> datetime | None:
-        ttl = new.ttl or self._rules.lifetimes.get(new.category)
+        ttl = self._rules.lifetimes.get(new.category) if new.ttl is None else new.ttl
         if new.expire_time is not None or ttl is None:
             return new.expire_time
         return now + ttl

@@ -200,20 +200,27 @@ class WebhookService:
         return {name: state for name, state in found.items() if state is not None}
 
     def _positions(self, endpoint: str, event_ids: Sequence[str]) -> list[int]:
+        violations = []
         # One that was removed from the settings may still have dead letters.
         if endpoint not in self.endpoints and self._queue.state(endpoint) is None:
             known = ", ".join(map(repr, self.endpoints)) or "none"
-            raise InvalidRequestError([Violation("endpoint", f"must be a webhook of the settings: {known}")])
-        return [self._position(number, one) for number, one in enumerate(event_ids)]
+            violations.append(Violation("endpoint", f"must be a webhook of the settings: {known}"))
+        positions = []
+        for number, event_id in enumerate(event_ids):
+            position = self._position(event_id)
+            if position is None:
+                violations.append(Violation(f"event_ids[{number}]", "must be the id of an event of this service"))
+            else:
+                positions.append(position)
+        if violations:
+            raise InvalidRequestError(violations)
+        return positions
 
-    def _position(self, number: int, event_id: str) -> int:
+    def _position(self, event_id: str) -> int | None:
         prefix = f"msg_{self._changes.identity}_"
         digits = event_id.removeprefix(prefix)
-        if not event_id.startswith(prefix) or not (
-            digits.isascii() and digits.isdigit() and len(digits) <= _POSITION_DIGITS
-        ):
-            raise InvalidRequestError([Violation(f"event_ids[{number}]", "must be the id of an event of this service")])
-        return int(digits)
+        is_own = event_id.startswith(prefix) and digits.isascii() and digits.isdigit()
+        return int(digits) if is_own and len(digits) <= _POSITION_DIGITS else None
 
     def _count(self, endpoint: str, outcome: str) -> None:
         with self._lock:

@@ -104,7 +104,8 @@ def create_backup_request(message: admin_pb.CreateBackupRequest) -> str:
     """Return the name of the backup; empty: the engine chooses one."""
     decoder = RequestDecoder()
     if message.name and not (NAME.fullmatch(message.name) and not message.name.endswith(UNFINISHED)):
-        decoder.add("name", "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+        characters = "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'"
+        decoder.add("name", f"{characters}, begin with a letter or digit, and not end in {UNFINISHED!r}")
     decoder.finish()
     return message.name
 

@@ -337,11 +337,11 @@ class RequestDecoder:
         return valid
 
     def ttl(self, field: str, ttl: Duration) -> timedelta:
-        """Return a time to live, truncated to the microsecond."""
+        """Return a time to live, rounded up to the microsecond."""
         return self.duration(field, ttl, most_days=limits.TTL_DAYS)
 
     def duration(self, field: str, given: Duration, *, most_days: int) -> timedelta:
-        """Return a positive duration of at most so many days, truncated to the microsecond."""
+        """Return a positive duration of at most so many days, rounded up to the microsecond: it stays positive."""
         if not (
             abs(given.seconds) <= MAX_DURATION_SECONDS
             and abs(given.nanos) <= MAX_NANOS
@@ -351,7 +351,7 @@ class RequestDecoder:
         elif not 0 < given.seconds * (MAX_NANOS + 1) + given.nanos <= most_days * _DAY_SECONDS * (MAX_NANOS + 1):
             self.add(field, f"must be more than 0 and at most {most_days} days")
         else:
-            return timedelta(seconds=given.seconds, microseconds=given.nanos // 1000)
+            return timedelta(seconds=given.seconds, microseconds=-(-given.nanos // 1000))
         return timedelta(0)
 
     def zone(self, field: str, name: str) -> ZoneInfo | None:

@@ -261,6 +261,10 @@ def _metadata_ranges(decoder: RequestDecoder, chosen: filters_pb.Filter, field: 
                     decoder.add(f"{path}.{name}", "must be a finite number")
         if not bounds:
             decoder.add(path, f"must have one of {', '.join(_BOUNDS)}")
+        lower = max(bounds.get("above", -math.inf), bounds.get("at_least", -math.inf))
+        upper = min(bounds.get("below", math.inf), bounds.get("at_most", math.inf))
+        if upper < lower:
+            decoder.add(path, "must not have an upper bound below the lower one")
         yield Range(Field.METADATA, path=test.path, **bounds)
 
 

@@ -475,7 +475,8 @@ def resolve_conflict_request(message: memory_pb.ResolveConflictRequest) -> Resol
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
     conflict_id = decoder.uuid("id", message.id)
-    decoder.count("resolution", [message.resolution] if message.resolution else [], least=1, most=1)
+    if not message.resolution:
+        decoder.add("resolution", "must be set")
     resolution = decoder.enum("resolution", message.resolution, RESOLUTION, Resolution.CONFIRM)
     options = plain_options(decoder, message.request_id, message.wait_for)
     decoder.finish()

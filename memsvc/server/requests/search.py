@@ -25,6 +25,7 @@ from memsvc.domain.search import (
     TimeWeighting,
 )
 from memsvc.domain.use_feedback import UseOutcome, UseReport
+from memsvc.engine.search.retrieval import select_retrievers
 from memsvc.engine.search.use_feedback import NewUseReports
 from memsvc.server import tokens
 from memsvc.server.enums import (
@@ -123,6 +124,8 @@ def search_request(
         use_feedback=message.use_feedback if message.HasField("use_feedback") else use_feedback,
     )
     decoder.read_mask(message.read_mask)
+    if message.HasField("fusion") and decoder.error() is None and not select_retrievers(query):
+        decoder.add("fusion.weights", "must be above 0 for a retriever of the mode that the request has an input for")
     decoder.finish()
     return query
 

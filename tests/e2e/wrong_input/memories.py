@@ -167,6 +167,12 @@ FILTERS: list[tuple[filters_pb.Filter, tuple[str, ...]]] = [
     (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n", at_least=NAN, at_most=INFINITY)]), (
         "filter.metadata_ranges[0].at_least", "filter.metadata_ranges[0].at_most",
     )),
+    (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n", at_least=2, greater_than=1, at_most=1)]), (
+        "filter.metadata_ranges[0]",
+    )),
+    (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n", greater_than=2, less_than=1)]), (
+        "filter.metadata_ranges[0]",
+    )),
     (Filter(metadata_ranges=[filters_pb.MetadataRange(path="n", at_least=1)] * 257), ("filter.metadata_ranges",)),
     (where(condition(16, LESS, text("3"), path="n")), ("filter.where.condition.values[0]",)),
     (where(condition(16, LESS, Value(bool_value=True), path="n")), ("filter.where.condition.values[0]",)),

@@ -8,6 +8,8 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.requests import ID, INFINITY, LATE, NAN, deep, numbers, span
 
+DENSE_ALONE = search_pb.Fusion(weights=search_pb.FusionWeights(dense=1))
+"""Weights with which a search that compares no vectors has no retriever."""
 SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"query": ""}, ("query",)),
     ({"query": " \n　"}, ("query",)),
@@ -42,6 +44,8 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"fusion": search_pb.Fusion(method=2, preset=1)}, ("fusion.preset",)),
     ({"fusion": search_pb.Fusion(preset=1, weights=search_pb.FusionWeights(dense=1))}, ("fusion.weights",)),
     ({"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(dense=0, bm25=0))}, ("fusion.weights",)),
+    ({"fusion": DENSE_ALONE, "mode": search_pb.SEARCH_MODE_KEYWORD}, ("fusion.weights",)),
+    ({"fusion": DENSE_ALONE, "query": "", "keywords": ["tea"]}, ("fusion.weights",)),
     ({"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(dense=-1, bm25=NAN))}, (
         "fusion.weights.bm25", "fusion.weights.dense",
     )),

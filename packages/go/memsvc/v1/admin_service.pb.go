@@ -693,9 +693,10 @@ const (
 	ApiKeyRole_API_KEY_ROLE_READ_ONLY ApiKeyRole = 1
 	// API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects.
 	ApiKeyRole_API_KEY_ROLE_READ_WRITE ApiKeyRole = 2
-	// API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys and
-	// RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and
-	// CheckIntegrity for all users. It reads and changes only memories of its own tenant.
+	// API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
+	// SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
+	// ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
+	// and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
 	ApiKeyRole_API_KEY_ROLE_ADMIN ApiKeyRole = 3
 )
 
@@ -1343,7 +1344,7 @@ func (x *TokenReport) GetBackfilledCount() int32 {
 // BackendHealth is the health of one backend.
 type BackendHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// port is the use of the backend: "metadata", "vectors", "lexical", "embedder". More may be added.
+	// port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be added.
 	Port string `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
 	// name is the name of the backend in the settings, such as "qdrant-edge".
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -1795,8 +1796,8 @@ func (x *SlowOperation) GetPoint() MeasurementPoint {
 // backend does not support this mode.
 type ReindexRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// indexes are the indexes, processed one after the other in the order of IndexKind. Repeated ones are processed once.
-	// Empty: all.
+	// indexes are the indexes, processed one after the other in the order of IndexKind. At most 16. Repeated ones are
+	// processed once. Empty: all.
 	Indexes []IndexKind `protobuf:"varint,1,rep,packed,name=indexes,proto3,enum=memsvc.v1.IndexKind" json:"indexes,omitempty"`
 	// mode is the method. Unspecified: REBUILD.
 	Mode          ReindexMode `protobuf:"varint,2,opt,name=mode,proto3,enum=memsvc.v1.ReindexMode" json:"mode,omitempty"`
@@ -1945,7 +1946,7 @@ func (x *ReindexResponse) GetMessage() string {
 // Errors: INVALID_ARGUMENT (INVALID_REQUEST) names window when it is not positive or longer than 7 days.
 type GetPerformanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// operation is the operation to report, as in OperationPerformance.operation. Empty: all. An unknown name returns an
+	// operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An unknown name returns an
 	// empty list.
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// window is how far back from now calls count, at most 7 days: from a whole minute on for a window of up to an hour,
@@ -5809,12 +5810,13 @@ func (x *ListDeadLettersResponse) GetNextPageToken() string {
 // An event that is delivered again comes after later events of the same user that were delivered in the meantime.
 // Repeating the request is safe.
 //
-// Errors: none of its own.
+// Errors: INVALID_ARGUMENT also for an unknown endpoint.
 type RetryDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint.
+	// event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
+	// one is INVALID_ARGUMENT. Empty: all of the endpoint.
 	EventIds      []string `protobuf:"bytes,2,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5912,12 +5914,13 @@ func (x *RetryDeadLettersResponse) GetCount() int32 {
 
 // DropDeadLettersRequest selects dead letters of an endpoint. Repeating the request is safe.
 //
-// Errors: none of its own.
+// Errors: INVALID_ARGUMENT also for an unknown endpoint.
 type DropDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint.
+	// event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
+	// one is INVALID_ARGUMENT. Empty: all of the endpoint.
 	EventIds      []string `protobuf:"bytes,2,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

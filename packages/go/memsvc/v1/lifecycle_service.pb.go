@@ -439,7 +439,7 @@ type RunMaintenanceRequest struct {
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// all selects the memories of all users of the service.
 	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
-	// steps are the steps to run, in the order of MaintenanceStep, each once. Empty: those of the setting
+	// steps are the steps to run, in the order of MaintenanceStep, each once. At most 16. Empty: those of the setting
 	// maintenance.steps.
 	Steps []MaintenanceStep `protobuf:"varint,3,rep,packed,name=steps,proto3,enum=memsvc.v1.MaintenanceStep" json:"steps,omitempty"`
 	// dry_run lists the changes that a run at this moment would make, without making them. It does not wait for other
@@ -789,8 +789,8 @@ type DetectConflictsRequest struct {
 	// scope selects the memories: those of project_id, or without it those of the user in all projects and the global
 	// ones. agent_id and session_id must be empty, else INVALID_ARGUMENT.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	// layers selects memories of these layers, which are compared with earlier memories of every layer. At most 8, each
-	// once. Empty: all layers.
+	// layers selects memories of these layers, which are compared with earlier memories of every layer. At most 4;
+	// repetition is ignored. Empty: all layers.
 	Layers []MemoryLayer `protobuf:"varint,2,rep,packed,name=layers,proto3,enum=memsvc.v1.MemoryLayer" json:"layers,omitempty"`
 	// since selects memories created at that time or later, which are compared with earlier ones, too. Unset: all.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
@@ -2134,8 +2134,7 @@ type ListDueRemindersRequest struct {
 	OverdueDays *int32 `protobuf:"varint,5,opt,name=overdue_days,json=overdueDays,proto3,oneof" json:"overdue_days,omitempty"`
 	// page_size is the maximum number of reminders on a page: 1 to 1 000. 0: 50.
 	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page. All other fields
-	// must be unchanged.
+	// page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// days_ahead is the number of days after the present one, in the zone of each reminder, whose reminders are listed as
 	// well: 0 to 366. 0: only what is due.
@@ -3515,8 +3514,8 @@ func (x *ExportUserResponse) GetTotalCount() int32 {
 //
 // Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
 // invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the
-// file is of another version; "data.lines[N].record" when it is truncated, "data.lines[N].sha256" when it was changed:
-// the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
+// file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when within
+// one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
 type ImportUserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// part is the content of this message. Required.

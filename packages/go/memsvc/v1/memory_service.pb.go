@@ -4137,7 +4137,7 @@ type CaptureMemoryRequest struct {
 	WaitFor WaitFor `protobuf:"varint,5,opt,name=wait_for,json=waitFor,proto3,enum=memsvc.v1.WaitFor" json:"wait_for,omitempty"`
 	// tags are added to each memory. At most 32, each of 1 to 64 characters.
 	Tags []string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
-	// source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "capture".
+	// source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "conversation".
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	// conflict_policy selects the treatment of older memories that the new ones contradict: see ConflictPolicy.
 	// Unspecified: MARK.

@@ -866,7 +866,8 @@ func (UseFeedbackState) EnumDescriptor() ([]byte, []int) {
 }
 
 // FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
-// some are given, an absent one is 0. A retriever of weight 0 is not used. All 0 is INVALID_ARGUMENT.
+// some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as is
+// 0 for all retrievers of the mode that the request has an input for: no memory could be found.
 type FusionWeights struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dense is the weight of RETRIEVER_DENSE.
@@ -940,8 +941,8 @@ type Fusion struct {
 	Preset FusionPreset `protobuf:"varint,2,opt,name=preset,proto3,enum=memsvc.v1.FusionPreset" json:"preset,omitempty"`
 	// weights are the weights of the retrievers. Unset: 1 each, or those of the preset.
 	Weights *FusionWeights `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
-	// rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods
-	// ignore it.
+	// rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. WEIGHTED ignores
+	// it.
 	RankConstant uint32 `protobuf:"varint,4,opt,name=rank_constant,json=rankConstant,proto3" json:"rank_constant,omitempty"`
 	// normalization is the normalisation of scores in WEIGHTED. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it.
 	Normalization FusionNormalization `protobuf:"varint,5,opt,name=normalization,proto3,enum=memsvc.v1.FusionNormalization" json:"normalization,omitempty"`
@@ -1208,8 +1209,9 @@ func (x *Collapsing) GetThreshold() float64 {
 }
 
 // Reranking orders the best hits by a second, slower model that reads each hit together with the query. It requires a
-// reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It is skipped when the
-// deadline of the call is near or the reranker fails: see SearchResponse.skipped.
+// reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It requires a query or
+// keywords, else INVALID_ARGUMENT. It is skipped when the deadline of the call is near or the reranker fails: see
+// SearchResponse.skipped.
 type Reranking struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// depth is the number of hits that the reranker reads: 1 to 50. 0: 20. The remaining hits follow in their order.

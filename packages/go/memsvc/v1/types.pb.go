@@ -570,7 +570,7 @@ func (WriteOutcome) EnumDescriptor() ([]byte, []int) {
 type WaitFor int32
 
 const (
-	// WAIT_FOR_UNSPECIFIED means INDEXED for single and batch writes, STORED for imports.
+	// WAIT_FOR_UNSPECIFIED means INDEXED for writes of memories, STORED for imports and in SessionService.
 	WaitFor_WAIT_FOR_UNSPECIFIED WaitFor = 0
 	// WAIT_FOR_STORED returns when the change is durable. Searches include it soon after.
 	WaitFor_WAIT_FOR_STORED WaitFor = 1
@@ -2448,10 +2448,12 @@ type ChatMessage struct {
 	// tool_calls are the calls of tools, in order. At most 64. In AppendMessages only with the role ASSISTANT.
 	// FlushMessages uses their file_refs alone, CaptureMemory refuses them.
 	ToolCalls []*ToolCall `protobuf:"bytes,5,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// tool_call_id is the id of the call to which this message responds. Only with the role TOOL. At most 128 characters.
+	// tool_call_id is the id of the call to which this message responds. At most 128 characters. In AppendMessages only
+	// with the role TOOL. FlushMessages ignores it, CaptureMemory refuses it.
 	ToolCallId string `protobuf:"bytes,6,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0:
-	// the service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows
+	// the service counts content and tool calls with its tokenizer. Used by sessions alone; CaptureMemory refuses it, as
+	// pinned and metadata. In ListMessages it follows
 	// later changes of the content.
 	TokenCount int32 `protobuf:"varint,7,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
 	// pinned exempts the message from trimming, as system messages are. Used by sessions alone.

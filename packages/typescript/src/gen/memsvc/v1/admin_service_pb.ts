@@ -359,7 +359,7 @@ export const TokenReportSchema: GenMessage<TokenReport> = /*@__PURE__*/
  */
 export type BackendHealth = Message<"memsvc.v1.BackendHealth"> & {
   /**
-   * port is the use of the backend: "metadata", "vectors", "lexical", "embedder". More may be added.
+   * port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be added.
    *
    * @generated from field: string port = 1;
    */
@@ -638,8 +638,8 @@ export const SlowOperationSchema: GenMessage<SlowOperation> = /*@__PURE__*/
  */
 export type ReindexRequest = Message<"memsvc.v1.ReindexRequest"> & {
   /**
-   * indexes are the indexes, processed one after the other in the order of IndexKind. Repeated ones are processed once.
-   * Empty: all.
+   * indexes are the indexes, processed one after the other in the order of IndexKind. At most 16. Repeated ones are
+   * processed once. Empty: all.
    *
    * @generated from field: repeated memsvc.v1.IndexKind indexes = 1;
    */
@@ -726,7 +726,7 @@ export const ReindexResponseSchema: GenMessage<ReindexResponse> = /*@__PURE__*/
  */
 export type GetPerformanceRequest = Message<"memsvc.v1.GetPerformanceRequest"> & {
   /**
-   * operation is the operation to report, as in OperationPerformance.operation. Empty: all. An unknown name returns an
+   * operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An unknown name returns an
    * empty list.
    *
    * @generated from field: string operation = 1;
@@ -2931,7 +2931,7 @@ export const ListDeadLettersResponseSchema: GenMessage<ListDeadLettersResponse> 
  * An event that is delivered again comes after later events of the same user that were delivered in the meantime.
  * Repeating the request is safe.
  *
- * Errors: none of its own.
+ * Errors: INVALID_ARGUMENT also for an unknown endpoint.
  *
  * @generated from message memsvc.v1.RetryDeadLettersRequest
  */
@@ -2944,7 +2944,8 @@ export type RetryDeadLettersRequest = Message<"memsvc.v1.RetryDeadLettersRequest
   endpoint: string;
 
   /**
-   * event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint.
+   * event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
+   * one is INVALID_ARGUMENT. Empty: all of the endpoint.
    *
    * @generated from field: repeated string event_ids = 2;
    */
@@ -2982,7 +2983,7 @@ export const RetryDeadLettersResponseSchema: GenMessage<RetryDeadLettersResponse
 /**
  * DropDeadLettersRequest selects dead letters of an endpoint. Repeating the request is safe.
  *
- * Errors: none of its own.
+ * Errors: INVALID_ARGUMENT also for an unknown endpoint.
  *
  * @generated from message memsvc.v1.DropDeadLettersRequest
  */
@@ -2995,7 +2996,8 @@ export type DropDeadLettersRequest = Message<"memsvc.v1.DropDeadLettersRequest">
   endpoint: string;
 
   /**
-   * event_ids are those of the dead letters, at most 1 000. Others are ignored. Empty: all of the endpoint.
+   * event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
+   * one is INVALID_ARGUMENT. Empty: all of the endpoint.
    *
    * @generated from field: repeated string event_ids = 2;
    */
@@ -3663,9 +3665,10 @@ export enum ApiKeyRole {
   READ_WRITE = 2,
 
   /**
-   * API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys and
-   * RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and
-   * CheckIntegrity for all users. It reads and changes only memories of its own tenant.
+   * API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
+   * SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
+   * ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
+   * and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
    *
    * @generated from enum value: API_KEY_ROLE_ADMIN = 3;
    */

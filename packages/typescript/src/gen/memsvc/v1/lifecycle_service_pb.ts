@@ -48,7 +48,7 @@ export type RunMaintenanceRequest = Message<"memsvc.v1.RunMaintenanceRequest"> &
   all: boolean;
 
   /**
-   * steps are the steps to run, in the order of MaintenanceStep, each once. Empty: those of the setting
+   * steps are the steps to run, in the order of MaintenanceStep, each once. At most 16. Empty: those of the setting
    * maintenance.steps.
    *
    * @generated from field: repeated memsvc.v1.MaintenanceStep steps = 3;
@@ -259,8 +259,8 @@ export type DetectConflictsRequest = Message<"memsvc.v1.DetectConflictsRequest">
   scope?: Scope | undefined;
 
   /**
-   * layers selects memories of these layers, which are compared with earlier memories of every layer. At most 8, each
-   * once. Empty: all layers.
+   * layers selects memories of these layers, which are compared with earlier memories of every layer. At most 4;
+   * repetition is ignored. Empty: all layers.
    *
    * @generated from field: repeated memsvc.v1.MemoryLayer layers = 2;
    */
@@ -1098,8 +1098,7 @@ export type ListDueRemindersRequest = Message<"memsvc.v1.ListDueRemindersRequest
   pageSize: number;
 
   /**
-   * page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page. All other fields
-   * must be unchanged.
+   * page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page.
    *
    * @generated from field: string page_token = 7;
    */
@@ -1871,8 +1870,8 @@ export const ExportUserResponseSchema: GenMessage<ExportUserResponse> = /*@__PUR
  *
  * Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
  * invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the
- * file is of another version; "data.lines[N].record" when it is truncated, "data.lines[N].sha256" when it was changed:
- * the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
+ * file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when within
+ * one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
  *
  * @generated from message memsvc.v1.ImportUserRequest
  */

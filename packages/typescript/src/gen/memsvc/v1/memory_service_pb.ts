@@ -2160,7 +2160,7 @@ export type CaptureMemoryRequest = Message<"memsvc.v1.CaptureMemoryRequest"> & {
   tags: string[];
 
   /**
-   * source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "capture".
+   * source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "conversation".
    *
    * @generated from field: string source = 7;
    */

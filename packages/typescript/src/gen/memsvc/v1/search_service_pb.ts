@@ -25,7 +25,8 @@ export const file_memsvc_v1_search_service: GenFile = /*@__PURE__*/
 
 /**
  * FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
- * some are given, an absent one is 0. A retriever of weight 0 is not used. All 0 is INVALID_ARGUMENT.
+ * some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as is
+ * 0 for all retrievers of the mode that the request has an input for: no memory could be found.
  *
  * @generated from message memsvc.v1.FusionWeights
  */
@@ -88,8 +89,8 @@ export type Fusion = Message<"memsvc.v1.Fusion"> & {
   weights?: FusionWeights | undefined;
 
   /**
-   * rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods
-   * ignore it.
+   * rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. WEIGHTED ignores
+   * it.
    *
    * @generated from field: uint32 rank_constant = 4;
    */
@@ -222,8 +223,9 @@ export const CollapsingSchema: GenMessage<Collapsing> = /*@__PURE__*/
 
 /**
  * Reranking orders the best hits by a second, slower model that reads each hit together with the query. It requires a
- * reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It is skipped when the
- * deadline of the call is near or the reranker fails: see SearchResponse.skipped.
+ * reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It requires a query or
+ * keywords, else INVALID_ARGUMENT. It is skipped when the deadline of the call is near or the reranker fails: see
+ * SearchResponse.skipped.
  *
  * @generated from message memsvc.v1.Reranking
  */

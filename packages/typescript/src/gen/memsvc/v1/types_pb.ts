@@ -772,7 +772,8 @@ export type ChatMessage = Message<"memsvc.v1.ChatMessage"> & {
   toolCalls: ToolCall[];
 
   /**
-   * tool_call_id is the id of the call to which this message responds. Only with the role TOOL. At most 128 characters.
+   * tool_call_id is the id of the call to which this message responds. At most 128 characters. In AppendMessages only
+   * with the role TOOL. FlushMessages ignores it, CaptureMemory refuses it.
    *
    * @generated from field: string tool_call_id = 6;
    */
@@ -780,7 +781,8 @@ export type ChatMessage = Message<"memsvc.v1.ChatMessage"> & {
 
   /**
    * token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0:
-   * the service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows
+   * the service counts content and tool calls with its tokenizer. Used by sessions alone; CaptureMemory refuses it, as
+   * pinned and metadata. In ListMessages it follows
    * later changes of the content.
    *
    * @generated from field: int32 token_count = 7;
@@ -1588,7 +1590,7 @@ export const WriteOutcomeSchema: GenEnum<WriteOutcome> = /*@__PURE__*/
  */
 export enum WaitFor {
   /**
-   * WAIT_FOR_UNSPECIFIED means INDEXED for single and batch writes, STORED for imports.
+   * WAIT_FOR_UNSPECIFIED means INDEXED for writes of memories, STORED for imports and in SessionService.
    *
    * @generated from enum value: WAIT_FOR_UNSPECIFIED = 0;
    */
