@@ -125,6 +125,8 @@ ASKED = Cue("ASKED")
 """The wish that something be remembered."""
 SMALL_TALK = Cue("SMALL_TALK")
 """Greetings, thanks, assent: to be matched whole."""
+ACKNOWLEDGEMENT = Cue("ACKNOWLEDGEMENT")
+"""A clause in which an assistant says that it heard something, or wishes well."""
 TAG_QUESTION = Cue("TAG_QUESTION")
 """A question that only asks for assent to what was stated before it."""
 QUESTION = Cue("QUESTION")

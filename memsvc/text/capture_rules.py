@@ -184,10 +184,11 @@ def _bidden(text: str) -> str:
     if wanted:
         return wanted
     polite = cues.LASTING_BID.search(text)
-    if polite is None or not _POLITE_END.search(text):
+    if polite is None:
         return text
     adverb = re.search(r"\b(?:always|never|from now on)\b", polite[0], re.IGNORECASE)
-    return _POLITE_END.sub("", text[adverb.start() if adverb else polite.end() :])
+    bid = (polite["kept"] or "") + text[adverb.start() if adverb else polite.end() :]
+    return _POLITE_END.sub("", bid)
 
 
 def _reminder_bidden(text: str) -> str:
@@ -275,10 +276,22 @@ def _judge_ignored(text: str) -> CaptureVerdict | None:
     return _of_the_moment(stated)
 
 
+def is_courtesy(text: str) -> bool:
+    """Return whether a message of a user or an assistant says nothing but that it was heard: "Noted, good luck!"."""
+    return _consists_of(text[:CUE_CHARS].translate(_WIDE), (cues.SMALL_TALK, cues.ACKNOWLEDGEMENT))
+
+
 def _is_small_talk(text: str) -> bool:
-    """Return whether every clause is one of courtesy; long ones are none, and would be slow to classify."""
+    """Return whether every clause is one of courtesy."""
+    return _consists_of(text, (cues.SMALL_TALK,))
+
+
+def _consists_of(text: str, kinds: Sequence[cues.Cue]) -> bool:
+    """Return whether every clause is wholly one of these cues; long ones are none, and would be slow to classify."""
     clauses = [clause for clause in _SIGNS.split(text) if clause.strip()]
-    return all(len(clause) <= _COURTESY_CHARS and cues.SMALL_TALK.pattern.fullmatch(clause) for clause in clauses)
+    return all(
+        len(clause) <= _COURTESY_CHARS and any(kind.pattern.fullmatch(clause) for kind in kinds) for clause in clauses
+    )
 
 
 def _of_the_moment(text: str) -> CaptureVerdict | None:

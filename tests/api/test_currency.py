@@ -314,6 +314,42 @@ def test_core_memories_of_a_context_are_judged(stubs: Stubs, user: str) -> None:
     assert [(old, OUTDATED, new)] == [(one.memory_id, one.currency, one.newer_memory_id) for one in loaded.currencies]
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "other", "query"),
+    [
+        (
+            "My partner Tom is vegan, keep that in mind when we talk about recipes.",
+            "Tom started eating eggs and cheese again, so he is a vegetarian and not a vegan anymore.",
+            "Shelf {} of the archive holds the photographs of the harbour.",
+            "Which shelf of the archive holds the photographs?",
+        ),
+        (
+            "我对象小雨吃素，推荐餐厅的时候注意。",
+            "小雨现在不吃素了，又开始吃肉了。",
+            "档案室的第{}个架子放着港口的照片。",
+            "哪个架子放着港口的照片？",
+        ),
+    ],
+)
+def test_a_doubtful_core_memory_is_shown_with_the_newer_one(
+    stubs: Stubs, user: str, older: str, newer: str, other: str, query: str
+) -> None:
+    """Every context shows the core memory, so that the mark leads to a line, however little the query asks for it."""
+    scope = types_pb.Scope(user_id=user)
+    moment = Timestamp()
+    moment.FromDatetime(FIRST)
+    old = create(stubs, scope, older, tier=types_pb.MEMORY_TIER_CORE, kind=NOTE, event_time=moment).id
+    *_, new = tell(stubs, user, *[other.format(number) for number in range(20)], newer)
+
+    options = search_pb.ContextOptions(total_tokens=400, locale="en")
+    reply = render(stubs, scope, query=query, options=options)
+
+    cited = {one.memory_id: one for one in reply.citations}
+    assert (cited[old].section, cited[old].newer_memory_id) == (search_pb.CONTEXT_SECTION_GLOBAL_CORE, new)
+    assert cited[new].citation in reply.markdown.split(newer)[0]
+    assert len(cited) < 20
+
+
 def test_a_global_memory_is_conflicted_only_beside_the_other(stubs: Stubs, user: str) -> None:
     """In another project the global memory holds, and no id of a memory elsewhere is shown."""
     here, there = (types_pb.Scope(user_id=user, project_id=name) for name in ("here", "there"))

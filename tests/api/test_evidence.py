@@ -108,6 +108,28 @@ def test_what_several_memories_repeat_is_not_said_again(
     assert len(evidence(render(stubs, scope_of(user), query=query))) == 1
 
 
+@pytest.mark.parametrize(
+    ("courtesies", "answer", "query"),
+    [
+        (
+            ("Noted, thanks for telling me!", "Sure thing.", "How exciting!", "I'll keep that in mind.", "Good luck!"),
+            "Noted: the walrus eats clams.",
+            "the walrus",
+        ),
+        (("好的，记下了。", "恭喜！", "注意休息。", "辛苦了。", "我会记住的。"), "好的，海象吃蛤蜊。", "海象"),
+    ],
+)
+def test_courtesies_are_no_evidence(
+    stubs: Stubs, user: str, courtesies: tuple[str, ...], answer: str, query: str
+) -> None:
+    """A reply that says something is, be it ever so short."""
+    say(stubs, scope_of(user, "monday"), *courtesies, answer, role="ASSISTANT")
+
+    lines = evidence(render(stubs, scope_of(user), query=f"{query} {' '.join(courtesies)}"))
+
+    assert [line.partition("assistant: ")[2] for line in lines] == [answer]
+
+
 def test_evidence_is_only_what_the_caller_may_know(stubs: Stubs, user: str) -> None:
     """Not another user's, not another project's, not that of a session of another agent, nor the own session twice."""
     text = "the walrus eats {} clams at noon"

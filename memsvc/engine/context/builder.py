@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -51,6 +51,7 @@ from memsvc.engine.context.sources import (
 )
 from memsvc.ports.models import Tokenizer
 from memsvc.ports.thread_wait import ThreadWait
+from memsvc.text.capture_rules import is_courtesy
 from memsvc.text.change_cues import count_changes
 from memsvc.text.context_phrases import (
     CLOSING,
@@ -66,7 +67,7 @@ from memsvc.text.recalled_text import citation, is_part_of, normal_text
 
 MARGIN_SECONDS = 0.05
 """Time before the deadline at which the search is abandoned, to return what is available."""
-CORE_PATIENCE_SECONDS = 0.1
+CORE_PATIENCE_SECONDS = 1.0
 """As long the search is awaited before the core memories are written, which what it finds may outdate."""
 LEAST_SECONDS = 0.02
 """With less time left no further section is started, to leave time for the summary."""
@@ -83,6 +84,7 @@ REPEATED = 0.6
 """Share of a message that memories repeat, so that these are shown alone."""
 RESERVED_TOKENS = 160
 """Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
+MOST_RELEVANT = 1.0
 _PART = 20
 _REPLACED = frozenset({Currency.OUTDATED, Currency.POSSIBLY_OUTDATED})
 _HELD = frozenset({OmissionReason.UNCHANGED, OmissionReason.UNCERTAIN})
@@ -318,7 +320,8 @@ class ContextBuilder:
         self, hits: Sequence[SearchHit], messages: Sequence[SearchHit], recent: Sequence[Memory]
     ) -> Mapping[str, str]:
         """Mark what is not current; return the messages of which memories repeat most: see `_repeated_by`."""
-        repeated_by = _repeated_by(messages, hits)
+        core = [one for one in self._core_memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
+        repeated_by = _repeated_by(messages, [*(hit.memory for hit in hits), *core])
         if self._inputs.currency is not None:
             found = {hit.memory.id: hit.memory for hit in (*hits, *messages)}
             others = {one.id: one for one in (*self._core_memories, *recent) if one.id not in found}
@@ -369,8 +372,9 @@ class ContextBuilder:
         if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
             yield from self._warnings.count("SHORT_TERM_COUNT", self._inputs.short_term_count(), limit)
         repeated_by = self._judge(hits, messages, recent)
-        replaced = _most_relevant_replaced((*hits, *messages), self.lines.marks)
-        hits, messages = _lift(hits, replaced), _lift(messages, replaced)
+        replaced = _most_relevant_replaced((*hits, *messages), self.lines.marks, shown=self.ledger.holds.keys())
+        unshown = [hit for hit in hits if hit.memory.id not in self.ledger.holds]
+        hits, messages = _lift(unshown, replaced), _lift(messages, replaced)
         unrepeated = [hit for hit in messages if hit.memory.id not in repeated_by]
         found = self._by_section(started, hits, unrepeated, recent)
         for section, tokens in self._selector.shares_of(found).items():
@@ -442,9 +446,9 @@ class ContextBuilder:
         return memories.hits, () if evidence is None else evidence.hits, lost
 
 
-def _repeated_by(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> dict[str, str]:
+def _repeated_by(messages: Sequence[SearchHit], memories: Sequence[Memory]) -> dict[str, str]:
     """Return the ids of the messages of which memories together repeat most, each with the one that repeats most."""
-    known = [(normal_text(hit.memory.content), hit.memory.id) for hit in memories]
+    known = [(text, memory.id) for memory in memories if (text := normal_text(memory.content))]
     found = {}
     for hit in messages:
         said = normal_text(hit.memory.content)
@@ -464,17 +468,19 @@ def _covered_length(whole: str, parts: Sequence[str]) -> int:
 
 
 def _most_relevant_replaced(
-    hits: Sequence[SearchHit], marks: Mapping[str, CurrencyMark]
+    hits: Sequence[SearchHit], marks: Mapping[str, CurrencyMark], shown: Collection[str]
 ) -> dict[str, tuple[str, float]]:
     """Return the ids of hits that outdate more relevant ones, each with the id and the relevance of the best of them.
 
     The query is often nearer to how it was: "Where do I live?" is nearer to "I live in Leeds" than to "the keys
-    to the house came on Friday".
+    to the house came on Friday". What outdates a memory that is *shown* already, because every context shows it, is
+    the most relevant.
     """
     known = {hit.memory.id: hit.relevance for hit in hits if hit.relevance is not None}
     best: dict[str, tuple[str, float]] = {}
     for older, mark in marks.items():
-        relevance, own = known.get(older, 0.0), known.get(mark.newer_id, 1.0)
+        relevance = MOST_RELEVANT if older in shown else known.get(older, 0.0)
+        own = known.get(mark.newer_id, MOST_RELEVANT)
         if mark.currency in _REPLACED and relevance > max(own, best.get(mark.newer_id, ("", 0.0))[1]):
             best[mark.newer_id] = older, relevance
     return best
@@ -499,8 +505,9 @@ def _lift(hits: Sequence[SearchHit], replaced: Mapping[str, tuple[str, float]]) 
 
 
 def _is_evidence(hit: SearchHit) -> bool:
-    """Return whether a message is at all relevant."""
-    return hit.relevance is None or hit.relevance >= LEAST_EVIDENCE
+    """Return whether a message is at all relevant, and more than a courtesy."""
+    is_relevant = hit.relevance is None or hit.relevance >= LEAST_EVIDENCE
+    return is_relevant and not is_courtesy(hit.memory.content)
 
 
 def _naming_shown(marks: Mapping[str, CurrencyMark], repeated_by: Mapping[str, str]) -> dict[str, CurrencyMark]:

@@ -343,6 +343,12 @@ def test_courtesy_and_orders_are_no_preferences(text: str) -> None:
         ("Always run make lint before committing.", "提交前一定要跑 make lint。"),
         ("Could you please always answer in French?", "你能不能以后都用法语回答？"),
         ("Can you always run the tests before committing?", "可以请你以后每次都先跑测试吗？"),
+        ("Btw could you always answer me in short bullet points?", "以后回答能不能都用列表？"),
+        ("By the way, from now on can we do everything in TypeScript?", "对了，以后能都用 TypeScript 写吗？"),
+        ("Can you stop using emojis?", "你以后能别用表情符号吗？"),
+        ("Can you keep your answers short", "回答的时候能不能简短点？"),
+        ("Please add comments to the code again.", "代码里还是加点注释吧，新同事都看不懂"),
+        ("Actually, let's go back to metric units.", "文档还是用公制单位吧"),
         ("ＡＬＷＡＹＳ ＡＮＳＷＥＲ ＩＮ ＦＲＥＮＣＨ", "以后都用　ＦＲＥＮＣＨ　回答"),
     ],
 )
@@ -352,8 +358,13 @@ def test_both_languages_bid_alike(english: str, chinese: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Can you run the tests?", "Will you always be here?", "你可以一直开着吗？", "Use the other one, not this."]
-)
+    "text",
+    [
+        "Can you run the tests?", "Will you always be here?", "你可以一直开着吗？", "Use the other one, not this.",
+        "Can you always hear that noise in the car?", "Can you drop the bullet points in this one?", "Write it again.",
+        "以后能便宜点吗？", "邮件还是写不出来", "晚饭还是吃面吧", "Let's go back to the hotel.", "报告还是写吧",
+    ],
+)  # fmt: skip
 def test_what_is_asked_for_once_is_no_rule(text: str) -> None:
     """Words that last do not make a rule of every question."""
     assert not judge(text).remember
