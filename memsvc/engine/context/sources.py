@@ -132,7 +132,7 @@ def evidence_search_of(query: ContextQuery) -> SearchQuery:
 class EvidenceSearch:
     """The search of `evidence_search_of`, without messages of sessions that another agent opened. Thread-safe.
 
-    Whoever appends to a session need not be the agent that opened it, and messages name only the former.
+    Another agent than the one that opened a session can append to it, and messages name only the former.
     """
 
     def __init__(
