@@ -19,6 +19,7 @@ from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.reminder_currency import ReminderCurrencyReader
 from memsvc.engine.context.service import ContextDependencies, ContextService
+from memsvc.engine.context.sources import EvidenceSearch
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries
@@ -65,6 +66,7 @@ def build_search_services(
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
     currency = _currency_judge(store, index.embedding)
+    evidence = EvidenceSearch(search.search, store.sessions.get)
     dependencies = ContextDependencies(
         reads,
         core,
@@ -74,6 +76,7 @@ def build_search_services(
         backends.now,
         os.urandom,
         file_searcher,
+        evidence,
         _session_size(store),
         settings.provenance.trust_agent,
         settings.context.min_relevance,
@@ -90,7 +93,7 @@ def build_search_services(
         core,
         contexts,
         currency,
-        ReminderCurrencyReader(search.search, currency, _when_indexed(assembly, index)),
+        ReminderCurrencyReader(search.search, evidence, currency, _when_indexed(assembly, index)),
         UseReporter(parts.requests, reads, backends.now),
         UseReader(store.uses, reads, rules),
         steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),

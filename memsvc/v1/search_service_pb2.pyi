@@ -348,7 +348,7 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     CONTEXT_SECTION_EVIDENCE: _ContextSection.ValueType  # 7
     """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
     selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-    sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
+    sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
     no sections.
     """
     CONTEXT_SECTION_FILES: _ContextSection.ValueType  # 8
@@ -398,7 +398,7 @@ project, selected and ordered as in LONG_TERM.
 CONTEXT_SECTION_EVIDENCE: ContextSection.ValueType  # 7
 """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
 selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
+sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
 no sections.
 """
 CONTEXT_SECTION_FILES: ContextSection.ValueType  # 8

@@ -151,6 +151,26 @@ def test_evidence_is_only_what_the_caller_may_know(stubs: Stubs, user: str) -> N
     assert known(scope_of(user, project="shop")) == [2]
 
 
+def test_a_session_belongs_to_the_agent_that_opened_it(stubs: Stubs, user: str) -> None:
+    """Whichever agent appends to it; what an agent appended is not for others either."""
+    opener = scope_of(user, "private", agent="butler")
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=opener), timeout=TIMEOUT)
+    for number, agent in enumerate(("", "butler", "cook"), start=1):
+        message = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=f"the walrus eats {number} clams")
+        request = session_pb.AppendMessagesRequest(
+            scope=scope_of(user, "private", agent=agent), messages=[message], wait_for=types_pb.WAIT_FOR_INDEXED
+        )
+        stubs.session.AppendMessages(request, timeout=TIMEOUT)
+
+    def known(agent: str) -> list[str]:
+        return sorted(
+            line.split("eats ")[1]
+            for line in evidence(render(stubs, scope_of(user, agent=agent), query="walrus clams"))
+        )
+
+    assert (["1 clams", "2 clams"], [], []) == (known("butler"), known("cook"), known(""))
+
+
 def test_evidence_can_be_left_out(stubs: Stubs, user: str, tmp_path: Path) -> None:
     """By the sections of a request, and by the setting, which a request overrides."""
     say(stubs, scope_of(user, "monday"), "the walrus sleeps")

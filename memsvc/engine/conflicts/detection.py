@@ -322,7 +322,7 @@ class ConflictDetector:
             if reminder is not None and self._is_in_use(current):
                 values: dict[str, Any] = {"reminder": reminder}
                 if current.expire_time == short_term_end(None, current.update_time):
-                    # Nobody gave it an expiry.
+                    # Its expiry is the default.
                     reminding = keep_until_reminded(replace(current, reminder=reminder), self._memory_builder.now())
                     values["expire_time"] = reminding.expire_time
                 result.memories[current.id] = self.supersession.set_values(transaction, current, values)

@@ -17,7 +17,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery, SearchReply, Selection
 from memsvc.engine.conflicts.currency import MOST_CHARS, CurrencyJudge
-from memsvc.engine.context.sources import evidence_search_of, search_of
+from memsvc.engine.context.sources import EvidenceSearch, search_of
 from memsvc.ports.thread_wait import ThreadWait
 
 JUDGED = 50
@@ -33,9 +33,19 @@ Search = Callable[[SearchQuery, Deadline], SearchReply]
 class ReminderCurrencyReader:
     """Compares the memories of due reminders with what is similar to them. Thread-safe."""
 
-    def __init__(self, search: Search, judge: CurrencyJudge, when_indexed: Callable[[str], Future[None]]) -> None:
-        """Search by *search*; *when_indexed* returns a future for when searches find all that an owner has stored."""
+    def __init__(
+        self,
+        search: Search,
+        evidence: EvidenceSearch,
+        judge: CurrencyJudge,
+        when_indexed: Callable[[str], Future[None]],
+    ) -> None:
+        """Search memories by *search*, and messages by *evidence*.
+
+        *when_indexed* returns a future for when searches find all that an owner has stored.
+        """
         self._search = search
+        self._evidence = evidence
         self._judge = judge
         self._when_indexed = when_indexed
 
@@ -80,8 +90,5 @@ class ReminderCurrencyReader:
     ) -> tuple[SearchReply, SearchReply]:
         """Return the memories and the messages that are similar to a memory, which is among its own hits."""
         query = ContextQuery(scope=scope, text=memory.content, selection=selection, relevant_limit=COMPARED)
-        of_memories, of_messages = (
-            self._search(replace(search, counts_access=False), deadline)
-            for search in (search_of(query), evidence_search_of(query))
-        )
-        return of_memories, of_messages
+        of_memories = self._search(replace(search_of(query), counts_access=False), deadline)
+        return of_memories, self._evidence(query, deadline, counts_access=False)

@@ -129,13 +129,18 @@ class LineRenderer:
         return self._handles
 
     def cite(self, line: RenderedLine, memory_id: str) -> RenderedLine:
-        """Return a line with its citation; it never has more tokens than without."""
+        """Return a line with its citation, and that of a newer memory; it never has more tokens than without.
+
+        So only lines of the context have handles, and those do not depend on what was found and is not shown.
+        """
         if not self._has_handles:
             return line
-        cited = self.citation(memory_id)
-        text = line.text.replace(UNNAMED, cited, 1)
-        # A vocabulary has one token for each number of up to three digits.
-        is_equal = self._count(cited) == self._count(UNNAMED)
+        newer_id = self.marks.get(memory_id, CURRENT).newer_id
+        text, is_equal = line.text, True
+        for cited in (self.citation(one) for one in (memory_id, newer_id) if one):
+            text = text.replace(UNNAMED, cited, 1)
+            # A vocabulary has one token for each number of up to three digits.
+            is_equal = is_equal and self._count(cited) == self._count(UNNAMED)
         return replace(line, text=text, tokens=line.tokens if is_equal else self._count(text))
 
     def heading(self, section: Section) -> RenderedLine:
@@ -213,7 +218,7 @@ class LineRenderer:
         origin = origin_mark(memory.origin, self._locale)
         cited = UNNAMED if self._has_handles else citation(memory.id)
         mark = self.marks.get(memory.id, CURRENT)
-        newer = self.citation(mark.newer_id) if mark.newer_id else ""
+        newer = "" if not mark.newer_id else UNNAMED if self._has_handles else citation(mark.newer_id)
         return f"- {cited} {when}{currency_mark(mark.currency, newer, self._locale)}{origin}{said}{title} "
 
 

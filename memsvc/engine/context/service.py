@@ -31,7 +31,7 @@ from memsvc.engine.conflicts.currency import CurrencyJudge
 from memsvc.engine.context.builder import FILE_PASSAGES, BuildInputs, ContextBuilder, RetrievedHits
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.rendering import CachedTokenCounter, RenderedLine
-from memsvc.engine.context.sources import AsOfContextSources, ContextSources, evidence_search_of, search_of
+from memsvc.engine.context.sources import AsOfContextSources, ContextSources, EvidenceSearch, search_of
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.search.search import FileSearcher, SearchService
 from memsvc.ports.metadata import MemoryReads
@@ -148,7 +148,7 @@ class ContextService:
         search = self._dependencies.recall.search
         memories = search(search_of(query, self._dependencies.min_relevance), deadline)
         # The vector of the query is cached by now.
-        evidence = search(evidence_search_of(query), deadline) if Section.EVIDENCE in query.sections else None
+        evidence = self._dependencies.evidence(query, deadline) if Section.EVIDENCE in query.sections else None
         return RetrievedHits(memories, evidence, self._find_passages(query) if query.reads_files else ())
 
     def _find_passages(self, query: ContextQuery) -> Sequence[FoundPassage]:
@@ -338,6 +338,7 @@ class ContextDependencies:
     now: Callable[[], datetime]
     random: Callable[[int], bytes]
     file_searcher: FileSearcher
+    evidence: EvidenceSearch
     session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
     least_core_trust: float = 0.0
     min_relevance: float = 0.0

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.context import RECENT_DAYS, ContextQuery, Locale, Section, is_in_use
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
-from memsvc.domain.search import FoundPassage, Order, OrderField, SearchQuery, Selection
-from memsvc.domain.sessions import Role
+from memsvc.domain.search import FoundPassage, Order, OrderField, SearchQuery, SearchReply, Selection
+from memsvc.domain.sessions import Role, Session, SessionName
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
 from memsvc.engine.history.as_of_reads import AsOfReader
@@ -113,7 +113,7 @@ def search_of(query: ContextQuery, min_relevance: float = 0.0) -> SearchQuery:
 def evidence_search_of(query: ContextQuery) -> SearchQuery:
     """Return the search for messages of the other sessions of the same project that fit a context query.
 
-    Messages of a session that another agent opened are private to it.
+    Messages that another agent appended are private to it.
     """
     scope = query.scope
     where = conjunction(
@@ -127,6 +127,31 @@ def evidence_search_of(query: ContextQuery) -> SearchQuery:
     return replace(
         search_of(query), selection=Selection(where, Visibility.PROJECT, SessionVisibility.ALL), limit=EVIDENCE
     )
+
+
+class EvidenceSearch:
+    """The search of `evidence_search_of`, without messages of sessions that another agent opened. Thread-safe.
+
+    Another agent than the one that opened a session can append to it, and messages name only the former.
+    """
+
+    def __init__(
+        self,
+        search: Callable[[SearchQuery, Deadline], SearchReply],
+        session: Callable[[SessionName], Session | None],
+    ) -> None:
+        """Search by *search*; *session* returns a session by its name."""
+        self._search = search
+        self._session = session
+
+    def __call__(self, query: ContextQuery, deadline: Deadline, *, counts_access: bool = True) -> SearchReply:
+        """Return the messages that fit a context query."""
+        reply = self._search(replace(evidence_search_of(query), counts_access=counts_access), deadline)
+        names = {SessionName.from_scope(hit.memory.scope) for hit in reply.hits}
+        sessions = [session for name in names if (session := self._session(name)) is not None]
+        private = {one.name for one in sessions if one.scope.agent_id not in {query.scope.agent_id, ""}}
+        known = [hit for hit in reply.hits if SessionName.from_scope(hit.memory.scope) not in private]
+        return replace(reply, hits=tuple(known))
 
 
 def passage_memory(found: FoundPassage, locale: Locale) -> Memory:

@@ -544,7 +544,7 @@ const (
 	ContextSection_CONTEXT_SECTION_GLOBAL ContextSection = 6
 	// CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
 	// selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-	// sessions that another agent opened are left out. The setting `context.evidence` leaves it out of requests that name
+	// sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
 	// no sections.
 	ContextSection_CONTEXT_SECTION_EVIDENCE ContextSection = 7
 	// CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
