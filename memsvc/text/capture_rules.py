@@ -159,7 +159,7 @@ def _of_user(text: str) -> CaptureVerdict:
 
 
 def _in_own_words(text: str) -> CaptureVerdict:
-    text = _bidden(text)
+    text = bid_in(text)
     revoked = _revocation(text)
     if revoked is not None:
         return _of_this_text(text) or _verdict(CaptureReason.RULE, text, revoked)
@@ -178,8 +178,8 @@ def _revocation(text: str) -> re.Match[str] | None:
     return found or (None if text.isascii() else cues.REVOKED["zh"].search(_SPACES.sub("", text)))
 
 
-def _bidden(text: str) -> str:
-    """Return what a question bids to be done later: "Could you please always …?" and "… remind me …?" ask nothing."""
+def bid_in(text: str) -> str:
+    """Return what a question bids to be done later, or the text: "Could you please always …?" asks nothing."""
     wanted = _reminder_bidden(text)
     if wanted:
         return wanted

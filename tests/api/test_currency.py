@@ -259,6 +259,36 @@ def test_a_revoked_preference_leaves_the_core(
 
 
 @pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Could you always answer me in short bullet points?", "You can drop the bullet points, paragraphs are fine."),
+        ("以后给我代码的时候别写注释，我嫌啰嗦。", "代码里还是加点注释吧，新同事都看不懂。"),
+        ("Don't write comments in the code you give me.", "Please add comments to the code again."),
+        ("你以后能别用表情符号吗？", "表情符号可以用了。"),
+        ("Can you stop using emojis?", "以后可以用表情了。"),
+    ],
+)
+def test_a_revoked_instruction_is_marked_in_the_core(stubs: Stubs, user: str, older: str, newer: str) -> None:
+    """However politely it was asked for, in either language and across them, and whatever the query asks."""
+    core = [
+        types_pb.Memory(content=text, kind=types_pb.MEMORY_KIND_PREFERENCE, layer=types_pb.MEMORY_LAYER_CORE)
+        for text in (older, newer)
+    ]
+    for number, memory in enumerate(core):
+        memory.event_time.FromDatetime(FIRST + number * timedelta(days=30))
+    old, new = (write(stubs, types_pb.Scope(user_id=user), memory).memory.id for memory in core)
+    create(stubs, types_pb.Scope(user_id=user), "The heron stands by the pond. 苍鹭站在池塘边。")
+
+    reply = render(stubs, types_pb.Scope(user_id=user), query="heron 苍鹭")
+
+    cited = {one.memory_id: one for one in reply.citations}
+    assert cited[new].currency == CURRENT
+    assert old not in cited or (cited[old].currency, cited[old].newer_memory_id) in {(DOUBTFUL, new), (OUTDATED, new)}
+    loaded = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=types_pb.Scope(user_id=user)), timeout=TIMEOUT)
+    assert [(old, new)] == [(one.memory_id, one.newer_memory_id) for one in loaded.currencies]
+
+
+@pytest.mark.parametrize(
     ("older", "newer", "query", "mark"),
     [
         (

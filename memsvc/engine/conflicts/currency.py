@@ -38,8 +38,9 @@ from memsvc.engine.conflicts.replacement import (
 from memsvc.engine.conflicts.resolution import ConflictMarkReader, ConflictMarks
 from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc.text.analysis import is_han
+from memsvc.text.capture_rules import bid_in
 from memsvc.text.change_cues import ChangeCues
-from memsvc.text.facts import facts_in, loose_facts_in
+from memsvc.text.facts import concerns_answers, facts_in, loose_facts_in
 from memsvc.text.passages import passage
 from memsvc.text.reminder_extraction import (
     concerns_another_event,
@@ -194,11 +195,13 @@ class CurrencyJudge:
         for currency, is_loose in ((Currency.POSSIBLY_OUTDATED, True), (Currency.OUTDATED, False)):
             stated = [loose if is_loose else sure for sure, loose, _ in known]
             # The newest one is named, and a sure contradiction counts more than a doubtful one.
-            for at, later in sorted(_contradictions(stated)):
+            for at, later, is_of_answers in sorted(_contradictions(stated)):
                 older, newer = ordered[at], ordered[later]
                 if not older.moment < newer.moment or (older.id, newer.id) in kept:
                     continue
-                if is_loose and (_is_improbable(similar, older, newer) or _is_about_another(older, newer)):
+                is_sure = is_of_answers and older.kind is Kind.PREFERENCE
+                is_doubted = is_loose and not is_sure and _is_improbable(similar, older, newer)
+                if is_doubted or (is_loose and _is_about_another(older, newer)):
                     continue
                 marks[older.id] = CurrencyMark(currency, newer.id)
 
@@ -241,7 +244,7 @@ class CurrencyJudge:
 
     def _read(self, memory: Memory) -> _Read:
         """Return the sure and the loose statements of a memory, and its signs of a change."""
-        content, voice, is_titled = memory.content, _voice(memory), bool(memory.title)
+        content, voice, is_titled = bid_in(memory.content), _voice(memory), bool(memory.title)
         key = memory.content_hash, voice, is_titled
         known = self._known.get(key)
         if known is None:
@@ -291,8 +294,11 @@ def _load_model() -> ReplacementModel | None:
         return None
 
 
-def _contradictions(stated: Sequence[Sequence[Fact]]) -> Iterator[tuple[int, int]]:
-    """Yield the places of those whose facts a later one contradicts, each with the place of the later one."""
+def _contradictions(stated: Sequence[Sequence[Fact]]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the places of those whose facts a later one contradicts, each with the place of the later one.
+
+    And whether they say how to answer, which is hardly ever read wrongly in a preference.
+    """
     by_topic: dict[str, list[tuple[int, Fact]]] = defaultdict(list)
     for at, facts in enumerate(stated):
         for fact in facts:
@@ -300,7 +306,7 @@ def _contradictions(stated: Sequence[Sequence[Fact]]) -> Iterator[tuple[int, int
     for known in by_topic.values():
         for (at, older), (later, newer) in combinations(known, 2):
             if at < later and contradicts(older, newer):
-                yield at, later
+                yield at, later, concerns_answers(older)
 
 
 def find_replaced(

@@ -7,9 +7,19 @@ from memsvc.text.facts.statements import (
     MAX_LOOSE,
     MAX_STATEMENTS,
     USER,
+    concerns_answers,
     facts_in,
     loose_facts_in,
     persons_in,
 )
 
-__all__ = ["MAX_CHARS", "MAX_LOOSE", "MAX_STATEMENTS", "USER", "facts_in", "loose_facts_in", "persons_in"]
+__all__ = [
+    "MAX_CHARS",
+    "MAX_LOOSE",
+    "MAX_STATEMENTS",
+    "USER",
+    "concerns_answers",
+    "facts_in",
+    "loose_facts_in",
+    "persons_in",
+]

@@ -660,6 +660,11 @@ def _fact(topic: str, *parts: ValuePart, changed: bool = False, positive: bool =
     return Fact(Rule.GENERAL, f"{LOOSE}{topic}", tuple(sorted(said, key=lambda part: part.sort)), positive)
 
 
+def concerns_answers(fact: Fact) -> bool:
+    """Return whether a loose statement says how to answer: how long, in which form, with or without emojis."""
+    return fact.topic.removeprefix(LOOSE) in _OF_ANSWERS
+
+
 def _things(clauses: Iterable[_Clause]) -> list[str]:
     found = dict.fromkeys(thing for clause in clauses for thing in clause.things if thing not in _GENERIC)
     return list(found)
@@ -898,7 +903,7 @@ def _opposites(
             about = (ValuePart(ABOUT, "|".join(scopes) or "answers"),) if family in _SCOPED_FAMILIES else ()
             yield _fact(
                 family,
-                *(who if family not in _SCOPED_FAMILIES else ()),
+                *(() if family in _SCOPED_FAMILIES or family in _OF_ANSWERS else who),
                 *about,
                 ValuePart(POLE, pole),
                 changed=is_bidden,
@@ -911,6 +916,8 @@ _SCOPES = frozenset(
     report email paper book code config docs summary customer notebook yaml json sql go python java
     javascript typescript rust c++ kotlin php ruby commit slide plot invoice readme""")
 )
+_OF_ANSWERS = frozenset({"code comments", "emoji", "layout", "length", "reasoning", "tone"})
+"""Opposites that say how to answer. They are the same for all persons that are spoken of."""
 _SCOPED_FAMILIES = frozenset(
     phrases("""
     indentation, layout, units, tone, length, reasoning, channel, time of day""")
@@ -923,7 +930,8 @@ _WHEN_BEST = re.compile(
 )
 _IN_A_RELATION = re.compile(r"我|俩|那段|对象|恋|男|女|婚|单身|光棍|领证|手续|前[夫妻]|喜酒")
 _BIDDEN = re.compile(
-    r"\b(?:please|only|just|for me)\b|^(?:use|write|reply|answer|keep|give|talk|skip|stop)\b|别|给我|请", re.IGNORECASE
+    r"\b(?:please|only|just|for me)\b|^(?:use|write|reply|answer|keep|give|talk|skip|stop)\b|别|给我|请|还是.*吧",
+    re.IGNORECASE,
 )
 
 
