@@ -348,8 +348,9 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     CONTEXT_SECTION_EVIDENCE: _ContextSection.ValueType  # 7
     """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
     selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-    sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
-    no sections.
+    sessions that another agent opened, and those that another agent appended, are left out. So are those that only say
+    that something was heard ("Noted, thanks!"), and those of which retrieved or core memories repeat most. The setting
+    `context.evidence` leaves it out of requests that name no sections.
     """
     CONTEXT_SECTION_FILES: _ContextSection.ValueType  # 8
     """CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
@@ -398,8 +399,9 @@ project, selected and ordered as in LONG_TERM.
 CONTEXT_SECTION_EVIDENCE: ContextSection.ValueType  # 7
 """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
 selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
-no sections.
+sessions that another agent opened, and those that another agent appended, are left out. So are those that only say
+that something was heard ("Noted, thanks!"), and those of which retrieved or core memories repeat most. The setting
+`context.evidence` leaves it out of requests that name no sections.
 """
 CONTEXT_SECTION_FILES: ContextSection.ValueType  # 8
 """CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and

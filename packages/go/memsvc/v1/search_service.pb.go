@@ -544,8 +544,9 @@ const (
 	ContextSection_CONTEXT_SECTION_GLOBAL ContextSection = 6
 	// CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
 	// selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-	// sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
-	// no sections.
+	// sessions that another agent opened, and those that another agent appended, are left out. So are those that only say
+	// that something was heard ("Noted, thanks!"), and those of which retrieved or core memories repeat most. The setting
+	// `context.evidence` leaves it out of requests that name no sections.
 	ContextSection_CONTEXT_SECTION_EVIDENCE ContextSection = 7
 	// CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
 	// global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the

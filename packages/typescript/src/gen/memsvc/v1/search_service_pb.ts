@@ -3397,8 +3397,9 @@ export enum ContextSection {
   /**
    * CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
    * selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
-   * sessions that another agent opened, and those that another agent appended, are left out. The setting `context.evidence` leaves it out of requests that name
-   * no sections.
+   * sessions that another agent opened, and those that another agent appended, are left out. So are those that only say
+   * that something was heard ("Noted, thanks!"), and those of which retrieved or core memories repeat most. The setting
+   * `context.evidence` leaves it out of requests that name no sections.
    *
    * @generated from enum value: CONTEXT_SECTION_EVIDENCE = 7;
    */
