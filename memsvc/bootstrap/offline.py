@@ -26,6 +26,8 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.settings import Settings
 
 RESTORING = ".restoring"
+LOST_AND_FOUND = "lost+found"
+"""A folder of a new file system."""
 
 
 def build_key_access(assembly: Assembly, committer: GroupCommitter) -> ApiKeyAccess:
@@ -93,12 +95,14 @@ def restore(backup: Path, data_dir: Path, report: Callable[[int, int, str], None
     Raises:
         BackupError: The directory is not empty, or the backup is not whole; nothing was changed.
     """
-    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+    # The target of a link, which cannot be replaced by a directory.
+    target = data_dir.resolve()
+    if target.exists() and (not target.is_dir() or not _is_empty(target)):
         message = f"{str(data_dir)!r} is not empty; restore into a new directory."
         raise BackupError(message)
     report(0, 3, "verifying")
     manifest = read_backup(backup)
-    partial = data_dir.absolute().with_name(f"{data_dir.absolute().name}{RESTORING}")
+    partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)
     try:
         report(1, 3, "copying")
@@ -107,12 +111,37 @@ def restore(backup: Path, data_dir: Path, report: Callable[[int, int, str], None
             _copy(backup / file["path"], partial / file["path"])
         report(2, 3, "opening")
         counts = _open_restored(partial, manifest, backup)
-        partial.replace(data_dir)
-        sync(data_dir.absolute().parent)
+        _put_in_place(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     report(3, 3, "done")
     return counts
+
+
+def _is_empty(directory: Path) -> bool:
+    """Return whether a directory holds nothing but an interrupted restore, or what a new file system holds."""
+    return all(child.name in {RESTORING, LOST_AND_FOUND} for child in directory.iterdir())
+
+
+def _partial(target: Path) -> Path:
+    """Return the folder of an unfinished restore: next to the directory, which it replaces, or in it.
+
+    A file system is mounted at a directory that cannot be replaced, and a service may not be allowed to write next to
+    its own directory.
+    """
+    is_kept = target.exists() and (any(target.iterdir()) or target.is_mount() or not os.access(target.parent, os.W_OK))
+    return target / RESTORING if is_kept else target.with_name(f"{target.name}{RESTORING}")
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    if partial.parent == target:
+        # The store last: without it a service does not mistake a part for the whole.
+        for child in sorted(partial.iterdir(), key=lambda child: child.name == STORE):
+            child.replace(target / child.name)
+        sync(target)
+        return
+    partial.replace(target)
+    sync(target.parent)
 
 
 def _copy(source: Path, target: Path) -> None:

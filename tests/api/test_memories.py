@@ -143,6 +143,17 @@ def test_every_field_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:
         assert expected == shown
 
 
+def test_a_negative_zero_is_a_zero(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Whichever database holds it: not every one has a negative zero."""
+    written = create(stubs, scope, "The ferry may be late.", confidence=-0.0, trust=-0.0)
+    changed = types_pb.Memory(id=written.id, confidence=-0.0)
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=changed, update_mask=FieldMask(paths=["confidence"]))
+    updated = stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
+
+    for memory in (written, updated):
+        assert ["0.0", "0.0"] == [str(memory.confidence), str(memory.trust)]
+
+
 def test_output_only_fields_of_a_write_are_ignored(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A client cannot choose the id, the status, the times, the hash, the counts."""
     forged = str(uuid.uuid4())

@@ -146,6 +146,29 @@ def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, u
     assert not list(tmp_path.glob("*.restoring"))
 
 
+def test_a_backup_is_restored_into_an_empty_volume(
+    server: ServerProcess, stubs: Stubs, user: str, tmp_path: Path
+) -> None:
+    """By its own path, after a restore that was killed, and by a link; a directory with the files of another is not."""
+    create(stubs, types_pb.Scope(user_id=user), "A heron.")
+    back_up(stubs, "volume")
+    folder = server.data_dir / "backups" / "volume"
+    volume, linked, link = (tmp_path / name for name in ("volume", "linked", "link"))
+    (volume / "lost+found").mkdir(parents=True)
+    (volume / ".restoring" / "metadata").mkdir(parents=True)
+    linked.mkdir()
+    link.symlink_to(linked)
+    for place in (volume, link):
+        told = invoke("restore", str(folder), "--data-dir", str(place))
+        assert 0 == told.exit_code, told.output
+        assert (place / "metadata").is_dir()
+        assert not (place / ".restoring").exists()
+        assert "not empty" in _refusal(folder, place)
+    assert link.is_symlink()
+    with ServerProcess(volume) as restored, restored.stubs() as there:
+        assert ["A heron."] == [one.content for one in list_all(there, types_pb.Scope(user_id=user))]
+
+
 def _refusal(backup: Path, data_dir: Path) -> str:
     told = invoke("restore", str(backup), "--data-dir", str(data_dir))
     assert 1 == told.exit_code

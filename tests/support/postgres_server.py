@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
@@ -112,6 +112,21 @@ def without_tables(name: str) -> str:
             tables = sql.SQL(", ").join(sql.Identifier(table) for (table,) in found)
             connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(tables))
     return _address(name)
+
+
+@contextmanager
+def database(encoding: str = "UTF8", **defaults: str) -> Iterator[str]:
+    """Lend the address of an empty database with defaults of its own for its sessions."""
+    name = f"test_{uuid.uuid4().hex}"
+    called = sql.Identifier(name)
+    made = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING {} LC_COLLATE 'C' LC_CTYPE 'C'")
+    _run(made.format(called, encoding))
+    for setting, value in defaults.items():
+        _run(sql.SQL("ALTER DATABASE {} SET {} = {}").format(called, sql.Identifier(setting), value))
+    try:
+        yield urlsplit(server().get_uri())._replace(path=f"/{name}").geturl()
+    finally:
+        _run(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(called))
 
 
 def _start_again(stopped: Any) -> None:

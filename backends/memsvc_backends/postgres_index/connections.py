@@ -18,7 +18,12 @@ from psycopg.pq import TransactionStatus
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError, MemsvcError
 from memsvc.ports.faults import FaultLog
-from memsvc_backends.postgres_common.connection_options import READ_ONLY, SERVER_SILENCE, connection_options
+from memsvc_backends.postgres_common.connection_options import (
+    READ_COMMITTED,
+    SERVER_SILENCE,
+    connection_options,
+    problem_of_database,
+)
 from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS, ConnectionWatchdog, Heartbeat
 from memsvc_backends.postgres_index.settings import PostgresSettings
 
@@ -34,10 +39,11 @@ _PRESENT = "current_setting('synchronous_commit')"
 _PREPARE = (
     "SELECT set_config('lock_timeout', %s, false), set_config('jit', 'off', false), "
     # A process that is stopped in a transaction keeps no other from writing.
-    f"set_config('idle_in_transaction_session_timeout', %s, false), {SERVER_SILENCE}, "
+    f"set_config('idle_in_transaction_session_timeout', %s, false), {READ_COMMITTED}, {SERVER_SILENCE}, "
     # A reported change must be durable, whatever the default of the server.
     f"set_config('synchronous_commit', CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END, false)"
 )
+_CONFIRM = "SELECT pg_is_in_recovery(), pg_backend_pid(), current_setting('server_encoding')"
 _ROW_LOCKS = 64
 """A transaction takes no more locks than this, whatever it changes: the lock table of the server is small."""
 _END_STUCK = (
@@ -136,10 +142,10 @@ class ConnectionPool:
         return self._heartbeat.keep_alive(connection)
 
     def _confirm(self, made: Connection) -> None:
-        """Raise BackendUnavailableError if a connection leads to a standby; note its process for the watchdog."""
-        [(is_standby, pid)] = made.execute("SELECT pg_is_in_recovery(), pg_backend_pid()").fetchall()
-        if is_standby:
-            raise BackendUnavailableError(self.name, problem=READ_ONLY)
+        """Raise BackendUnavailableError if the database is none to write to; note the process for the watchdog."""
+        [(is_standby, pid, encoding)] = made.execute(_CONFIRM).fetchall()
+        if problem := problem_of_database(encoding, is_standby=is_standby):
+            raise BackendUnavailableError(self.name, problem=problem)
         self._watchdog.confirm(made, pid)
 
     def _connect(self, seconds: int) -> Connection:

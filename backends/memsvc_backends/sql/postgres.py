@@ -38,7 +38,13 @@ from sqlalchemy.pool import NullPool
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.faults import FaultLog
 from memsvc.ports.metadata import OwnersBusyError
-from memsvc_backends.postgres_common.connection_options import READ_ONLY, SERVER_SILENCE, SILENCE, connection_options
+from memsvc_backends.postgres_common.connection_options import (
+    CLIENT,
+    READ_COMMITTED,
+    SERVER_SILENCE,
+    connection_options,
+    problem_of_database,
+)
 from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS, ConnectionWatchdog, Heartbeat
 from memsvc_backends.sql.database import LOCK_NOT_IN_TIME
 from memsvc_backends.sql.dialect import execute
@@ -120,7 +126,7 @@ class PostgresDriver:
             isolation_level="AUTOCOMMIT",
             paramstyle="format",
             use_native_hstore=False,
-            connect_args={"connect_timeout": patience, **SILENCE, **name},
+            connect_args={"connect_timeout": patience, **CLIENT, **name},
         )
 
         def connect(seconds: int) -> Any:
@@ -139,7 +145,8 @@ class PostgresDriver:
         self._prepare = (
             f"SELECT set_config('lock_timeout', '{lock_timeout}', false), "
             f"set_config('synchronous_commit', {durable}, false), set_config('jit', 'off', false), "
-            f"{SERVER_SILENCE}, pg_is_in_recovery(), pg_backend_pid()"
+            f"{READ_COMMITTED}, {SERVER_SILENCE}, "
+            "current_setting('server_encoding'), pg_is_in_recovery(), pg_backend_pid()"
         )
 
     def connect(self) -> sa.Connection:
@@ -148,12 +155,12 @@ class PostgresDriver:
             connection = self._engine.connect()
         with self.watch(connection):
             execute(connection, _UNLIMITED)
-            *_, is_standby, pid = execute(connection, self._prepare).one()
-        if is_standby:
+            *_, encoding, is_standby, pid = execute(connection, self._prepare).one()
+        if problem := problem_of_database(encoding, is_standby=is_standby):
             # It would be kept, and refuse every write, after the address leads to the primary again.
             connection.invalidate()
             connection.close()
-            raise BackendUnavailableError(_NAME, problem=READ_ONLY)
+            raise BackendUnavailableError(_NAME, problem=problem)
         self._watchdog.confirm(_driver(connection), pid)
         return connection
 

@@ -446,7 +446,8 @@ def _vector(text: object) -> bytes:
 Id = Annotated[str, StringConstraints(pattern=_UUID)]
 IdOrNone = Annotated[str, StringConstraints(pattern=rf"^$|{_UUID}")]
 Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
-Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+# The sum is 0 for a negative zero, which not every database has.
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), AfterValidator(lambda value: value + 0.0)]
 Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Number = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 Revision = Annotated[int, Field(strict=True, ge=1, le=MAX_REVISION)]

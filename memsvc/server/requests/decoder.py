@@ -293,11 +293,11 @@ class RequestDecoder:
         return self.integer("page_size", value, least=1, most=most, default=default)
 
     def number(self, field: str, value: float, *, least: float = 0.0, most: float = math.inf) -> float:
-        """Return a finite number within its bounds."""
+        """Return a finite number within its bounds; 0 for a negative zero, which not every database has."""
         if not (math.isfinite(value) and least <= value <= most):
             bound = f"from {least:g} to {most:g}" if math.isfinite(most) else f"of at least {least:g}"
             self.add(field, f"must be a finite number {bound}")
-        return value
+        return value + 0.0
 
     def revision(self, value: int) -> int:
         """Return the expected revision of a memory; 0 is any."""

@@ -194,7 +194,8 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         message = "must be a number from 0 to 1"
         raise FieldError(message)
-    return float(value)
+    # The sum is 0 for a negative zero, which not every database has.
+    return float(value) + 0.0
 
 
 def _confidence(value: Any) -> float:

@@ -32,7 +32,7 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry
 from memsvc_backends.postgres_index import FULLTEXT, PGVECTOR
 from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
-from tests.support.postgres_server import down, without_tables
+from tests.support.postgres_server import database, down, without_tables
 
 DIMENSION = 16
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
@@ -90,6 +90,23 @@ def _renew(index: Any, manifest: Any, changes: Any) -> None:
     made.replace(changes)
     made.seal()
     index.switch(made)
+
+
+@pytest.mark.parametrize("isolation", ["serializable", "repeatable read"])
+def test_a_stricter_isolation_of_the_role_fails_no_writer(stack: ExitStack, isolation: str) -> None:
+    """Changes of two processes to the entries of one owner wait for each other as usual."""
+    url = stack.enter_context(database(default_transaction_isolation=isolation))
+    one, other = _words(stack, url), _words(stack, url)
+    _renew(one, LexicalManifest(1, 1, "a"), {})
+
+    def write(index: LexicalIndex, first: int) -> None:
+        for row in range(first, first + 40):
+            index.replace(_said(row, "tea", f"word{row % 3}"))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, (one, other), (1, 101)))
+
+    assert sorted(_found(one, "tea")) == [*range(1, 41), *range(101, 141)]
 
 
 def test_a_switch_by_one_process_is_seen_by_the_others_at_once(stack: ExitStack, url: str) -> None:

@@ -30,7 +30,7 @@ from memsvc_backends.sql.filters import condition, within
 from memsvc_backends.sql.reads import _select_candidates, _select_gathered, _select_next, _select_usage
 from memsvc_backends.sql.settings import Durability
 from memsvc_backends.sql.tables import memories
-from tests.support.postgres_server import down, emptied, stopped
+from tests.support.postgres_server import database, down, emptied, stopped
 from tests.support.until import until
 
 SECRET = "tell nobody"  # noqa: S105 - of a server that is not there
@@ -179,6 +179,15 @@ def test_a_connection_lost_in_a_transaction_loses_the_transaction(shared: SqlMet
             )
     assert _outcome(shared) == "written"
     assert shared.memories.counts(reach=ADA).total == 1
+
+
+def test_another_encoding_of_the_client_is_the_default_of_the_database(context: BackendContext) -> None:
+    """Every text is stored and found all the same."""
+    with database(client_encoding="LATIN1") as url, SQL.open(SqlSettings(url=SecretStr(url)), context) as store:
+        memory = factories.memory("小王住在北京 — ß 👩‍👩‍👧")
+        insert(store, memory)
+        found = store.memories.get([memory.id], reach=ADA)[memory.id]
+        assert memory.content == found.content
 
 
 def test_a_failed_statement_that_was_passed_over_is_no_commit(shared: SqlMetadataStore) -> None:

@@ -18,11 +18,12 @@ from pydantic import SecretStr, ValidationError
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.postgres_common.connection_options import connection_options
-from memsvc_backends.postgres_index.settings import PgvectorSettings
+from memsvc_backends.postgres_index import FULLTEXT
+from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
 from memsvc_backends.sql import SQL
 from memsvc_backends.sql.database import SchemaVersionError
 from memsvc_backends.sql.settings import LEAST_SHARED_READERS, SqlSettings
-from tests.support.postgres_server import server
+from tests.support.postgres_server import database, server
 
 HIDDEN = "s3cret"
 
@@ -114,6 +115,17 @@ def test_a_user_that_may_not_make_tables(tmp_path: Path) -> None:
 
     assert "GRANT USAGE, CREATE ON SCHEMA" in weak
     assert "CREATE SCHEMA" in _refusal(_in_schema(f"missing_{name}"), tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text(encoding: str, tmp_path: Path) -> None:
+    """It is refused before anything is stored, by store and indexes."""
+    context = BackendContext(tmp_path, lambda: datetime.now(UTC))
+    with database(encoding) as url:
+        assert f"has the encoding '{encoding}'" in _refusal(url, tmp_path)
+        with pytest.raises(BackendUnavailableError, match="create a database with ENCODING 'UTF8'"):
+            with FULLTEXT.open(FulltextSettings(url=SecretStr(url)), context) as index:
+                index.ping()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from memsvc.testing.store_harness import insert, revise
 from memsvc_backends.sql.store_migration import row_copy, table_rows
 from memsvc_backends.sql.store_migration.migration_target import EMBEDDED
 from memsvc_backends.sql.store_migration.table_rows import MOVED, NOT_MOVED, Digest
-from memsvc_backends.sql.tables import metadata
+from memsvc_backends.sql.tables import memory_keywords, metadata
 from tests.integration.sql.migration_support import CHANGES, TABLES, database_of, dump, move, opened, put
 from tests.support.postgres_server import down, emptied, schema
 
@@ -78,6 +78,19 @@ def test_there_and_back_every_byte_is_the_same(tmp_path: Path) -> None:
             again.moves.require_here()
             assert dump(again) == later
             put(again, TABLES[0])
+
+
+def test_numbers_that_one_database_keeps_otherwise(tmp_path: Path) -> None:
+    """SQLite makes a zero of a negative one; the largest, the smallest and long fractions are the same everywhere."""
+    numbers = (-0.0, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1e22, 2.0**63)
+    with schema() as url, opened(tmp_path, url) as source:
+        with database_of(source).write_transaction() as connection:
+            for term, weight in enumerate(numbers):
+                connection.execute(sa.insert(memory_keywords).values(owner="o", term=f"{term}", row=1, weight=weight))
+        move(source)
+        with opened(tmp_path) as target:
+            target.moves.require_here()
+            assert dump(target) == dump(source)
 
 
 def test_a_moved_store_takes_no_writes_and_tells_where_it_is(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -104,7 +104,7 @@ def counts(connection: sa.Connection) -> dict[str, int]:
 
 
 def canonical(table: sa.Table, row: Sequence[Any]) -> Row:
-    """Return a row as every driver would give it."""
+    """Return a row as every database would give it."""
     return tuple(
         [
             value if value is None or make is None else make(value)
@@ -188,11 +188,16 @@ def _key_places(table: sa.Table) -> tuple[int, ...]:
     return tuple(names.index(column.name) for column in key_columns(table))
 
 
+def _double(value: Any) -> float:
+    return float(value) + 0.0
+
+
 @cache
-def _makers(table: sa.Table) -> tuple[type[Any] | None, ...]:
-    def maker(column: sa.Column[Any]) -> type[Any] | None:
+def _makers(table: sa.Table) -> tuple[Callable[[Any], Any] | None, ...]:
+    def maker(column: sa.Column[Any]) -> Callable[[Any], Any] | None:
         if isinstance(column.type, sa.Double):
-            return float
+            # SQLite has no negative zero.
+            return _double
         return bytes if isinstance(column.type, sa.LargeBinary) else None
 
     return tuple(maker(column) for column in table.columns)
