@@ -288,6 +288,28 @@ def test_a_revoked_instruction_is_marked_in_the_core(stubs: Stubs, user: str, ol
     assert [(old, new)] == [(one.memory_id, one.newer_memory_id) for one in loaded.currencies]
 
 
+def test_a_doubtful_core_memory_takes_no_room_from_the_newer_one(stubs: Stubs, user: str) -> None:
+    """Of two instructions for which there is not room enough, the one that holds is shown."""
+    scope = types_pb.Scope(user_id=user)
+    texts = ("Always answer in bullet points, I read on my phone.", "No bullet points any more, paragraphs are fine.")
+    ids = []
+    for number, text in enumerate(texts):
+        memory = types_pb.Memory(
+            content=text, kind=types_pb.MEMORY_KIND_PREFERENCE, layer=types_pb.MEMORY_LAYER_CORE, importance=5 - number
+        )
+        memory.event_time.FromDatetime(FIRST + number * timedelta(days=30))
+        ids.append(write(stubs, scope, memory).memory.id)
+    core = search_pb.CONTEXT_SECTION_GLOBAL_CORE
+
+    def shown(total: int) -> list[str]:
+        options = search_pb.ContextOptions(total_tokens=total, sections=[core], locale="en")
+        return [one.memory_id for one in render(stubs, scope, query="heron", options=options).citations]
+
+    least = next(total for total in range(60, 400, 10) if shown(total))
+    assert shown(least) == [ids[1]]
+    assert shown(1_000) == [ids[1], ids[0]]
+
+
 @pytest.mark.parametrize(
     ("older", "newer", "query", "mark"),
     [

@@ -292,7 +292,9 @@ class ContextBuilder:
             self.ledger.leave_out(section, OmissionReason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
             outdated = {one.id for one in trusted if self._is_revoked(one)}
             self.ledger.leave_out(section, OmissionReason.OUTDATED, [*outdated])
-            yield from self._selector.in_order(section, [one for one in trusted if one.id not in outdated])
+            shown = [one for one in trusted if one.id not in outdated]
+            # What is doubted takes no room from what is not, above all not from what it is doubted for.
+            yield from self._selector.in_order(section, sorted(shown, key=self._is_doubted))
             self.ledger.leave_out(
                 section, OmissionReason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]]
             )
@@ -339,6 +341,9 @@ class ContextBuilder:
         newer = self._judged.get(mark.newer_id) if mark.currency is Currency.CONFLICTED else None
         is_changed = newer is not None and count_changes(newer.content) > 0
         return is_changed or mark.currency is Currency.OUTDATED
+
+    def _is_doubted(self, memory: Memory) -> bool:
+        return self.lines.marks.get(memory.id, CURRENT).currency in _REPLACED
 
     def _session(self) -> list[Event]:
         messages = self._read(Section.SESSION)

@@ -32,6 +32,9 @@ ELLIPSIS = "…"
 FILES = 8
 """Number of listed files of one memory."""
 
+_SENTENCE_CHARS, _SENTENCE_HAN = 20, 8
+"""Titles from this length on are sentences rather than names, in English and Chinese."""
+
 _INVISIBLE = (
     "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
@@ -212,14 +215,19 @@ class LineRenderer:
         # In what was said in other sessions it matters who said it: the category of a message is its role.
         speaker = memory.speaker or (memory.category if section is Section.EVIDENCE else "")
         said = f" {_as_data(speaker)}:" if speaker else ""
-        # A title that repeats the beginning of the content only costs tokens.
-        is_new = memory.title and not memory.content.lstrip().startswith(memory.title.rstrip("….").rstrip())
-        title = f" {_as_data(memory.title)} —" if is_new else ""
+        title = "" if _repeats(memory.title, memory.content) else f" {_as_data(memory.title)} —"
         origin = origin_mark(memory.origin, self._locale)
         cited = UNNAMED if self._has_handles else citation(memory.id)
         mark = self.marks.get(memory.id, CURRENT)
         newer = "" if not mark.newer_id else UNNAMED if self._has_handles else citation(mark.newer_id)
         return f"- {cited} {when}{currency_mark(mark.currency, newer, self._locale)}{origin}{said}{title} "
+
+
+def _repeats(title: str, content: str) -> bool:
+    """Return whether a title only repeats the beginning of a content, or if it is a sentence, another part of it."""
+    bare = title.rstrip("….").rstrip()
+    is_sentence = len(bare) >= (_SENTENCE_CHARS if bare.isascii() else _SENTENCE_HAN)
+    return content.lstrip().startswith(bare) or (is_sentence and bare in content)
 
 
 def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:

@@ -351,6 +351,32 @@ def test_too_little_time_leaves_the_search_out(application: Services) -> None:
     assert isinstance(happened[-1], ContextSummary)
 
 
+@pytest.mark.parametrize(
+    ("title", "content", "is_shown"),
+    [
+        (
+            "Always answer in bullet points",
+            "Btw always answer in bullet points, will you? Always answer in bullet points.",
+            False,
+        ),
+        ("The otter swims", "The otter swims in the river.", False),
+        ("以后回答都用列表吧", "对了，以后回答都用列表吧，我用手机看。", False),
+        ("Otters", "Few animals swim like Otters.", True),
+        ("水獭", "没有什么比水獭更会游泳。", True),
+    ],
+)
+def test_a_title_that_repeats_the_content_is_left_out(
+    application: Services, *, title: str, content: str, is_shown: bool
+) -> None:
+    """A sentence wherever the content has it, a name only at the beginning."""
+    remember(application, WORLD, content, layer=Layer.CORE, title=title)
+
+    markdown = application.contexts.render(WHOLE, Deadline()).markdown
+
+    assert (f"{title} — " in markdown) is is_shown
+    assert content in markdown
+
+
 def test_a_long_memory_is_shown_in_part(application: Services) -> None:
     """By its summary when there is one, else by its beginning or the part that fits."""
     whole = "The otter is described at length. " * 900
