@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -21,7 +22,7 @@ from memsvc.ports.operations import WebhookDelivery
 from memsvc.server.options import WebhookEndpoint, WebhookOptions
 from memsvc.server.webhooks import WebhookChannel
 from memsvc.settings import SettingsError, load_settings
-from tests.support.webhook_receiver import SECRET, Receiver, receiving
+from tests.support.webhook_receiver import SECRET, Answer, Receiver, receiving
 
 CHANGE = Change(7, 1, "m", ChangeAction.PURGED, 2, 1_700_000_000_000_000)
 DELIVERY = WebhookDelivery("e", "\x1fada", "", CHANGE)
@@ -102,6 +103,32 @@ def test_the_certificate_is_that_of_the_name(monkeypatch: pytest.MonkeyPatch, tm
     assert attempt.is_accepted is is_right
     assert len(receiver.requests) == is_right
     assert is_right or "certificate verify failed" in attempt.error
+
+
+@pytest.mark.parametrize("status", [200, 410])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(headers={"content-length": "20"}, body=b"short"),
+        Answer(headers={"content-length": "20", "connection": "close"}, body=b"short"),
+        Answer(headers={"content-length": "2", "content-encoding": "gzip"}, body=b"ok"),
+    ],
+    ids=["late", "cut off", "no gzip"],
+)
+def test_the_status_decides_whatever_becomes_of_the_body(answer: Answer, status: int) -> None:
+    """An event that the endpoint has accepted is not sent again, and the next one is sent as ever."""
+    event = WatchEvent(CHANGE, Effect.LEFT, None)
+
+    async def run(url: str) -> list[int]:
+        options = WebhookOptions(allow_private=True, timeout_seconds=5, concurrency=1)
+        channel = WebhookChannel(_Ids(), WebhookEndpoint("e", url, SECRET), options)
+        sent = [(await channel.send(DELIVERY, event))[1].status for _ in range(2)]
+        await channel.close()
+        return sent
+
+    with receiving() as receiver:
+        receiver.answer = lambda _path, _user: replace(answer, status=status)
+        assert asyncio.run(run(f"{receiver.url}/")) == [status, status]
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
