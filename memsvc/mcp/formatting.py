@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from memsvc.mcp.tool_inputs import Answer
+from memsvc.text.context_phrases import as_data
 from memsvc.text.recalled_text import citation
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -102,11 +103,11 @@ def _line(memory: Shown) -> str:
     if memory.importance > _USUAL:
         facts.append(f"importance {memory.importance}")
     if memory.key:
-        facts.append(f"key {memory.key}")
+        facts.append(f"key {as_data(memory.key)}")
     if memory.origin:
         facts.append(memory.origin)
-    facts += [f"#{tag}" for tag in memory.tags]
-    return f"- {citation(memory.id)} ({', '.join(facts)}) {memory.text}"
+    facts += [f"#{as_data(tag)}" for tag in memory.tags]
+    return f"- {citation(memory.id)} ({', '.join(facts)}) {as_data(memory.text)}"
 
 
 _USUAL = 3

@@ -23,6 +23,7 @@ from memsvc.mcp.formatting import (
     whole,
 )
 from memsvc.mcp.tool_inputs import PART_CHARS, Conflicts, Context, GetMemory, Recall, Recent, Reply, ToolCall
+from memsvc.text.context_phrases import as_data
 from memsvc.text.recalled_text import HANDLE, citation, handle_number
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
         return Reply("No memories contradict each other.", OpenConflicts(conflicts=[]))
     cited = framed(
         f"- conflict {each.id}: newer {_cited(each.newer_memory)} / older {_cited(each.older_memory)} / ask: "
-        f"{each.question}"
+        f"{as_data(each.question)}"
         for each in found
     )
     head = f"{len(opened)} open conflicts{', and there are more' if has_more else ''} ({DATA})"
@@ -153,7 +154,7 @@ async def conflicts(asked: ToolCall, given: Conflicts) -> Reply:
 
 
 def _cited(memory: types_pb.Memory) -> str:
-    return f"{citation(memory.id)} {cut(memory.content)}"
+    return f"{citation(memory.id)} {as_data(cut(memory.content))}"
 
 
 async def _first(most: int, listed: AsyncGenerator[T, None]) -> list[T]:

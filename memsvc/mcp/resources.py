@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp import MCPError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 CORE = "memsvc://core"
 MEMORY = "memsvc://memory/"
 MARKDOWN = "text/markdown"
+_OF_THE_REQUEST = frozenset({"NOT_FOUND", "INVALID_ARGUMENT"})
+"""Codes of the service that say that the client named something wrong."""
 
 
 def listed() -> list[mcp.Resource]:
@@ -61,7 +64,8 @@ async def read(link: Link, uri: str) -> mcp.ReadResourceResult:
         text = await _text(link, uri)
     except MemsvcCallError as error:
         message = call_failed(error, link.place.address, "")
-        raise MCPError(mcp.INVALID_PARAMS if error.code.name == "NOT_FOUND" else mcp.INTERNAL_ERROR, message) from error
+        is_request = error.code.name in _OF_THE_REQUEST
+        raise MCPError(mcp.INVALID_PARAMS if is_request else mcp.INTERNAL_ERROR, message) from error
     return mcp.ReadResourceResult(contents=[mcp.TextResourceContents(uri=uri, text=text, mime_type=MARKDOWN)])
 
 
@@ -113,9 +117,10 @@ class Updates:
     def __init__(self, link: Link) -> None:
         """Watch nothing yet."""
         self.bus = InMemorySubscriptionBus()
-        self.listen = ListenHandler(self.bus)
+        self._handler = ListenHandler(self.bus)
         self._link = link
         self._subscribed: dict[str, dict[str, ServerSession]] = {}
+        self._listened: Counter[str] = Counter()
         self._watching: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
 
@@ -145,21 +150,35 @@ class Updates:
         if not sessions:
             self._subscribed.pop(uri, None)
 
+    async def listen(self, context: Any, params: mcp.SubscriptionsListenRequestParams) -> mcp.SubscriptionsListenResult:
+        """Tell a client of a newer protocol of every change of the resources that it names, while it listens."""
+        uris = Counter(map(str, params.notifications.resource_subscriptions or ()))
+        await self.begin()
+        self._listened += uris
+        try:
+            return await self._handler(context, params)
+        finally:
+            self._listened -= uris
+
     async def close(self) -> None:
         """End the watch."""
-        self.listen.close()
+        self._handler.close()
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _watch(self) -> None:
         """Follow the changes across everything that passes."""
-        cursor = ""
+        cursor, is_gap = "", False
         while True:
             try:
                 async for response in self._link.here.watch(cursor=cursor, heartbeats=True):
                     cursor = response.cursor
                     self._started.set()
+                    if is_gap:
+                        is_gap = False
+                        for uri in {*self._subscribed, *self._listened}:
+                            await self._tell(uri)
                     if response.HasField("change"):
                         for uri in concerned(response.change):
                             await self._tell(uri)
@@ -167,7 +186,9 @@ class Updates:
                 if error.code.name not in _GOES_ON:
                     log.warning("resources are not watched any more: %s", error)
                     return
-                cursor = "" if error.reason == "CURSOR_EXPIRED" else cursor
+                if error.reason == "CURSOR_EXPIRED":
+                    # The user was erased, or changes were missed: any resource may differ.
+                    cursor, is_gap = "", True
 
     async def _tell(self, uri: str) -> None:
         await self.bus.publish(ResourceUpdated(uri=uri))

@@ -111,9 +111,7 @@ class Handlers:
         self, context: Context, params: mcp.SubscriptionsListenRequestParams
     ) -> mcp.SubscriptionsListenResult:
         """Watch resources, for a client of a newer protocol."""
-        watched = (await _opened(context)).updates
-        await watched.begin()
-        return await watched.listen(context, params)
+        return await (await _opened(context)).updates.listen(context, params)
 
 
 def _session_id(context: Context) -> str:

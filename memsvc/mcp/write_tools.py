@@ -32,6 +32,7 @@ from memsvc.mcp.tool_inputs import (
     ToolCall,
     UpdateMemory,
 )
+from memsvc.text.context_phrases import as_data
 from memsvc.text.recalled_text import citation
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -107,9 +108,9 @@ def _contradictions(memory_id: str, conflicts: Iterable[types_pb.Conflict]) -> t
         other = each.newer_memory if is_late else each.older_memory
         against.append(Contradiction(memory_id=other.id, text=cut(other.content)))
         order = "was said before, and gives way to" if is_late else "takes precedence over"
-        told.append(f"It contradicts, and {order}: {citation(other.id)} {against[-1].text}")
+        told.append(f"It contradicts, and {order}: {citation(other.id)} {as_data(against[-1].text)}")
         if each.state == types_pb.CONFLICT_STATE_OPEN:
-            asked.append(f"To settle it, ask the user: {each.question}")
+            asked.append(f"To settle it, ask the user: {as_data(each.question)}")
     return against, told + asked
 
 
@@ -168,7 +169,7 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
     told = [f"{len(kept)} of {len(statements)} statements {would}."]
     for each, decision in zip(statements, reply.decisions, strict=True):
         if each.remembered:
-            told.append(f"- {citation(each.id) if each.id else each.reason} {each.text}")
+            told.append(f"- {citation(each.id) if each.id else each.reason} {as_data(each.text)}")
             told += _contradictions(each.id, decision.conflicts)[1]
     if reply.redactions:
         told.append(f"{len(reply.redactions)} secrets were replaced.")
@@ -227,6 +228,6 @@ def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str], not_due: l
     if not due:
         return Reply(f"Nothing is due.{ignored}", answer)
     cited = framed(
-        f"- {citation(each.id)} ({', '.join((each.date, *currency_facts(each)))}) {each.text}" for each in due
+        f"- {citation(each.id)} ({', '.join((each.date, *currency_facts(each)))}) {as_data(each.text)}" for each in due
     )
     return Reply(f"{len(due)} due ({DATA}):\n{cited}{ignored}", answer)

@@ -9,6 +9,7 @@ import math
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TypeAlias
@@ -32,6 +33,8 @@ LEADER_SECONDS = 2.0
 """Interval of attempts to become the process that sends, and the pause while the store is away."""
 MAX_READ_BYTES = 16 * 1024
 """Size of an answer up to which it is read, so that the connection can be used again; nothing of it is used."""
+READ_SECONDS = 1.0
+"""Longest time for which it is read."""
 Tasks: TypeAlias = "dict[str, asyncio.Task[tuple[WebhookDelivery, Attempt]]]"
 log = logging.getLogger(__name__)
 
@@ -192,8 +195,8 @@ class WebhookChannel:
         }
         try:
             # The timeouts of the client are those of single steps.
-            async with asyncio.timeout(self._options.timeout_seconds):
-                return delivery, await self._post(body, headers)
+            async with asyncio.timeout(self._options.timeout_seconds) as limit:
+                return delivery, await self._post(body, headers, limit)
         except TimeoutError:
             return delivery, Attempt(0, f"no answer within {self._options.timeout_seconds:g} seconds")
         except (AddressRefusedError, OSError, httpx2.HTTPError) as error:
@@ -203,22 +206,23 @@ class WebhookChannel:
             log.exception("sending an event to the webhook endpoint %r failed and is retried", self._endpoint.name)
             return delivery, Attempt(0, type(error).__name__)
 
-    async def _post(self, body: bytes, headers: dict[str, str]) -> Attempt:
+    async def _post(self, body: bytes, headers: dict[str, str], limit: asyncio.Timeout) -> Attempt:
         last: httpx2.ConnectError | None = None
         for address in await self._addresses():
             try:
-                return await self._post_to(address, body, headers)
+                return await self._post_to(address, body, headers, limit)
             except httpx2.ConnectError as error:
                 last = error
         raise last or AddressRefusedError(f"the host {self._url.host!r} has no address")
 
-    async def _post_to(self, address: str, body: bytes, headers: dict[str, str]) -> Attempt:
+    async def _post_to(self, address: str, body: bytes, headers: dict[str, str], limit: asyncio.Timeout) -> Attempt:
         """Send to an address that was checked; the certificate is that of the name."""
         url = self._url.copy_with(host=address)
         names = {"sni_hostname": self._url.host}
         async with self._client.stream("POST", url, content=body, headers=headers, extensions=names) as response:
-            if int(response.headers.get("content-length") or MAX_READ_BYTES + 1) <= MAX_READ_BYTES:
-                await response.aread()
+            # The status decides: a body that is broken, or that does not come, changes nothing.
+            limit.reschedule(None)
+            await _drain(response)
             return attempt_of(response)
 
     async def _addresses(self) -> list[str]:
@@ -236,6 +240,15 @@ class WebhookChannel:
             message = f"the host {host!r} has the address {refused[0]}, which is not public; see webhooks.allow_private"
             raise AddressRefusedError(message)
         return addresses
+
+
+async def _drain(response: httpx2.Response) -> None:
+    """Read a short body, undecoded; without it the connection is closed."""
+    if int(response.headers.get("content-length") or MAX_READ_BYTES + 1) <= MAX_READ_BYTES:
+        with suppress(TimeoutError, httpx2.HTTPError):
+            async with asyncio.timeout(READ_SECONDS):
+                async for _ in response.aiter_raw():
+                    pass
 
 
 def attempt_of(response: httpx2.Response) -> Attempt:

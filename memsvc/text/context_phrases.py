@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 
@@ -187,3 +188,34 @@ def local(moment: datetime, zone: tzinfo | None) -> datetime:
 def day_text(moment: date) -> str:
     """Return the day of *moment* as "2026-02-06", the year always with four digits, which "%Y" does not promise."""
     return f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
+
+
+# Texts of memories within the frame of data.
+
+
+_INVISIBLE = (
+    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
+)
+"""White space and invisible characters, which could separate the letters of a word."""
+
+
+def _spaced_pattern(letters: str) -> str:
+    return "".join(f"{_INVISIBLE}{letter}" for letter in letters)
+
+
+_TAG = re.compile(f"[<\uff1c\ufe64](?={_INVISIBLE}[/\uff0f]?{_spaced_pattern('memory')})", re.IGNORECASE)
+_MARK = re.compile(
+    rf"[\[\uff3b](?={_spaced_pattern('mem')}{_INVISIBLE}[:\uff1a]|{_INVISIBLE}[m-z](?:{_INVISIBLE}\d){{1,3}}{_INVISIBLE}[\]\uff3d])",
+    re.IGNORECASE,
+)
+
+
+def as_data(text: str) -> str:
+    """Return a text that cannot close the data block, start a line of the service's own, or pass for a citation.
+
+    Further lines are indented, so that headings and lists stay within the item.
+    """
+    lines = [line.rstrip() for line in text.splitlines()]
+    joined = "\n  ".join(line for line in lines if line.strip()).strip()
+    return _MARK.sub("(", _TAG.sub("‹", joined))

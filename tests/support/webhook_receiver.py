@@ -19,12 +19,16 @@ SECRET = "whsec_" + b64encode(bytes(range(32))).decode()
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer; *hangs* sends none before the receiver ends, *drips* sends a header without end."""
+    """An answer; *hangs* sends none before the receiver ends, *drips* sends a header without end.
+
+    Of *body* nothing but these bytes is sent, whatever the headers promise.
+    """
 
     status: int = 204
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
     drips: bool = False
+    body: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ def receiving(tls: SSLContext | None = None) -> Iterator[Receiver]:
             for name, value in {"content-length": "0", **answer.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
+            self.wfile.write(answer.body)
 
         def do_GET(self) -> None:
             receiver.requests.append(Request(self.path, {}, b'{"data":{"userId":"GET"}}', 200))

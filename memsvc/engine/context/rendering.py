@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +13,7 @@ from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.ports.models import Tokenizer
-from memsvc.text.context_phrases import currency_mark, day_text, heading, local, origin_mark
+from memsvc.text.context_phrases import as_data, currency_mark, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import refs_given_apart
 from memsvc.text.recalled_text import MOST_HANDLES, citation, handle
 
@@ -34,28 +33,13 @@ FILES = 8
 
 _SENTENCE_CHARS, _SENTENCE_HAN = 20, 8
 """Titles from this length on are sentences rather than names, in English and Chinese."""
-
-_INVISIBLE = (
-    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
-)
-"""White space and invisible characters, which could separate the letters of a word."""
 KEPT_COUNTS = 8_192
 _FORMS = frozenset({Section.SESSION, Section.EVIDENCE, Section.FILES})
 """Sections whose lines have a form of their own."""
 
 
-def _spaced_pattern(letters: str) -> str:
-    return "".join(f"{_INVISIBLE}{letter}" for letter in letters)
-
-
 UNNAMED = "[m000]"
 """In the place of a handle until the line is part of a context: as long as the longest."""
-_TAG = re.compile(f"[<\uff1c\ufe64](?={_INVISIBLE}[/\uff0f]?{_spaced_pattern('memory')})", re.IGNORECASE)
-_MARK = re.compile(
-    rf"[\[\uff3b](?={_spaced_pattern('mem')}{_INVISIBLE}[:\uff1a]|{_INVISIBLE}[m-z](?:{_INVISIBLE}\d){{1,3}}{_INVISIBLE}[\]\uff3d])",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +153,7 @@ class LineRenderer:
             line = self._whole(front, body, files, is_excerpt=is_excerpt)
             if line.tokens <= most:
                 return line
-        return self._truncate(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
+        return self._truncate(front, as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
     def _short(self, section: Section, memory: Memory) -> RenderedLine:
         """Return the line that shows all of a memory, cached."""
@@ -184,7 +168,7 @@ class LineRenderer:
         return line
 
     def _whole(self, front: str, body: str, files: str, *, is_excerpt: bool) -> RenderedLine:
-        text = f"{front}{_as_data(body)}{files}\n"
+        text = f"{front}{as_data(body)}{files}\n"
         return RenderedLine(text, self._count(text), body if is_excerpt else "")
 
     def _truncate(self, front: str, body: str, most: int) -> RenderedLine | None:
@@ -214,8 +198,8 @@ class LineRenderer:
         when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
         # In what was said in other sessions it matters who said it: the category of a message is its role.
         speaker = memory.speaker or (memory.category if section is Section.EVIDENCE else "")
-        said = f" {_as_data(speaker)}:" if speaker else ""
-        title = "" if _repeats(memory.title, memory.content) else f" {_as_data(memory.title)} —"
+        said = f" {as_data(speaker)}:" if speaker else ""
+        title = "" if _repeats(memory.title, memory.content) else f" {as_data(memory.title)} —"
         origin = origin_mark(memory.origin, self._locale)
         cited = UNNAMED if self._has_handles else citation(memory.id)
         mark = self.marks.get(memory.id, CURRENT)
@@ -237,16 +221,6 @@ def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:
     if memory.summary:
         bodies.append((memory.summary, True))
     return bodies
-
-
-def _as_data(text: str) -> str:
-    """Return a text that cannot close the data block, start a line of the service's own, or pass for a citation.
-
-    Further lines are indented, so that headings and lists stay within the item.
-    """
-    lines = [line.rstrip() for line in text.splitlines()]
-    joined = "\n  ".join(line for line in lines if line.strip()).strip()
-    return _MARK.sub("(", _TAG.sub("‹", joined))
 
 
 # Token counts are cached: a context that is built again has nearly the same lines.

@@ -7,12 +7,14 @@ import uuid
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
+from mcp.types import INVALID_PARAMS
 
 from memsvc.mcp import resources
 from memsvc.mcp.connection import BridgeScope, linked
 from tests.e2e.mcp.support import SECONDS, Bridge, parameters
-from tests.support.server_process import ServerProcess
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.user_data import erase
 
 CORE = "memsvc://core"
 
@@ -35,9 +37,10 @@ def test_resources_hold_what_is_remembered(bridge: Bridge) -> None:
 
 @pytest.mark.parametrize("uri", ["memsvc://nothing", "memsvc://memory/nothing", f"memsvc://memory/{uuid.UUID(int=1)}"])
 def test_a_resource_that_is_not_there(bridge: Bridge, uri: str) -> None:
-    """It is told, and the session goes on."""
-    with pytest.raises(Exception, match=r"There is no resource|Nothing was done|No memory"):
+    """It is told as an error of the request, and the session goes on."""
+    with pytest.raises(MCPError, match=r"There is no resource|Nothing was done|No memory") as refusal:
         bridge.ask(bridge.session.read_resource, uri)
+    assert refusal.value.error.code == INVALID_PARAMS
     assert bridge.said("recent")
 
 
@@ -77,6 +80,34 @@ def test_a_client_of_the_newer_protocol_listens(server: ServerProcess) -> None:
         return []
 
     assert asyncio.run(main()) == [CORE]
+
+
+def test_the_erasure_of_the_user_is_told(server: ServerProcess, stubs: Stubs) -> None:
+    """What was attached of the user's memories is gone; the watch goes on with what comes."""
+    user = f"ada-{uuid.uuid4()}"
+
+    async def main() -> list[str]:
+        async with Client(parameters(server.bound, user, "--patience", str(SECONDS))) as client:
+            one = (
+                await client.call_tool("remember", {"content": "Always be brief.", "layer": "CORE"})
+            ).structured_content
+            watched = [CORE, f"memsvc://memory/{one['id']}"]
+            async with client.listen(resource_subscriptions=watched) as events:
+                await asyncio.to_thread(erase, stubs, user, confirm=True)
+                missing = set(watched)
+                async with asyncio.timeout(SECONDS):
+                    async for event in events:
+                        missing.discard(str(event.uri))
+                        if not missing:
+                            break
+                await client.call_tool("remember", {"content": "Never use tables.", "layer": "CORE"})
+                async with asyncio.timeout(SECONDS):
+                    async for event in events:
+                        if str(event.uri) == CORE:
+                            return (await client.read_resource(CORE)).contents[0].text.splitlines()
+        return []
+
+    assert any("Never use tables." in line for line in asyncio.run(main()))
 
 
 class _Reader:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 import trustme
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.watch import Effect, WatchEvent
@@ -19,9 +22,10 @@ from memsvc.domain.webhooks import is_public, is_webhook_secret, signature
 from memsvc.engine.watch.webhooks import Attempt, RetryPolicy, WebhookService
 from memsvc.ports.operations import WebhookDelivery
 from memsvc.server.options import WebhookEndpoint, WebhookOptions
-from memsvc.server.webhooks import WebhookChannel
+from memsvc.server.webhooks import WebhookChannel, body_of
 from memsvc.settings import SettingsError, load_settings
-from tests.support.webhook_receiver import SECRET, Receiver, receiving
+from memsvc.v1.memory_service_pb2 import MemoryChange
+from tests.support.webhook_receiver import SECRET, Answer, Receiver, receiving
 
 CHANGE = Change(7, 1, "m", ChangeAction.PURGED, 2, 1_700_000_000_000_000)
 DELIVERY = WebhookDelivery("e", "\x1fada", "", CHANGE)
@@ -102,6 +106,46 @@ def test_the_certificate_is_that_of_the_name(monkeypatch: pytest.MonkeyPatch, tm
     assert attempt.is_accepted is is_right
     assert len(receiver.requests) == is_right
     assert is_right or "certificate verify failed" in attempt.error
+
+
+def test_the_example_of_the_guide_is_in_the_form_of_what_is_sent() -> None:
+    """Among the rest numbers of 64 bits, which are strings."""
+    guide = (Path(__file__).parents[3] / "docs/guides/webhooks.md").read_text()
+    example = json.loads(guide.partition("```json\n")[2].partition("```")[0])
+    change = ParseDict(example["data"]["change"], MemoryChange())
+    assert MessageToDict(change) == example["data"]["change"]
+
+    event = WatchEvent(replace(CHANGE, action=ChangeAction.CREATED), Effect.LEFT, None)
+    sent = json.loads(body_of(DELIVERY, event))
+    assert sent.keys() == example.keys()
+    assert sent["data"].keys() == example["data"].keys()
+    assert sent["type"] == example["type"]
+
+
+@pytest.mark.parametrize("status", [200, 410])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(headers={"content-length": "20"}, body=b"short"),
+        Answer(headers={"content-length": "20", "connection": "close"}, body=b"short"),
+        Answer(headers={"content-length": "2", "content-encoding": "gzip"}, body=b"ok"),
+    ],
+    ids=["late", "cut off", "no gzip"],
+)
+def test_the_status_decides_whatever_becomes_of_the_body(answer: Answer, status: int) -> None:
+    """An event that the endpoint has accepted is not sent again, and the next one is sent as ever."""
+    event = WatchEvent(CHANGE, Effect.LEFT, None)
+
+    async def run(url: str) -> list[int]:
+        options = WebhookOptions(allow_private=True, timeout_seconds=5, concurrency=1)
+        channel = WebhookChannel(_Ids(), WebhookEndpoint("e", url, SECRET), options)
+        sent = [(await channel.send(DELIVERY, event))[1].status for _ in range(2)]
+        await channel.close()
+        return sent
+
+    with receiving() as receiver:
+        receiver.answer = lambda _path, _user: replace(answer, status=status)
+        assert asyncio.run(run(f"{receiver.url}/")) == [status, status]
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
