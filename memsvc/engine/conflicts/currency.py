@@ -244,10 +244,11 @@ class CurrencyJudge:
 
     def _read(self, memory: Memory) -> _Read:
         """Return the sure and the loose statements of a memory, and its signs of a change."""
-        content, voice, is_titled = bid_in(memory.content), _voice(memory), bool(memory.title)
+        voice, is_titled = _voice(memory), bool(memory.title)
         key = memory.content_hash, voice, is_titled
         known = self._known.get(key)
         if known is None:
+            content = bid_in(memory.content)
             sure = facts_in(content, speaker=voice, is_titled=is_titled)
             cues = ChangeCues.of(content)
             known = sure, () if cues.is_denial else loose_facts_in(content, speaker=voice), cues

@@ -85,6 +85,7 @@ REPEATED = 0.6
 RESERVED_TOKENS = 160
 """Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
 MOST_RELEVANT = 1.0
+"""Relevance of what outdates a memory that every context shows."""
 _PART = 20
 _REPLACED = frozenset({Currency.OUTDATED, Currency.POSSIBLY_OUTDATED})
 _HELD = frozenset({OmissionReason.UNCHANGED, OmissionReason.UNCERTAIN})

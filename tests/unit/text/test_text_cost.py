@@ -53,6 +53,24 @@ UNITS = (
     "ไ", "ع", "and ", "I am ", "my ", "is ", "not ", "in ", "every ", "remind me ", "tomorrow ", "Anna's ", "Anna is a ",
     "prefer than ", "我的", "是", "就", "每天", "记得", "十", "月", "点", "during my ",
 )  # fmt: skip
+WORDS = (
+    "哈",
+    "嗯",
+    "哦",
+    "来",
+    "请你",
+    "我想",
+    "刚满",
+    "刚",
+    "真的",
+    "好啊",
+    "是啊",
+    "的",
+    "ha",
+    "ok ",
+    "so ",
+    "well done ",
+)
 OTHERS: dict[str, Callable[[str], Any]] = {
     "matching_spans": lambda text: analysis.matching_spans(text, {"anna", "安娜"}),
     "sentence_ends": lambda text: list(sentences.sentence_ends(text, 0, len(text))),
@@ -177,6 +195,19 @@ def test_chunking_is_linear_up_to_the_longest_memory(unit: str) -> None:
 
     assert short < MOST * usual
     assert seconds(chunking.chunk, partial(repeated, unit, 1_000_000), 1) < 12 * max(short, usual)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_repeated_word_can_be_read_in_one_way_only(name: str) -> None:
+    """With two ways for each word, as "哈" and "哈哈", a pattern takes twice the time with each further one."""
+    function = FUNCTIONS[name]
+    least = REFERENCE_SHARE * seconds(lambda text: list(analysis.terms(text)), partial(repeated, PROSE[0]), 5)
+
+    def growth(word: str, runs: int) -> float:
+        short = max(seconds(function, lambda: f"{word * 10}x{next(_numbers)}", runs), least)
+        return seconds(function, lambda: f"{word * 20}x{next(_numbers)}", runs) / short
+
+    assert not [word for word in WORDS if growth(word, 1) > MOST_GROWTH and growth(word, 4) > MOST_GROWTH]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -3343,7 +3343,7 @@ export enum ContextSection {
 
   /**
    * CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
-   * descending importance, then by time, oldest first. Memories from a tool, a document or an import, or derived from
+   * descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a document or an import, or derived from
    * other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
    * out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
    * core.
