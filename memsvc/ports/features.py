@@ -48,6 +48,10 @@ class SessionReads(Protocol):
         """Return the session of this name."""
         ...
 
+    def agents(self, owner: str, project_id: str, session_ids: Collection[str]) -> dict[str, str]:
+        """Return which agents opened these sessions of exactly this project, by session id; "" for none."""
+        ...
+
     def page(
         self, owner: str, project_id: str, *, states: Collection[SessionState], before: int | None, limit: int
     ) -> list[Session]:

@@ -89,6 +89,22 @@ class StoreSessionsContract(StoreSeams):
 
         assert store.sessions.get(given.name) == changed
 
+    def test_agents_that_opened_sessions(self, store: MetadataStore) -> None:
+        """Of the requested ones alone, and of exactly this owner and project; "" for a session without an agent."""
+        [one, other, *_] = _opened(
+            store,
+            _session("会话", "web", "agent"),
+            _session("s", "web"),
+            _session("t", "web", "agent"),
+            _session("u", "shop"),
+        )
+        owner = one.scope.owner
+
+        found = store.sessions.agents(owner, "web", {one.scope.session_id, "s", "u", "no session"})
+
+        assert found == {one.scope.session_id: "agent", other.scope.session_id: ""}
+        assert store.sessions.agents(owner, "web", ()) == store.sessions.agents("nobody", "web", {"s"}) == {}
+
     def test_writing_sessions_is_part_of_the_transaction(self, store: MetadataStore) -> None:
         """A writer that is kept knows the sessions inserted since."""
         [session] = _opened(store, _session())

@@ -82,6 +82,14 @@ class SqlSessionReads:
         with self._database.read_connection() as connection:
             return _get(connection, name)
 
+    def agents(self, owner: str, project_id: str, session_ids: Collection[str]) -> dict[str, str]:
+        """Return the agents that opened sessions, by session id."""
+        if not session_ids:
+            return {}
+        place = {"owner": owner, "project_id": project_id, "wanted": list_parameter(session_ids)}
+        with self._database.read_connection() as connection:
+            return {row[0]: row[1] for row in execute(connection, _select_agents(), place)}
+
     def page(
         self, owner: str, project_id: str, *, states: Collection[SessionState], before: int | None, limit: int
     ) -> list[Session]:
@@ -242,6 +250,12 @@ def _at(*names: str) -> list[sa.ColumnElement[bool]]:
 @cached_statement
 def _select_session() -> sa.Select[Any]:
     return sa.select(*SESSION_COLUMNS).where(*_at("owner", "project_id", "id")).with_for_update()
+
+
+@cached_statement
+def _select_agents() -> sa.Select[Any]:
+    columns = (sessions.c.id, sessions.c.agent_id)
+    return sa.select(*columns).where(*_at("owner", "project_id"), in_json_list(sessions.c.id, "wanted"))
 
 
 @cached_statement

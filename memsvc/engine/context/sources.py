@@ -15,10 +15,11 @@ from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import FoundPassage, Order, OrderField, SearchQuery, SearchReply, Selection
-from memsvc.domain.sessions import Role, Session, SessionName
+from memsvc.domain.sessions import Role
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
 from memsvc.engine.history.as_of_reads import AsOfReader
+from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.context_phrases import passage_place
 
@@ -135,22 +136,18 @@ class EvidenceSearch:
     Another agent than the one that opened a session can append to it, and messages name only the former.
     """
 
-    def __init__(
-        self,
-        search: Callable[[SearchQuery, Deadline], SearchReply],
-        session: Callable[[SessionName], Session | None],
-    ) -> None:
-        """Search by *search*; *session* returns a session by its name."""
+    def __init__(self, search: Callable[[SearchQuery, Deadline], SearchReply], sessions: SessionReads) -> None:
+        """Search by *search*; *sessions* says who opened them."""
         self._search = search
-        self._session = session
+        self._sessions = sessions
 
     def __call__(self, query: ContextQuery, deadline: Deadline, *, counts_access: bool = True) -> SearchReply:
         """Return the messages that fit a context query."""
         reply = self._search(replace(evidence_search_of(query), counts_access=counts_access), deadline)
-        names = {SessionName.from_scope(hit.memory.scope) for hit in reply.hits}
-        sessions = [session for name in names if (session := self._session(name)) is not None]
-        private = {one.name for one in sessions if one.scope.agent_id not in {query.scope.agent_id, ""}}
-        known = [hit for hit in reply.hits if SessionName.from_scope(hit.memory.scope) not in private]
+        scope, ids = query.scope, {hit.memory.scope.session_id for hit in reply.hits}
+        openers = self._sessions.agents(scope.owner, scope.project_id, ids)
+        shared = ("", scope.agent_id)
+        known = [hit for hit in reply.hits if openers.get(hit.memory.scope.session_id, "") in shared]
         return replace(reply, hits=tuple(known))
 
 

@@ -191,6 +191,7 @@ USES: dict[str, Use] = {
     "changes.identity": lambda store: store.changes.identity,
     "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
     "session": lambda store: store.sessions.get(TALK),
+    "agents of sessions": lambda store: store.sessions.agents(OWNER, "", {"s", "t"}),
     "sessions": lambda store: store.sessions.page(OWNER, "", states=set(SessionState), before=5, limit=9),
     "closed sessions": lambda store: store.sessions.page(OWNER, "", states={SessionState.CLOSED}, before=5, limit=9),
     "session counts": lambda store: store.sessions.counts([SESSION_OF_MESSAGES]),
