@@ -226,7 +226,10 @@ def _text(content: Any) -> str:
 
 
 def _keep(client: Memsvc, conversation: str, turns: list[_Turn]) -> None:
-    """Append what the session does not have yet, and extract memories from it; each message is kept once."""
+    """Append what the session does not have yet, and extract memories from it; each message is kept once.
+
+    It returns when the next prompt, which may follow at once in another session, finds them.
+    """
     last = _last(client)
     new = _after(turns, _uuid(last))
     if not new:
@@ -235,7 +238,7 @@ def _keep(client: Memsvc, conversation: str, turns: list[_Turn]) -> None:
     limit = _open(client, conversation).token_limit
     for batch in _batches(new):
         _append(client, batch, limit)
-    client.close_session(flush=True)
+    client.close_session(flush=True, wait_for="INDEXED")
 
 
 def _append(client: Memsvc, batch: list[_Turn], limit: int) -> None:
@@ -280,7 +283,7 @@ def _close_interrupted(client: Memsvc, last: types_pb.ChatMessage | None) -> Non
         return
     session = client.get_session()
     if session.state == session_pb.SESSION_STATE_ACTIVE or session.flushed_ordinal < last.ordinal:
-        client.close_session(flush=True)
+        client.close_session(flush=True, wait_for="INDEXED")
 
 
 def _last(client: Memsvc) -> types_pb.ChatMessage | None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import zoneinfo
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsvc.cli.agent_plugins import hermes_plugin, openclaw_files
-from memsvc.client import Memsvc
+from memsvc.client import Memsvc, MemsvcCallError
 from memsvc.v1 import session_service_pb2 as session_pb
+from tests.support.child_processes import edge_pids
 from tests.support.command_line import invoke
 from tests.support.server_process import FAST, ServerProcess
 from tests.support.until import until
@@ -60,6 +65,15 @@ def said(server: ServerProcess, user: str) -> list[str]:
         return [one.content for one in client.list_messages("claude-code-s1", include_archived=True)]
 
 
+def state(server: ServerProcess, user: str) -> session_pb.SessionState:
+    """Return the state of the session; UNSPECIFIED before it exists."""
+    with Memsvc(server.bound, user_id=user, project_id="web") as client:
+        try:
+            return client.get_session("claude-code-s1").state
+        except MemsvcCallError:
+            return session_pb.SESSION_STATE_UNSPECIFIED
+
+
 def test_what_was_said_in_one_session_is_recalled_in_the_next(server: ServerProcess, tmp_path: Path) -> None:
     """Each message is kept once, whatever runs again; tools, hidden lines and subagents are not kept."""
     user = "hooks"
@@ -94,6 +108,27 @@ def test_what_was_said_in_one_session_is_recalled_in_the_next(server: ServerProc
     assert "Noted, Tuesdays." not in hook(server, user, "UserPromptSubmit", prompt="Noted, Tuesdays.", session_id="s1")
     started = hook(server, user, "SessionStart", source="startup", session_id="s2")
     assert started == "" or "memory" in started
+
+
+def test_the_end_of_a_turn_waits_for_the_indexes(server: ServerProcess, tmp_path: Path) -> None:
+    """The next prompt finds what the turn said, however slow the indexes are."""
+    user = "slow indexes"
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_text(line(1, "user", "I always deploy on Tuesdays."))
+    vectors = until(lambda: edge_pids(server))
+    with ThreadPoolExecutor(1) as executor:
+        for pid in vectors:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            kept = executor.submit(hook, server, user, "Stop", transcript_path=str(transcript))
+            until(lambda: state(server, user) == session_pb.SESSION_STATE_CLOSED)
+            assert wait([kept], timeout=0.5).not_done
+        finally:
+            for pid in vectors:
+                with suppress(ProcessLookupError):  # the watchdog has replaced it
+                    os.kill(pid, signal.SIGCONT)
+        assert kept.result() == ""
+    assert "Tuesdays" in hook(server, user, "UserPromptSubmit", prompt="Which day do I deploy on?", session_id="s2")
 
 
 def test_halves_of_surrogate_pairs_and_nul_do_not_stop_a_conversation(server: ServerProcess, tmp_path: Path) -> None:
