@@ -187,9 +187,9 @@ class CaptureSettings(SettingsGroup):
     """Recognition of what to remember in conversations."""
 
     statement_layer: bool = True
-    """Have the embedding of a statement decide in which the rules recognise nothing, as in "Chuy's been my foreman
-    since '03". It is made for the bundled embedder; with another one the rules decide alone. A language model does not
-    use it."""
+    """Have the embedding and the words of a statement decide in which the rules recognise nothing, or no more than
+    something passing, a name, a number or an event, as in "Chuy's been my foreman since '03" and 这题我算出来是 42.
+    It is made for the bundled embedder; with another one the rules decide alone. A language model does not use it."""
 
 
 class RedactionSettings(SettingsGroup):

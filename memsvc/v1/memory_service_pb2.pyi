@@ -183,9 +183,10 @@ class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Captur
     """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
     CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
     """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-    setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-    nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
-    lasting use.
+    setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
+    rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+    PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
+    change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
     """
     CAPTURE_DECIDER_LANGUAGE_MODEL: _CaptureDecider.ValueType  # 2
     """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
@@ -197,9 +198,10 @@ CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
 """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
 CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
 """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
-lasting use.
+setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
+rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
+change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
 """
 CAPTURE_DECIDER_LANGUAGE_MODEL: CaptureDecider.ValueType  # 2
 """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""

@@ -62,7 +62,7 @@ def test_what_reads_like_something_that_lasts_is_captured(bundled: Stubs, user: 
     [decision] = captured(bundled, user, text).decisions
 
     assert (decision.remember, decision.memory.content) == (True, text)
-    assert "probability 0." in decision.detail
+    assert "something that lasts (probability" in decision.detail
 
 
 @pytest.mark.parametrize("text", PASSING)

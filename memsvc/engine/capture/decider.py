@@ -27,8 +27,14 @@ RESERVE_SECONDS = 1.0
 """Time reserved after the model for the rules and the write."""
 _SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QUOTED})
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
+LEAST_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.NOTHING: 0.9, CaptureReason.PASSING: 0.95}
+"""Probabilities of lasting from which a statement is remembered that the rules do not remember, by their reason."""
+DOUBTFUL_CHANCE = 0.2
+"""The probability of lasting below which a statement is not remembered for a name, a number or an event alone."""
+_DOUBTED = frozenset({CaptureReason.FACT, CaptureReason.PROJECT_FACT, CaptureReason.EXPERIENCE})
+_READ = _DOUBTED | set(LEAST_CHANCES)
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
-_NO_TIME = "There was no time for {} statements in which the rules recognise nothing; a longer deadline is needed."
+_NO_TIME = "There was no time to read {} statements on which the rules are unsure; a longer deadline is needed."
 log = logging.getLogger(__name__)
 _KINDS = (
     Kind.FACT,
@@ -103,7 +109,7 @@ class CaptureDecider:
     def __init__(
         self, model: LanguageModel | None, now: Callable[[], datetime], reader: StatementReader | None = None
     ) -> None:
-        """Ask *model* first; without one the rules decide, and *reader* where they recognise nothing.
+        """Ask *model* first; without one the rules decide, and *reader* where they are weak.
 
         What has no time was said *now*.
         """
@@ -141,26 +147,38 @@ class CaptureDecider:
         return StatementDecision(statement, verdict, statement.text)
 
     def _read(self, decisions: list[StatementDecision], deadline: Deadline, notice: str = "") -> Judgement:
-        """Return the decisions of the rules, with what the reader finds where they recognise nothing."""
+        """Return the decisions of the rules, corrected by the reader where they are weak."""
         places = [
             place
             for place, one in enumerate(decisions)
-            if one.verdict.reason is CaptureReason.NOTHING and one.statement.role is Role.USER
+            if one.verdict.reason in _READ and one.statement.role is Role.USER
         ]
         if self._reader is not None and places:
             try:
-                reading = self._reader.find_lasting([decisions[place].statement.text for place in places], deadline)
+                reading = self._reader.read([decisions[place].statement.text for place in places], deadline)
             except BackendUnavailableError as error:
                 log.warning("statements were judged by rules alone: %s", error)
                 notice = " ".join(filter(None, (notice, _NOT_READ)))
             else:
                 if reading.unread:
                     notice = " ".join(filter(None, (notice, _NO_TIME.format(reading.unread))))
-                for at, chance in reading.lasting.items():
+                for at, chance in reading.chances.items():
                     decision = decisions[places[at]]
-                    verdict = verdict_of_reading(decision.statement.text, chance)
-                    decisions[places[at]] = replace(decision, verdict=verdict)
+                    decisions[places[at]] = replace(decision, verdict=self.correct(decision, chance))
         return Judgement(tuple(decisions), Decider.RULES, notice)
+
+    def correct(self, decision: StatementDecision, chance: float) -> CaptureVerdict:
+        """Return the verdict on a statement of the user that lasts with this probability."""
+        verdict, statement = decision.verdict, decision.statement
+        if verdict.reason not in _READ:
+            return verdict
+        if not verdict.remember:
+            is_lasting = chance >= LEAST_CHANCES[verdict.reason]
+            return verdict_of_reading(statement.text, chance) if is_lasting else verdict
+        if chance >= DOUBTFUL_CHANCE or judge_day_ahead(statement.text, statement.event_time or self._now()):
+            return verdict
+        detail = f"It reads like something that passes (probability {chance:.2f} that it lasts)."
+        return CaptureVerdict.ignore(CaptureReason.PASSING, detail)
 
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:

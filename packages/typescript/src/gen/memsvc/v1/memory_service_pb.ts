@@ -3653,9 +3653,10 @@ export enum CaptureDecider {
 
   /**
    * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-   * setting `capture.statement_layer` is off, the embedding of a statement of the user decides where the rules recognise
-   * nothing, for the last 256 of these as far as the deadline allows; `detail` then tells the probability that it is of
-   * lasting use.
+   * setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
+   * rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+   * PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
+   * change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
    *
    * @generated from enum value: CAPTURE_DECIDER_RULES = 1;
    */
