@@ -29,6 +29,14 @@ def day_of(reminder: Reminder | None) -> Expected:
     return reminder.year, reminder.month, reminder.day
 
 
+def dated(reminder: Reminder | None) -> str | None:
+    """Return the only day of a reminder that does not recur."""
+    if reminder is None:
+        return None
+    assert reminder.recurrence is Recurrence.NONE
+    return f"{reminder.year}-{reminder.month:02}-{reminder.day:02}"
+
+
 def measured(cases: Sequence[tuple[str, Expected]]) -> tuple[float, float, list[str]]:
     """Return precision and recall, a wrong day counting against both, and what went wrong."""
     found = [(text, expected, day_of(reminder_in(text, SAID))) for text, expected in cases]
@@ -61,6 +69,32 @@ def test_reminders_of_casual_sentences_are_found(language: str) -> None:
     assert not tally.wrong
     assert tally.expected >= 50
     assert tally.sentences - tally.expected >= 30
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("The exam is on Friday next week.", "2026-02-13"),
+        ("The exam is on Friday of next week.", "2026-02-13"),
+        ("提醒我下周周五交房租", "2026-02-13"),
+        ("提醒我下周的周五交房租", "2026-02-13"),
+        ("提醒我下下星期的星期五交房租", "2026-02-20"),
+        ("提醒我本周周五交房租", "2026-02-06"),
+        ("提醒我下个周五交房租", "2026-02-13"),
+        ("提醒我下一个周五交房租", "2026-02-06"),
+        ("The exam is on the Friday after next.", None),
+        ("The exam is on Fri next week.", None),
+        ("The exam is on Friday of week 50.", None),
+        ("The exam is on Monday, week 50.", None),
+        ("考试在第50周的周五", None),
+        ("考试在第50周周五", None),
+        ("体检在下个月第一个周一", None),
+        ("提醒我最后一个周五开会", None),
+    ],
+)
+def test_weekday_of_another_week_is_not_the_next_one(text: str, day: str | None) -> None:
+    """Nor is one of a numbered week, or of a month that is named besides."""
+    assert dated(reminder_in(text, SAID)) == day
 
 
 @pytest.mark.parametrize(
