@@ -13,7 +13,7 @@ from datetime import date, timedelta
 
 from memsvc.domain.memory import Recurrence, Slot
 from memsvc.domain.reminders import is_day, next_lunar_day
-from memsvc.text.ranking_cues import MONTHS, han_number, placed_dates
+from memsvc.text.ranking_cues import MONTHS, full_year, han_number, placed_dates
 
 _I = re.IGNORECASE
 _WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)} | {
@@ -44,9 +44,10 @@ _DAY_WORDS = {"first": 1, "fifteenth": 15, "twentieth": 20}
 _WEEK_DAYS = 7
 _FORTNIGHT = 14
 _HALF_MONTH = 15
+_HALF_YEAR = 6
 _HOURS, _NOON, _MINUTES, _DECEMBER = 24, 12, 60, 12
 _MONTH_DAYS = 31
-_SPAN_CHARS = 16
+_SPAN_CHARS, _YEAR_CHARS = 16, 24
 _AHEAD_MONTHS = 9
 """A month that is farther ahead is taken as one of the last."""
 _FRIENDLY_HOURS = 6
@@ -102,7 +103,7 @@ _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
     rf"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
-    r"(?!['’]? (?:or|of))"
+    r"(?!['’]? (?:or|of|and)\b)"
     rf"|in (?P<in2>a fortnight)"
     rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"
     r"|(?<!been )(?<!for )(?P<away>(?:a|one|two|three) weeks?|a fortnight)(?: from)? (?:today|(?P<base2>tomorrow))"
@@ -113,7 +114,7 @@ _RELATIVE = re.compile(
     r"|(?P<ofmonth>the|this|next) month)"
     rf"|(?:(?:at|by|before|until|till|on) )?(?:the )?(?:end|last day) of"
     rf" (?:(?P<endmonth>{_MONTH})(?:,? (?P<endyear>20\d\d))?"
-    r"|(?P<end>the|this|next) month|(?P<endofyear>the|this) year)"
+    r"|(?P<end>the|this|next) month|(?P<endofyear>the|this|next) year)"
     r"|(?P<eom>(?:by )?(?:month[- ]end|EOM))|(?P<eoy>(?:by )?(?:year[- ]end|EOY))"
     rf"|next week,? (?:on )?(?P<nextweek>{_DAY_NAME})|(?P<nextweek2>{_DAY_NAME}),? (?:of )?next week"
     rf"|(?<!\ba )(?<!\bany )(?P<which>(?:this coming|this|next|coming)\s+)?(?P<weekday>{_DAY_NAME})(?! last|{_OF_WEEK})"
@@ -124,7 +125,7 @@ _RELATIVE = re.compile(
     rf"|(?:the )?{_NTH.format('monthday')} of (?P<month>next|this) month"
     rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
     r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
-    rf"(?:过|再过)?(?P<后>半|{_HAN_NUMBER}|俩)(?P<量>天|日|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
+    rf"(?:过|再过)?(?P<后>(?<!个)半|{_HAN_NUMBER}|俩)(?P<量>天|日|个半月|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
     rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
     rf"|(?<![上每一两半周期拜])(?<!上个)(?<![周期拜]的)(?<!第[一二三四五]个)(?<!后一个)"
     rf"(?:(?P<下>下下|下|这|本)个?{_HAN_WEEK}(?:的?{_HAN_WEEK})?|个?{_HAN_WEEK})(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
@@ -154,6 +155,12 @@ _SMALL_MONTH = re.compile(
     r"(?=\s*(?:\Z|[,.;:!)–-]|(?:at|for|with|in|and|so|but|please|pls|plz|morning|afternoon|evening|night|noon)\b))"
 )
 """18 march: a month that may be a verb, where a date is expected."""
+_YEAR_BEFORE = re.compile(r"\b(?P<which>next|this) year,? (?:on )?(?:the )?\Z|(?P<年>今|明|来|大?后)年的?\s?\Z", _I)
+_YEAR_AFTER = re.compile(
+    r" (?:of )?(?P<which>next|this) year\b|, (?P<which2>next|this) year(?=\s*(?:\Z|[,.;:!?)]))", _I
+)
+_YEARS_AHEAD = {"this": 0, "今": 0, "next": 1, "明": 1, "来": 1, "后": 2, "大后": 3}
+"""The year of a date, named before or after it."""
 _FIRST_OF_SPAN = re.compile(
     r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?\s?(?:-|–|—|to|till|until|through)\s?(?:the )?\Z", _I
 )
@@ -268,6 +275,7 @@ def named_days(text: str, today: date) -> list[NamedDay]:
     if not text.isascii():
         found += [_short(match) for match in _HAN_SHORT.finditer(text)]
         found += [_day_alone(match, today, text) for match in _HAN_DAY_ALONE.finditer(text)]
+    found = [_in_named_year(text, one, today) for one in found]
     return list(_apart(sorted(found, key=lambda one: (one.start, -one.end))))
 
 
@@ -298,6 +306,31 @@ def _absolute(start: int, end: int, mention: object) -> NamedDay:
     year, month, day = (getattr(mention, name) or 0 for name in ("year", "month", "day"))
     exact = date(year, month, day) if year and day else None
     return NamedDay(start, end, month, day, year, exact)
+
+
+def _in_named_year(text: str, one: NamedDay, today: date) -> NamedDay:
+    """Return a day without a year as one of the year that is named beside it: "5 May next year", 明年5月5号."""
+    if one.year or not one.day or one.recurrence is not Recurrence.NONE:
+        return one
+    start, end, year = _named_year(text, one.start, one.end, today)
+    if not year:
+        return one
+    if not is_day(year, one.month, one.day):
+        return NamedDay(start, end)
+    return _exactly(start, end, date(year, one.month, one.day))
+
+
+def _named_year(text: str, start: int, end: int, today: date) -> tuple[int, int, int]:
+    """Return the offsets of a date with the year that is named beside it, and that year; 0: none is."""
+    begin = max(0, start - _YEAR_CHARS)
+    if before := _YEAR_BEFORE.search(text[begin:start]):
+        start, which = begin + before.start(), before["which"] or before["年"]
+    elif after := _YEAR_AFTER.match(text, end):
+        end, which = after.end(), after["which"] or after["which2"]
+    else:
+        return start, end, 0
+    year = today.year + _YEARS_AHEAD[which.lower()]
+    return start, end, year if year <= date.max.year else 0
 
 
 def _from_first(text: str, last: NamedDay) -> NamedDay:
@@ -332,7 +365,7 @@ def _exactly(start: int, end: int, day: date | None, *, is_ahead: bool = False) 
 def _slashed(match: re.Match[str], text: str) -> NamedDay:
     """Return the day of 12/25 or 25/12; in Chinese the month comes first, in English 3/5 is either."""
     one, other, year = int(match["one"]), int(match["other"]), int(match["year"] or 0)
-    year += 2000 if 0 < year < 100 else 0  # noqa: PLR2004 - two digits
+    year = full_year(year) if len(match["year"] or "") == 2 else year  # noqa: PLR2004 - two digits
     if (one, other) == _UNCLEAR_SLASH:
         return NamedDay(*match.span())
     if one > _DECEMBER >= other:
@@ -425,7 +458,7 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
     if match["nthday"]:
         return _nth_weekday(match, today)
     if match["endofyear"] or match["eoy"] or match["年底"]:
-        return date(today.year, _DECEMBER, _MONTH_DAYS)
+        return _year_end(match, today)
     if match["end"] or match["endmonth"] or match["eom"] or match[0].endswith(("月底", "月末", "最后一天")):
         return _month_end(match, today)
     if number := match["monthday"] or match["monthday2"] or match["号"]:
@@ -436,7 +469,22 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
     if number := match["in"] or match["from"] or match["后"] or match["过"]:
         unit = match["unit"] or match["unit2"] or match["量"] or match["过量"]
         return _after(today + timedelta(days=bool(match["base"])), number, unit.lower())
-    return _off_days(today, _near(match))
+    return _near(match, today)
+
+
+def _year_end(match: re.Match[str], today: date) -> date | None:
+    year = today.year + ((match["endofyear"] or "").lower() == "next")
+    if match["年底"]:
+        # 明年年底, and 明年底, whose 年 is of both words.
+        start, end = match.span()
+        named = (_named_year(match.string, first, end, today)[2] for first in (start, start + 1))
+        year = next(filter(None, named), year)
+    return date(year, _DECEMBER, _MONTH_DAYS) if year <= date.max.year else None
+
+
+def _year_of(match: re.Match[str], today: date) -> int:
+    """Return the year that is named beside a match; 0: none is."""
+    return _named_year(match.string, *match.span(), today)[2]
 
 
 def _weeks_from(match: re.Match[str], weeks: str, today: date) -> date | None:
@@ -453,10 +501,13 @@ def _weeks(said: str) -> int:
     return 2 if said.lower().endswith("fortnight") else _NUMBERS.get(first, 1)
 
 
-def _near(match: re.Match[str]) -> int:
+def _near(match: re.Match[str], today: date) -> date | None:
+    """Return today, tomorrow or one of the days after; of 明年今天 the same day of that year."""
     if match["overmorrow"] or match["大"]:
-        return 2 + (match["大"] or "").count("大")
-    return 1 if match["tomorrow"] or match["明"] else 0
+        return _off_days(today, 2 + (match["大"] or "").count("大"))
+    if match["今"] and (year := _year_of(match, today)):
+        return _of_month(today, today.day, months=(year - today.year) * _DECEMBER)
+    return _off_days(today, 1 if match["tomorrow"] or match["明"] else 0)
 
 
 def _off_days(today: date, days: int) -> date | None:
@@ -465,14 +516,26 @@ def _off_days(today: date, days: int) -> date | None:
 
 def _after(today: date, number: str, unit: str) -> date | None:
     if number == "半":
-        return _off_days(today, _HALF_MONTH) if "月" in unit else None
+        return _months_after(today, _HALF_YEAR) if unit == "年" else _half_month_after(today) if "月" in unit else None
     count = 2 if number == "俩" else _number(number)
     if unit.startswith("y") or unit == "年":
-        return _of_month(today, today.day, months=count * _DECEMBER)
+        return _months_after(today, count * _DECEMBER)
     if unit.startswith("m") or unit.endswith("月"):
-        day = _of_month(today, today.day, months=count)
-        return day or _end_of(today.year * _DECEMBER + today.month - 1 + count)
+        day = _months_after(today, count)
+        return _half_month_after(day) if day is not None and "半" in unit else day
     return _off_days(today, count * (_WEEK_DAYS if unit[0] == "w" or unit[-1] in "周期拜" else 1))
+
+
+def _half_month_after(day: date) -> date | None:
+    return _off_days(day, _HALF_MONTH)
+
+
+def _months_after(today: date, months: int) -> date | None:
+    """Return the same day so many months later, in a month without it the last."""
+    number = today.year * _DECEMBER + today.month - 1 + months
+    if number // _DECEMBER > date.max.year:
+        return None
+    return _of_month(today, today.day, months=months) or _end_of(number)
 
 
 def _which(match: re.Match[str]) -> str:
@@ -500,7 +563,9 @@ def _weekday(match: re.Match[str], today: date) -> date | None:
 def _nth_weekday(match: re.Match[str], today: date) -> date | None:
     nth, name = _ORDINALS[match["ordinal"].lower()], _WEEKDAYS[match["nthday"].lower()]
     number = today.year * _DECEMBER + today.month - 1
-    if match["nthmonth"]:
+    if match["nthmonth"] and (year := _year_of(match, today)):
+        number = year * _DECEMBER + _month_number(match["nthmonth"]) - 1
+    elif match["nthmonth"]:
         ahead = (_month_number(match["nthmonth"]) - today.month) % _DECEMBER
         number += ahead
     elif match["ofmonth"].lower() == "next":
@@ -515,7 +580,7 @@ def _nth_weekday(match: re.Match[str], today: date) -> date | None:
 
 def _month_end(match: re.Match[str], today: date) -> date | None:
     said = (match["end"] or match["底月"] or "").lower()
-    year = int(match["endyear"] or match["底年"] or 0)
+    year = int(match["endyear"] or match["底年"] or 0) or _year_of(match, today)
     month = _month_number(match["endmonth"]) if match["endmonth"] else han_number(said)
     if not 0 <= month <= _DECEMBER:
         return None

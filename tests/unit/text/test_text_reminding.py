@@ -98,6 +98,44 @@ def test_weekday_of_another_week_is_not_the_next_one(text: str, day: str | None)
 
 
 @pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("The passport expires on March 4 next year.", "2027-03-04"),
+        ("The passport expires next year on March 4.", "2027-03-04"),
+        ("Remind me on March 4th, next year, to renew the passport.", "2027-03-04"),
+        ("I'm on holiday from 3 to 5 May next year.", "2027-05-03"),
+        ("The tax return is due at the end of next year.", "2027-12-31"),
+        ("The tax return is due at the end of March next year.", "2027-03-31"),
+        ("The exam is on the first Friday of March next year.", "2027-03-05"),
+        ("My wedding is on 5 May this year.", "2026-05-05"),
+        ("The exam is on 5 January this year.", None),
+        ("I have an exam on May 5, next year I am free.", "2026-05-05"),
+        ("The rent is due March 4th '28.", "2028-03-04"),
+        ("护照明年3月4号到期", "2027-03-04"),
+        ("护照后年的3月4日到期", "2028-03-04"),
+        ("护照大后年3月4到期", "2029-03-04"),
+        ("护照今年1月4号到期", None),
+        ("提醒我后年2月29号交房租", "2028-02-29"),
+        ("提醒我明年2月29号交房租", None),
+        ("体检约在明年年底", "2027-12-31"),
+        ("体检约在明年底", "2027-12-31"),
+        ("体检约在今年底", "2026-12-31"),
+        ("体检约在明年3月底", "2027-03-31"),
+        ("明年今天提醒我体检", "2027-02-04"),
+    ],
+)
+def test_date_is_of_the_year_named_beside_it(text: str, day: str | None) -> None:
+    """A year of two digits is named by an apostrophe in English."""
+    assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize("text", ["我儿子98年3月4日出生", "My son was born on March 4th '98.", "他1998年3月4日出生"])
+def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
+    """Two digits of a year that is past are of that one."""
+    assert day_of(reminder_in(text, SAID)) == (3, 4)
+
+
+@pytest.mark.parametrize(
     ("text", "recurrence", "days"),
     [
         ("Remind me every Friday at 5pm to send the hours.", Recurrence.WEEKLY, ["2026-02-06", "2026-02-13"]),
