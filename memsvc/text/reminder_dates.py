@@ -103,7 +103,7 @@ _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
     rf"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
-    r"(?!['’]? (?:or|of|and)\b)"
+    rf"(?!['’]? (?:or|of)|['’]? and (?:a half\b|half\b|{_NUMBER} (?:hour|day|week|month)))"
     rf"|in (?P<in2>a fortnight)"
     rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"
     r"|(?<!been )(?<!for )(?P<away>(?:a|one|two|three) weeks?|a fortnight)(?: from)? (?:today|(?P<base2>tomorrow))"
@@ -161,6 +161,17 @@ _YEAR_AFTER = re.compile(
 )
 _YEARS_AHEAD = {"this": 0, "今": 0, "next": 1, "明": 1, "来": 1, "后": 2, "大后": 3}
 """The year of a date, named before or after it."""
+_OFF_BEFORE = re.compile(
+    rf"(?<![\w.])(?:(?P<count>{_NUMBER}|the) )?(?P<unit>days?|weeks?|months?|night|evening)"
+    r" (?P<side>before|after|prior to|ahead of) (?:the )?\Z",
+    _I,
+)
+_OFF_AFTER = re.compile(
+    rf"的?(?:(?P<before>提前|之前|前)|(?P<after>之后|后))(?P<count>{_HAN_NUMBER})(?P<unit>天|日|晚|个?(?:周|星期|礼拜|月))"
+    r"(?![都内里之])|的?(?P<next>第二天|次日)"
+)
+"""The distance from a day: "two days before 5 May", 5月5号前两天."""
+_OFF_CHARS = 32
 _FIRST_OF_SPAN = re.compile(
     r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?\s?(?:-|–|—|to|till|until|through)\s?(?:the )?\Z", _I
 )
@@ -232,6 +243,8 @@ class NamedDay:
         is_ahead: Whether its words say that it is to come: "tomorrow", 下周五.
         is_lunar: Whether it is of the Chinese lunisolar calendar.
         is_weekday: Whether it is named by its weekday alone: "Friday", not "next Friday".
+        lunar_number: The day of the month by the Chinese lunisolar calendar: 30 also when that month has but 29.
+        is_off: Whether it is named by its distance from another date: "two days before 5 May".
     """
 
     start: int
@@ -244,6 +257,8 @@ class NamedDay:
     is_ahead: bool = False
     is_lunar: bool = False
     is_weekday: bool = False
+    is_off: bool = False
+    lunar_number: int = 0
 
     @property
     def is_clear(self) -> bool:
@@ -276,7 +291,8 @@ def named_days(text: str, today: date) -> list[NamedDay]:
         found += [_short(match) for match in _HAN_SHORT.finditer(text)]
         found += [_day_alone(match, today, text) for match in _HAN_DAY_ALONE.finditer(text)]
     found = [_in_named_year(text, one, today) for one in found]
-    return list(_apart(sorted(found, key=lambda one: (one.start, -one.end))))
+    days = _apart(sorted(found, key=lambda one: (one.start, -one.end)))
+    return [_off_named(text, one, today) if one.is_clear else one for one in days]
 
 
 def _has(text: str, cues: Sequence[str]) -> bool:
@@ -331,6 +347,40 @@ def _named_year(text: str, start: int, end: int, today: date) -> tuple[int, int,
         return start, end, 0
     year = today.year + _YEARS_AHEAD[which.lower()]
     return start, end, year if year <= date.max.year else 0
+
+
+def _off_named(text: str, one: NamedDay, today: date) -> NamedDay:
+    """Return the day that is so many days or weeks before or after *one*, if *text* names it by that; else *one*.
+
+    One that is off by months, by "the week" or from a day that recurs is unclear.
+    """
+    begin = max(0, one.start - _OFF_CHARS)
+    start, end = one.start, one.end
+    if match := _OFF_BEFORE.search(text[begin:start]):
+        start, is_before = begin + match.start(), match["side"].lower() != "after"
+        count = 1 if match["count"] is None or match["count"].lower() == "the" else _number(match["count"])
+        is_vague = match["count"] is None or (match["count"].lower() == "the" and match["unit"].lower() == "week")
+        unit = match["unit"].lower()
+    elif not text.isascii() and (match := _OFF_AFTER.match(text, end)):
+        end, is_before, is_vague = match.end(), bool(match["before"]), False
+        count, unit = (1, "天") if match["next"] else (_number(match["count"]), match["unit"])
+    else:
+        return one
+    base = next_of(one, today)
+    if (
+        is_vague
+        or base is None
+        or one.recurrence is not Recurrence.NONE
+        or unit.startswith("month")
+        or unit[-1] == "月"
+    ):
+        return NamedDay(start, end)
+    days = count * (_WEEK_DAYS if unit.startswith("week") or unit[-1] in "周期拜" else 1)
+    day = _off_days(base, -days if is_before else days)
+    if day is None:
+        return NamedDay(start, end)
+    named = _exactly(start, end, day, is_ahead=one.is_ahead)
+    return replace(named, is_off=True) if one.exact is not None else replace(named, year=0, exact=None, is_off=True)
 
 
 def _from_first(text: str, last: NamedDay) -> NamedDay:
@@ -639,7 +689,7 @@ def _lunar(match: re.Match[str], today: date) -> NamedDay:
     if match["leap"] or not day:
         return NamedDay(*match.span())
     found = next_lunar_day(month, day, today)
-    return replace(_exactly(*match.span(), found), is_lunar=True)
+    return replace(_exactly(*match.span(), found), is_lunar=True, lunar_number=day)
 
 
 def _minute(match: re.Match[str]) -> int | None:

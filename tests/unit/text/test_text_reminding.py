@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -133,6 +133,55 @@ def test_date_is_of_the_year_named_beside_it(text: str, day: str | None) -> None
 def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
     """Two digits of a year that is past are of that one."""
     assert day_of(reminder_in(text, SAID)) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Remind me two days before 5 May to buy flowers.", "2026-05-03"),
+        ("Remind me the day before 1 March 2028 to buy flowers.", "2028-02-29"),
+        ("Remind me a week before 5 May to buy flowers.", "2026-04-28"),
+        ("Remind me the evening before Friday to pack.", "2026-02-05"),
+        ("The invoice is payable 14 days after 5 March.", "2026-03-19"),
+        ("Remind me the week before 5 May to buy flowers.", None),
+        ("Remind me a month before 5 May to buy flowers.", None),
+        ("Remind me two days before the 5th of every month to pay.", None),
+        ("Remind me on the day before. 5 May is the wedding.", "2026-05-05"),
+        ("提醒我5月5号前一天买花", "2026-05-04"),
+        ("提醒我5月5号的前两天买花", "2026-05-03"),
+        ("提醒我5月5号提前三天买花", "2026-05-02"),
+        ("提醒我下周五前一周买花", "2026-02-06"),
+        ("提醒我5月5号第二天买花", "2026-05-06"),
+        ("提醒我5月5号前买花", "2026-05-05"),
+        ("提醒我5月5号前10个人确认", "2026-05-05"),
+        ("提醒我一个半月后复查", "2026-03-19"),
+        ("提醒我三个半月后复查", "2026-05-19"),
+        ("提醒我半个月后复查", "2026-02-19"),
+        ("提醒我半年后复查", "2026-08-04"),
+        ("The exam is in a month and a half.", None),
+        ("The exam is in two weeks and a day.", None),
+        ("The exam is in a week and I am nervous.", "2026-02-11"),
+    ],
+)
+def test_distance_from_a_date_is_counted(text: str, day: str | None) -> None:
+    """What is not a number of days or weeks, such as "a month before", gives no reminder."""
+    assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize("text", ["Remind me in a year to renew the passport.", "提醒我一年后续签护照"])
+def test_year_after_a_leap_day_is_the_last_of_february(text: str) -> None:
+    """As the month after 31 January is."""
+    assert dated(reminder_in(text, datetime(2028, 2, 29, tzinfo=UTC))) == "2029-02-28"
+
+
+def test_lunar_birthday_on_the_30th_stays_on_it() -> None:
+    """The month has 29 days in the year of the text and in the next ones, but 30 in 2030."""
+    reminder = reminder_in("妈妈生日是阴历腊月三十", datetime(2025, 11, 13, tzinfo=UTC))
+
+    assert reminder is not None
+    assert reminder.is_lunar
+    assert next_day(reminder, date(2025, 11, 13)) == date(2026, 2, 16)
+    assert next_day(reminder, date(2030, 1, 1)) == date(2030, 2, 2)
 
 
 @pytest.mark.parametrize(
