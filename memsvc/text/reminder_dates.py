@@ -14,6 +14,7 @@ from datetime import date, timedelta
 from memsvc.domain.memory import Recurrence, Slot
 from memsvc.domain.reminders import is_day, next_lunar_day
 from memsvc.text.ranking_cues import MONTHS, full_year, han_number, placed_dates
+from memsvc.text.reminder_lexicon import MOVED_TO
 
 _I = re.IGNORECASE
 _WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)} | {
@@ -185,13 +186,22 @@ _LUNAR = re.compile(
 )
 _LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|\blunar\b", _I)
 _CLOCK = re.compile(
-    r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
+    r"(?:\b(?P<off>half|(?:a )?quarter|five|ten|twenty|twenty[- ]five) (?P<side>past|after|to|before) "
+    r"|(?<![\d:.])(?P<first>\d{1,2})(?:[:.](?P<first_minute>[0-5]\d))?\s?(?:-|–|—|to|till|until)\s?)?"
+    r"(?<![\d:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
     r"|(?<![\d:])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])|\b(?P<noon>noon|midday)\b|\b(?P<midnight>midnight)\b",
     re.IGNORECASE,
 )
+_SPAN_BEFORE = re.compile(r"(?:\b(?:from|at|between|around|today|tomorrow|\w{3,6}day)|[,;:(])\s*\Z", _I)
+"""Before the first time of a span, which may else be a day or a number: "Dec 5 - 6 pm"."""
+_LATE_BEFORE = re.compile(
+    r"(?:\b(?:afternoon|evening|tonight)(?:,? (?:at|around|by|from))?|下午|午后|傍晚|晚上|[今明后]晚|中午)\s*\Z", _I
+)
+_LATE_AFTER = re.compile(r" (?:tonight|(?:in the |tomorrow |this |on \w+day )?(?:afternoon|evening))\b", _I)
+"""The part of the day of a time without one: "8:30 in the evening", 晚上8:30."""
 _HAN_CLOCK = re.compile(
-    r"(?:(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|[明今后][早晚]|[早晚])\s*)?"
-    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?"
+    r"(?:(?P<part>凌晨|清晨|早上|早晨|上午|中午|下午|午后|傍晚|晚上|夜里|半夜|深夜|[明今后][早晚]|[早晚])\s*)?"
+    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?(?P<less>差)?"
 )
 _PARTS = re.compile(
     r"\b(?P<am>(?:in the|tomorrow|this|\w+day) morning)\b"
@@ -199,12 +209,16 @@ _PARTS = re.compile(
     r"|(?P<早>早上|早晨|上午|[明今]早)|(?P<晚>下午|傍晚|晚上|[明今]晚)",
     re.IGNORECASE,
 )
-_LATE = ("下午", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚")
-_NIGHT = ("晚", "晚上")
+_LATE = ("下午", "午后", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚", "夜里", "半夜", "深夜")
+_NIGHT = ("晚", "晚上", "夜里", "半夜", "深夜")
+_SMALL_HOURS, _LAST_OF_NOON = 5, 3
+"""晚上两点 is of the night to the next day, up to the first of these; 中午一点 is 13:00, up to the second."""
+_LESS = re.compile(rf"差(?:一刻|{_HAN_NUMBER}分)钟?\s*\Z")
 _MIDNIGHT = _HOURS * _MINUTES - 1
 """Of a day is the last minute: what is due by midnight is due on that day."""
 _CHRISTMAS = re.compile(r"\bchristmas\b|\bxmas\b|圣诞", _I)
 _CHRISTMAS_DAYS = range(20, 32)
+_OFF_MINUTES = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty five": 25}
 _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 
 
@@ -693,28 +707,65 @@ def _lunar(match: re.Match[str], today: date) -> NamedDay:
 
 
 def _minute(match: re.Match[str]) -> int | None:
+    """Return the time of a match; of a span the first: "3 to 5 pm"."""
     if match["noon"]:
         return _NOON * _MINUTES
     if match["midnight"]:
         return _MIDNIGHT
     if match["hour24"]:
-        return int(match["hour24"]) * _MINUTES + int(match["minute24"])
-    hour = int(match["hour"])
-    if not 1 <= hour <= _NOON:
-        return None
-    return (hour % _NOON + (_NOON if match["half"].lower() == "p" else 0)) * _MINUTES + int(match["minute"] or 0)
+        return _late(match, int(match["hour24"])) * _MINUTES + int(match["minute24"])
+    is_pm = match["half"].lower() == "p"
+    found = _of_half(int(match["hour"]), int(match["minute"] or 0), is_pm=is_pm)
+    if found is not None and match["off"]:
+        return _beside_hour(found, match)
+    if found is None or not match["first"] or not _is_first_time(match):
+        return found
+    first = _of_half(int(match["first"]), int(match["first_minute"] or 0), is_pm=is_pm)
+    # From 11 to 1 pm is from the morning on.
+    return first if first is None or first < found else (first + _NOON * _MINUTES) % (_HOURS * _MINUTES)
+
+
+def _is_first_time(match: re.Match[str]) -> bool:
+    """Return whether a number before a time begins a span of time; "moved from 3 to 5 pm" is no span."""
+    begin = max(0, match.start() - _SPAN_CHARS)
+    return bool(_SPAN_BEFORE.search(match.string[begin : match.start()])) and not MOVED_TO.search(match.string)
+
+
+def _of_half(hour: int, minute: int, *, is_pm: bool) -> int | None:
+    return (hour % _NOON + _NOON * is_pm) * _MINUTES + minute if 1 <= hour <= _NOON else None
+
+
+def _beside_hour(hour: int, match: re.Match[str]) -> int:
+    """Return the time that is so many minutes past an hour, or before it."""
+    minutes = _OFF_MINUTES[match["off"].lower().removeprefix("a ").replace("-", " ")]
+    is_past = match["side"].lower() in {"past", "after"}
+    return (hour + (minutes if is_past else -minutes)) % (_HOURS * _MINUTES)
+
+
+def _late(match: re.Match[str], hour: int) -> int:
+    """Return an hour up to 11, which a sentence says to be of the afternoon or the evening, as it is of 24."""
+    begin = max(0, match.start() - _SPAN_CHARS)
+    before = _LATE_BEFORE.search(match.string[begin : match.start()])
+    if not 0 < hour < _NOON or not (before or _LATE_AFTER.match(match.string, match.end())):
+        return hour
+    is_noon = before is not None and before[0].startswith("中午")
+    return hour if is_noon and hour > _LAST_OF_NOON else hour + _NOON
 
 
 def _han_minute(match: re.Match[str]) -> int | None:
-    hour, part = _number(match["hour"]), match["part"] or ""
-    if hour == _NOON and part.endswith(_NIGHT):
+    hour, part, said = _number(match["hour"]), match["part"] or "", match["minute"] or ""
+    if match["less"] or _LESS.search(match.string[max(0, match.start() - _SPAN_CHARS) : match.start()]):
+        return None
+    is_night = part.endswith(_NIGHT)
+    if is_night and hour == _NOON and not said:
         return _MIDNIGHT
+    if is_night and (hour == _NOON or hour <= _SMALL_HOURS):
+        return None
     if hour == _NOON and part == "凌晨":
         hour = 0
-    if part in _LATE and hour < _NOON:
+    if (part in _LATE and hour < _NOON) or (part == "中午" and hour <= _LAST_OF_NOON):
         hour += _NOON
     if hour >= _HOURS or (not part and hour <= _FRIENDLY_HOURS):
         return None
-    said = match["minute"] or ""
     minute = _HAN_MINUTES.get(said) or (_number(said) if said else 0)
     return hour * _MINUTES + minute if minute < _MINUTES else None

@@ -185,6 +185,51 @@ def test_lunar_birthday_on_the_30th_stays_on_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("I have a flight tomorrow at 3:30 in the afternoon.", "15:30"),
+        ("I have a flight tomorrow evening at 8:30.", "20:30"),
+        ("I have a flight tomorrow evening at 20:30.", "20:30"),
+        ("I have a flight tomorrow morning at 8:30.", "8:30"),
+        ("I have a flight tomorrow at half past 3 pm.", "15:30"),
+        ("I have a flight tomorrow at a quarter to 9 am.", "8:45"),
+        ("I have a flight tomorrow at ten past 12 pm.", "12:10"),
+        ("I have a dentist appointment on 5 March from 3 to 5 pm.", "15:00"),
+        ("I have a dentist appointment on 5 March, 9:30-11am.", "9:30"),
+        ("I have a dentist appointment on 5 March from 11 to 1 pm.", "11:00"),
+        ("I have a dentist appointment on March 5 - 6 pm.", "18:00"),
+        ("明天下午2:30的飞机", "14:30"),
+        ("明天晚上8:30的飞机", "20:30"),
+        ("明天中午1:30的飞机", "13:30"),
+        ("明天中午一点的飞机", "13:00"),
+        ("明天中午十一点半的飞机", "11:30"),
+        ("明天夜里十一点的飞机", "23:00"),
+        ("明天清晨六点的飞机", "6:00"),
+        ("明天凌晨一点的飞机", "1:00"),
+        ("明天晚上两点的飞机", None),
+        ("明天晚上12点半的飞机", None),
+        ("明天差一刻八点的飞机", None),
+        ("明天下午三点差五分的飞机", None),
+    ],
+)
+def test_time_is_of_the_part_of_the_day_that_is_named(text: str, time: str | None) -> None:
+    """Of a span it is the first; 晚上两点 may be of the night before or after."""
+    reminder = reminder_in(text, SAID)
+
+    assert reminder is not None
+    found = None if reminder.minute is None else f"{reminder.minute // 60}:{reminder.minute % 60:02}"
+    assert found == time
+
+
+def test_requested_reminder_of_the_evening_is_in_the_afternoon_slot() -> None:
+    """The morning, in which it was given before, is long over by then."""
+    for text in ("Remind me tomorrow evening at 8:30 to call.", "提醒我明天晚上8:30打电话"):
+        reminder = reminder_in(text, SAID)
+        assert reminder is not None
+        assert reminder.slot is Slot.AFTERNOON
+
+
+@pytest.mark.parametrize(
     ("text", "recurrence", "days"),
     [
         ("Remind me every Friday at 5pm to send the hours.", Recurrence.WEEKLY, ["2026-02-06", "2026-02-13"]),
