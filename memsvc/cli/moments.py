@@ -52,13 +52,13 @@ def parse_moment(text: str, *, now: Callable[[], datetime] = datetime.now) -> da
         if words == "now":
             return moment
         if (span := _span(words)) is not None:
-            return moment + span
+            return _after(moment, span)
         found = _DAY_AND_TIME.fullmatch(words)
         if found and words:
             day = moment.date() + timedelta(days=_DAYS[found["day"]] if found["day"] else 0)
             return datetime.combine(day, _time(found["time"]))
         return datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, OSError) as error:
         message = f"{text!r} is not a time. Allowed: {MOMENT_FORMS}."
         raise typer.BadParameter(message) from error
 
@@ -80,13 +80,13 @@ def parse_day(
             ahead = (WEEKDAYS.index(words.removeprefix("next ")) - moment.weekday() - 1) % 7 + 1
             return moment.date() + timedelta(days=ahead), None
         if (span := _span(words)) is not None and span > timedelta():
-            then = moment + span
+            then = _after(moment, span)
             return then.date(), None if span % timedelta(days=1) == timedelta() else then.time()
         if re.fullmatch(r"\d\d-\d\d", words):
             leap = date.fromisoformat(f"2000-{words}")
             return (leap.month, leap.day), None
         return date.fromisoformat(words), None
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, OSError) as error:
         message = f"{text!r} is not a day. Allowed: {DAY_FORMS}."
         raise typer.BadParameter(message, param_hint=option) from error
 
@@ -102,6 +102,16 @@ def _span(words: str) -> timedelta | None:
     return sign * count * _UNITS[found["unit"]]
 
 
+def _after(moment: datetime, span: timedelta) -> datetime:
+    """Return the local time a *span* later: whole days at the same time of day, hours and minutes as they pass.
+
+    Between them clocks may be changed, so that an hour later is not the next hour of the day.
+    """
+    if span % timedelta(days=1) == timedelta():
+        return moment + span
+    return datetime.fromtimestamp(moment.timestamp() + span.total_seconds())  # noqa: DTZ006 - local time
+
+
 def _time(text: str | None) -> time:
     hours, _, minutes = (text or "0:00").partition(":")
     return time(int(hours), int(minutes))
@@ -113,20 +123,14 @@ def _time(text: str | None) -> time:
 MACHINE_ZONE = "[default: that of this machine; if that is UTC, that of the service]"
 _ZONE_FOLDER = "zoneinfo/"
 """The folder of the files of zones, as it is named in links and in TZ."""
-_UNNAMED_ZONES = frozenset({"localtime", "posixrules", "Factory"})
-"""Files of that folder that are no zones of the IANA."""
 _UTC = frozenset({"", "UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"})
 
 
 def is_time_zone(name: str) -> bool:
     """Return whether there is a time zone with this IANA name."""
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - a quick start
+    from memsvc.domain.field_rules import time_zone  # noqa: PLC0415 - a quick start
 
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return name not in _UNNAMED_ZONES
+    return bool(name) and time_zone(name) is not None
 
 
 def machine_time_zone(root: Path = Path("/")) -> str:

@@ -15,6 +15,7 @@ from memsvc.domain import limits
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _VISIBLE = re.compile(r"[^\s\u00ad\u200b-\u200f\u2060\ufeff]")
 
@@ -88,7 +89,13 @@ def json_depth_fault(depth: int) -> str:
 
 @lru_cache(maxsize=1_000)
 def time_zone(name: str) -> ZoneInfo | None:
-    """Return the time zone with an IANA name, UTC for an empty name, or None for an unknown name."""
+    """Return the time zone with an IANA name, UTC for an empty name, or None for an unknown name.
+
+    Files of the machine next to those of the zones are none: "localtime" is the zone of whichever machine is asked, and
+    those of "right/" count leap seconds.
+    """
+    if name in _NO_ZONES or name.startswith("right/"):
+        return None
     try:
         return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):

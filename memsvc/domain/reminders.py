@@ -242,6 +242,22 @@ def next_lunar_day(month: int, day: int, since: date) -> date | None:
     return None
 
 
+def lunar_start(day: date, number: int) -> date:
+    """Return *day*, or the last one before it on the 30th of the same month, if *number* is 30 and this month has 29.
+
+    A yearly reminder takes its day of the lunisolar calendar from its date, so that has to be the 30th.
+    """
+    found = lunar_day(day)
+    if found is None or found[1] >= number:
+        return day
+    for year in range(day.year - 1, LUNAR_YEARS[0] + 1, -1):
+        # The month begins up to a month earlier or later than that of another year.
+        earlier = next_lunar_day(found[0], number, date(year, day.month, 1) - _SHORT_LUNAR_MONTH * _DAY)
+        if earlier is not None and earlier < day and lunar_day(earlier) == (found[0], number, False):
+            return earlier
+    return day
+
+
 def _lunar_day_of(reminder: Reminder) -> tuple[int, int]:
     """Return month and day of a reminder of the lunisolar calendar; that of a leap month is of the month before it."""
     found = lunar_day(date(reminder.year, reminder.month, reminder.day))

@@ -18,6 +18,7 @@ _ARGUMENTS = {
     "event_time": "happened",
     "tags_all": "tags",
     "time_range": "since, until",
+    "time_range.start": "since",
     "time_range.end": "until",
 }
 """The arguments whose names are not those of the API's fields."""

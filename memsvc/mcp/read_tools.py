@@ -50,11 +50,13 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
     options["judge_currency"] = True
     if given.mode is not None:
         options["mode"] = given.mode
-    if given.since is not None or given.until is not None:
-        options["time_range"] = (
-            None if given.since is None else place.moment(given.since),
-            None if given.until is None else place.moment(given.until),
-        )
+    since = None if given.since is None else place.moment(given.since)
+    until = None if given.until is None else place.moment(given.until)
+    if since is not None and until is not None and since >= until:
+        message = f"until: must be later than since, and {until.isoformat()} is not later than {since.isoformat()}"
+        raise ValueError(message)
+    if since is not None or until is not None:
+        options["time_range"] = (since, until)
     found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
     memories = [hit_shown(hit, place) for hit in found.hits]
     note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)

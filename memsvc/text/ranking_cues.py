@@ -262,7 +262,16 @@ def unpack_cues(packed: Integers) -> PackedCues:
 # Dates named in a question, and how well a moment answers them.
 
 
-__all__ = ["DateMention", "date_match", "date_terms", "han_number", "is_han", "mentioned_dates", "placed_dates"]
+__all__ = [
+    "DateMention",
+    "date_match",
+    "date_terms",
+    "full_year",
+    "han_number",
+    "is_han",
+    "mentioned_dates",
+    "placed_dates",
+]
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -280,6 +289,8 @@ NEXT_MONTH_DAYS = 10
 
 _LEAP_YEAR = 2000
 _CENTURY_DIGITS = 2
+_FIRST_SHORT_YEAR = 70
+"""Two digits from this on are a year of the last century, as in POSIX."""
 _PREFIX_LETTERS = 3
 _HAN_DIGITS = "〇一二三四五六七八九"
 _MONTH_NAME = (
@@ -287,7 +298,7 @@ _MONTH_NAME = (
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])"
 )
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?(?![\w:]|[./]\d)"
-_YEAR = r"(?:\s*,\s*|\s+(?:of\s+)?)(?P<{}>(?:1[5-9]|20|21)\d\d)(?!\d)"
+_YEAR = r"(?:(?:\s*,\s*|\s+(?:of\s+)?)(?P<{0}>(?:1[5-9]|20|21)\d\d)(?!\d)|,?\s?['’](?P<short_{0}>\d\d)(?![\w'’]))"
 _ENGLISH = re.compile(
     rf"(?<![\d.:/])(?P<day1>{_DAY})[\s-]+(?:of\s+)?(?P<month1>{_MONTH_NAME})\.?(?:{_YEAR.format('year1')})?"
     rf"|(?<![a-z])(?P<month2>{_MONTH_NAME})\.?[\s-]+(?:the\s+)?(?P<day2>{_DAY})"
@@ -328,9 +339,9 @@ class DateMention:
 def mentioned_dates(text: str) -> list[DateMention]:
     """Return the absolute dates of *text* that name at least a month, in order, each once.
 
-    Understood are English ("8 May, 2023", "Sept. 3", "in June"), year-first numeric ("2023-05-08", "2023/5/8") and
-    Chinese ("2023年5月", "五月八号") dates. "may" and "march" count only where a date is meant. Impossible dates and
-    those whose order of day and month is unclear ("5/8/2023") are left out.
+    Understood are English ("8 May, 2023", "8 May '23", "Sept. 3", "in June"), year-first numeric ("2023-05-08",
+    "2023/5/8") and Chinese ("2023年5月", "五月八号") dates. "may" and "march" count only where a date is meant.
+    Impossible dates and those whose order of day and month is unclear ("5/8/2023") are left out.
     """
     return list(dict.fromkeys(mention for *_, mention in placed_dates(text)))
 
@@ -367,13 +378,22 @@ def _english(text: str, match: re.Match[str]) -> DateMention | None:
     form = match.lastgroup or ""
     month = next(match[name] for name in ("month1", "month2", "month3", "month4") if match[name])
     day = match["day1"] or match["day2"]
-    year = match["year1"] or match["year2"] or match["year3"]
+    year = _english_year(match)
     if form == "month4":
         if not _is_month(text, match):
             return None
     elif month in {"may", "march"} and not year and day.isdecimal():
         return None
-    return DateMention(int(year) if year else None, _month_number(month), int(day.rstrip("stndrh")) if day else None)
+    return DateMention(year, _month_number(month), int(day.rstrip("stndrh")) if day else None)
+
+
+def _english_year(match: re.Match[str]) -> int | None:
+    for name in ("year1", "year2", "year3"):
+        if match[name]:
+            return int(match[name])
+        if match[f"short_{name}"]:
+            return full_year(int(match[f"short_{name}"]))
+    return None
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:
@@ -398,7 +418,12 @@ def _chinese(match: re.Match[str]) -> DateMention:
 
 def _han_year(digits: str) -> int:
     year = int("".join(_han_digit(digit) for digit in digits))
-    return year + 2000 if len(digits) == _CENTURY_DIGITS else year
+    return full_year(year) if len(digits) == _CENTURY_DIGITS else year
+
+
+def full_year(year: int) -> int:
+    """Return the year of two digits: 2000 to 2069, or 1970 to 1999."""
+    return year + (2000 if year < _FIRST_SHORT_YEAR else 1900)
 
 
 def han_number(numeral: str) -> int:

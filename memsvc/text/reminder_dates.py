@@ -13,7 +13,8 @@ from datetime import date, timedelta
 
 from memsvc.domain.memory import Recurrence, Slot
 from memsvc.domain.reminders import is_day, next_lunar_day
-from memsvc.text.ranking_cues import MONTHS, han_number, placed_dates
+from memsvc.text.ranking_cues import MONTHS, full_year, han_number, placed_dates
+from memsvc.text.reminder_lexicon import MOVED_TO
 
 _I = re.IGNORECASE
 _WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)} | {
@@ -44,9 +45,10 @@ _DAY_WORDS = {"first": 1, "fifteenth": 15, "twentieth": 20}
 _WEEK_DAYS = 7
 _FORTNIGHT = 14
 _HALF_MONTH = 15
+_HALF_YEAR = 6
 _HOURS, _NOON, _MINUTES, _DECEMBER = 24, 12, 60, 12
 _MONTH_DAYS = 31
-_SPAN_CHARS = 16
+_SPAN_CHARS, _YEAR_CHARS = 16, 24
 _AHEAD_MONTHS = 9
 """A month that is farther ahead is taken as one of the last."""
 _FRIENDLY_HOURS = 6
@@ -67,6 +69,9 @@ _HAN_DAY = "(?:[12][0-9]|3[01]|0?[1-9]|二?十[一二三四五六七八九]|[二
 _HAN_WEEK = "(?:周|星期|礼拜)"
 _NOT_A_DAY = "(?![线楼门桌机车房间厅院选手仓库台位店铺馆码召称子公司])"
 """What may not follow 5号: a line, a building, a number, the horn."""
+
+_OF_WEEK = r" after next\b|,? (?:(?:of|in) )?(?:calendar )?week\b"
+"""After a weekday of a week that is not reckoned: "the Friday after next", "Friday of week 50"."""
 
 _RECURRING = re.compile(
     # Not to be counted: every other Friday, the first Monday of every month.
@@ -99,7 +104,7 @@ _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
     rf"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
-    r"(?!['’]? (?:or|of))"
+    rf"(?!['’]? (?:or|of)|['’]? and (?:a half\b|half\b|{_NUMBER} (?:hour|day|week|month)))"
     rf"|in (?P<in2>a fortnight)"
     rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"
     r"|(?<!been )(?<!for )(?P<away>(?:a|one|two|three) weeks?|a fortnight)(?: from)? (?:today|(?P<base2>tomorrow))"
@@ -110,20 +115,21 @@ _RELATIVE = re.compile(
     r"|(?P<ofmonth>the|this|next) month)"
     rf"|(?:(?:at|by|before|until|till|on) )?(?:the )?(?:end|last day) of"
     rf" (?:(?P<endmonth>{_MONTH})(?:,? (?P<endyear>20\d\d))?"
-    r"|(?P<end>the|this|next) month|(?P<endofyear>the|this) year)"
+    r"|(?P<end>the|this|next) month|(?P<endofyear>the|this|next) year)"
     r"|(?P<eom>(?:by )?(?:month[- ]end|EOM))|(?P<eoy>(?:by )?(?:year[- ]end|EOY))"
-    rf"|(?<!\ba )(?<!\bany )(?P<which>(?:this coming|this|next|coming)\s+)?(?P<weekday>{_DAY_NAME})(?! (?:week|last))"
-    rf"|(?:(?P<which2>this coming|this|next|coming)|on|by|before|until|till|due|for)\s+(?P<weekday2>{_SHORT_NAME})"
-    rf"|(?<![/&+])(?P<weekday7>{_SHORT_NAME})(?= (?:morning|afternoon|evening|night|noon)\b)"
     rf"|next week,? (?:on )?(?P<nextweek>{_DAY_NAME})|(?P<nextweek2>{_DAY_NAME}),? (?:of )?next week"
+    rf"|(?<!\ba )(?<!\bany )(?P<which>(?:this coming|this|next|coming)\s+)?(?P<weekday>{_DAY_NAME})(?! last|{_OF_WEEK})"
+    rf"|(?:(?P<which2>this coming|this|next|coming)|on|by|before|until|till|due|for)\s+(?P<weekday2>{_SHORT_NAME})"
+    rf"(?!{_OF_WEEK}|,? (?:of )?next week)"
+    rf"|(?<![/&+])(?P<weekday7>{_SHORT_NAME})(?= (?:morning|afternoon|evening|night|noon)\b)"
     rf"|(?<![/&+])(?P<weekday3>tues|thurs|thur|weds|fri)(?=[ ,.]*(?:at |@ ?)?\d)"
     rf"|(?:the )?{_NTH.format('monthday')} of (?P<month>next|this) month"
     rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
     r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
-    rf"(?:过|再过)?(?P<后>半|{_HAN_NUMBER}|俩)(?P<量>天|日|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
+    rf"(?:过|再过)?(?P<后>(?<!个)半|{_HAN_NUMBER}|俩)(?P<量>天|日|个半月|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
     rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
-    rf"|(?<![上每一两半])(?<!上个)(?P<下>下下|下|这"
-    rf"|本)?(?:个)?{_HAN_WEEK}(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
+    rf"|(?<![上每一两半周期拜])(?<!上个)(?<![周期拜]的)(?<!第[一二三四五]个)(?<!后一个)"
+    rf"(?:(?P<下>下下|下|这|本)个?{_HAN_WEEK}(?:的?{_HAN_WEEK})?|个?{_HAN_WEEK})(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
     rf"|(?P<月>下个?月|这个月|本月|这月)(?P<号>{_HAN_DAY})[日号號]"
     rf"|(?:(?P<底年>\d{{4}})年)?(?P<底月>下个?|这个|本|{_HAN_DAY})?月(?:[底末]|的?最后一天)"
     rf"|(?<!上个)(?<!去)(?P<年底>年[底末])",
@@ -150,6 +156,23 @@ _SMALL_MONTH = re.compile(
     r"(?=\s*(?:\Z|[,.;:!)–-]|(?:at|for|with|in|and|so|but|please|pls|plz|morning|afternoon|evening|night|noon)\b))"
 )
 """18 march: a month that may be a verb, where a date is expected."""
+_YEAR_BEFORE = re.compile(r"\b(?P<which>next|this) year,? (?:on )?(?:the )?\Z|(?P<年>今|明|来|大?后)年的?\s?\Z", _I)
+_YEAR_AFTER = re.compile(
+    r" (?:of )?(?P<which>next|this) year\b|, (?P<which2>next|this) year(?=\s*(?:\Z|[,.;:!?)]))", _I
+)
+_YEARS_AHEAD = {"this": 0, "今": 0, "next": 1, "明": 1, "来": 1, "后": 2, "大后": 3}
+"""The year of a date, named before or after it."""
+_OFF_BEFORE = re.compile(
+    rf"(?<![\w.])(?:(?P<count>{_NUMBER}|the) )?(?P<unit>days?|weeks?|months?|night|evening)"
+    r" (?P<side>before|after|prior to|ahead of) (?:the )?\Z",
+    _I,
+)
+_OFF_AFTER = re.compile(
+    rf"的?(?:(?P<before>提前|之前|前)|(?P<after>之后|后))(?P<count>{_HAN_NUMBER})(?P<unit>天|日|晚|个?(?:周|星期|礼拜|月))"
+    r"(?![都内里之])|的?(?P<next>第二天|次日)"
+)
+"""The distance from a day: "two days before 5 May", 5月5号前两天."""
+_OFF_CHARS = 32
 _FIRST_OF_SPAN = re.compile(
     r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?\s?(?:-|–|—|to|till|until|through)\s?(?:the )?\Z", _I
 )
@@ -163,13 +186,22 @@ _LUNAR = re.compile(
 )
 _LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|\blunar\b", _I)
 _CLOCK = re.compile(
-    r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
+    r"(?:\b(?P<off>half|(?:a )?quarter|five|ten|twenty|twenty[- ]five) (?P<side>past|after|to|before) "
+    r"|(?<![\d:.])(?P<first>\d{1,2})(?:[:.](?P<first_minute>[0-5]\d))?\s?(?:-|–|—|to|till|until)\s?)?"
+    r"(?<![\d:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
     r"|(?<![\d:])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])|\b(?P<noon>noon|midday)\b|\b(?P<midnight>midnight)\b",
     re.IGNORECASE,
 )
+_SPAN_BEFORE = re.compile(r"(?:\b(?:from|at|between|around|today|tomorrow|\w{3,6}day)|[,;:(])\s*\Z", _I)
+"""Before the first time of a span, which may else be a day or a number: "Dec 5 - 6 pm"."""
+_LATE_BEFORE = re.compile(
+    r"(?:\b(?:afternoon|evening|tonight)(?:,? (?:at|around|by|from))?|下午|午后|傍晚|晚上|[今明后]晚|中午)\s*\Z", _I
+)
+_LATE_AFTER = re.compile(r" (?:tonight|(?:in the |tomorrow |this |on \w+day )?(?:afternoon|evening))\b", _I)
+"""The part of the day of a time without one: "8:30 in the evening", 晚上8:30."""
 _HAN_CLOCK = re.compile(
-    r"(?:(?P<part>凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|[明今后][早晚]|[早晚])\s*)?"
-    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?"
+    r"(?:(?P<part>凌晨|清晨|早上|早晨|上午|中午|下午|午后|傍晚|晚上|夜里|半夜|深夜|[明今后][早晚]|[早晚])\s*)?"
+    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?(?P<less>差)?"
 )
 _PARTS = re.compile(
     r"\b(?P<am>(?:in the|tomorrow|this|\w+day) morning)\b"
@@ -177,12 +209,16 @@ _PARTS = re.compile(
     r"|(?P<早>早上|早晨|上午|[明今]早)|(?P<晚>下午|傍晚|晚上|[明今]晚)",
     re.IGNORECASE,
 )
-_LATE = ("下午", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚")
-_NIGHT = ("晚", "晚上")
+_LATE = ("下午", "午后", "傍晚", "晚上", "今晚", "明晚", "后晚", "晚", "夜里", "半夜", "深夜")
+_NIGHT = ("晚", "晚上", "夜里", "半夜", "深夜")
+_SMALL_HOURS, _LAST_OF_NOON = 5, 3
+"""晚上两点 is of the night to the next day, up to the first of these; 中午一点 is 13:00, up to the second."""
+_LESS = re.compile(rf"差(?:一刻|{_HAN_NUMBER}分)钟?\s*\Z")
 _MIDNIGHT = _HOURS * _MINUTES - 1
 """Of a day is the last minute: what is due by midnight is due on that day."""
 _CHRISTMAS = re.compile(r"\bchristmas\b|\bxmas\b|圣诞", _I)
 _CHRISTMAS_DAYS = range(20, 32)
+_OFF_MINUTES = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty five": 25}
 _HAN_MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 
 
@@ -221,6 +257,8 @@ class NamedDay:
         is_ahead: Whether its words say that it is to come: "tomorrow", 下周五.
         is_lunar: Whether it is of the Chinese lunisolar calendar.
         is_weekday: Whether it is named by its weekday alone: "Friday", not "next Friday".
+        lunar_number: The day of the month by the Chinese lunisolar calendar: 30 also when that month has but 29.
+        is_off: Whether it is named by its distance from another date: "two days before 5 May".
     """
 
     start: int
@@ -233,6 +271,8 @@ class NamedDay:
     is_ahead: bool = False
     is_lunar: bool = False
     is_weekday: bool = False
+    is_off: bool = False
+    lunar_number: int = 0
 
     @property
     def is_clear(self) -> bool:
@@ -264,7 +304,9 @@ def named_days(text: str, today: date) -> list[NamedDay]:
     if not text.isascii():
         found += [_short(match) for match in _HAN_SHORT.finditer(text)]
         found += [_day_alone(match, today, text) for match in _HAN_DAY_ALONE.finditer(text)]
-    return list(_apart(sorted(found, key=lambda one: (one.start, -one.end))))
+    found = [_in_named_year(text, one, today) for one in found]
+    days = _apart(sorted(found, key=lambda one: (one.start, -one.end)))
+    return [_off_named(text, one, today) if one.is_clear else one for one in days]
 
 
 def _has(text: str, cues: Sequence[str]) -> bool:
@@ -294,6 +336,65 @@ def _absolute(start: int, end: int, mention: object) -> NamedDay:
     year, month, day = (getattr(mention, name) or 0 for name in ("year", "month", "day"))
     exact = date(year, month, day) if year and day else None
     return NamedDay(start, end, month, day, year, exact)
+
+
+def _in_named_year(text: str, one: NamedDay, today: date) -> NamedDay:
+    """Return a day without a year as one of the year that is named beside it: "5 May next year", 明年5月5号."""
+    if one.year or not one.day or one.recurrence is not Recurrence.NONE:
+        return one
+    start, end, year = _named_year(text, one.start, one.end, today)
+    if not year:
+        return one
+    if not is_day(year, one.month, one.day):
+        return NamedDay(start, end)
+    return _exactly(start, end, date(year, one.month, one.day))
+
+
+def _named_year(text: str, start: int, end: int, today: date) -> tuple[int, int, int]:
+    """Return the offsets of a date with the year that is named beside it, and that year; 0: none is."""
+    begin = max(0, start - _YEAR_CHARS)
+    if before := _YEAR_BEFORE.search(text[begin:start]):
+        start, which = begin + before.start(), before["which"] or before["年"]
+    elif after := _YEAR_AFTER.match(text, end):
+        end, which = after.end(), after["which"] or after["which2"]
+    else:
+        return start, end, 0
+    year = today.year + _YEARS_AHEAD[which.lower()]
+    return start, end, year if year <= date.max.year else 0
+
+
+def _off_named(text: str, one: NamedDay, today: date) -> NamedDay:
+    """Return the day that is so many days or weeks before or after *one*, if *text* names it by that; else *one*.
+
+    One that is off by months, by "the week" or from a day that recurs is unclear.
+    """
+    begin = max(0, one.start - _OFF_CHARS)
+    start, end = one.start, one.end
+    if match := _OFF_BEFORE.search(text[begin:start]):
+        start, is_before = begin + match.start(), match["side"].lower() != "after"
+        count = 1 if match["count"] is None or match["count"].lower() == "the" else _number(match["count"])
+        is_vague = match["count"] is None or (match["count"].lower() == "the" and match["unit"].lower() == "week")
+        unit = match["unit"].lower()
+    elif not text.isascii() and (match := _OFF_AFTER.match(text, end)):
+        end, is_before, is_vague = match.end(), bool(match["before"]), False
+        count, unit = (1, "天") if match["next"] else (_number(match["count"]), match["unit"])
+    else:
+        return one
+    base = next_of(one, today)
+    if (
+        is_vague
+        or base is None
+        or one.recurrence is not Recurrence.NONE
+        or unit.startswith("month")
+        or unit[-1] == "月"
+    ):
+        return NamedDay(start, end)
+    days = count * (_WEEK_DAYS if unit.startswith("week") or unit[-1] in "周期拜" else 1)
+    day = _off_days(base, -days if is_before else days)
+    if day is None:
+        return NamedDay(start, end)
+    named = _exactly(start, end, day, is_ahead=one.is_ahead)
+    return replace(named, is_off=True) if one.exact is not None else replace(named, year=0, exact=None, is_off=True)
 
 
 def _from_first(text: str, last: NamedDay) -> NamedDay:
@@ -328,7 +429,7 @@ def _exactly(start: int, end: int, day: date | None, *, is_ahead: bool = False) 
 def _slashed(match: re.Match[str], text: str) -> NamedDay:
     """Return the day of 12/25 or 25/12; in Chinese the month comes first, in English 3/5 is either."""
     one, other, year = int(match["one"]), int(match["other"]), int(match["year"] or 0)
-    year += 2000 if 0 < year < 100 else 0  # noqa: PLR2004 - two digits
+    year = full_year(year) if len(match["year"] or "") == 2 else year  # noqa: PLR2004 - two digits
     if (one, other) == _UNCLEAR_SLASH:
         return NamedDay(*match.span())
     if one > _DECEMBER >= other:
@@ -421,7 +522,7 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
     if match["nthday"]:
         return _nth_weekday(match, today)
     if match["endofyear"] or match["eoy"] or match["年底"]:
-        return date(today.year, _DECEMBER, _MONTH_DAYS)
+        return _year_end(match, today)
     if match["end"] or match["endmonth"] or match["eom"] or match[0].endswith(("月底", "月末", "最后一天")):
         return _month_end(match, today)
     if number := match["monthday"] or match["monthday2"] or match["号"]:
@@ -432,7 +533,22 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
     if number := match["in"] or match["from"] or match["后"] or match["过"]:
         unit = match["unit"] or match["unit2"] or match["量"] or match["过量"]
         return _after(today + timedelta(days=bool(match["base"])), number, unit.lower())
-    return _off_days(today, _near(match))
+    return _near(match, today)
+
+
+def _year_end(match: re.Match[str], today: date) -> date | None:
+    year = today.year + ((match["endofyear"] or "").lower() == "next")
+    if match["年底"]:
+        # 明年年底, and 明年底, whose 年 is of both words.
+        start, end = match.span()
+        named = (_named_year(match.string, first, end, today)[2] for first in (start, start + 1))
+        year = next(filter(None, named), year)
+    return date(year, _DECEMBER, _MONTH_DAYS) if year <= date.max.year else None
+
+
+def _year_of(match: re.Match[str], today: date) -> int:
+    """Return the year that is named beside a match; 0: none is."""
+    return _named_year(match.string, *match.span(), today)[2]
 
 
 def _weeks_from(match: re.Match[str], weeks: str, today: date) -> date | None:
@@ -449,10 +565,13 @@ def _weeks(said: str) -> int:
     return 2 if said.lower().endswith("fortnight") else _NUMBERS.get(first, 1)
 
 
-def _near(match: re.Match[str]) -> int:
+def _near(match: re.Match[str], today: date) -> date | None:
+    """Return today, tomorrow or one of the days after; of 明年今天 the same day of that year."""
     if match["overmorrow"] or match["大"]:
-        return 2 + (match["大"] or "").count("大")
-    return 1 if match["tomorrow"] or match["明"] else 0
+        return _off_days(today, 2 + (match["大"] or "").count("大"))
+    if match["今"] and (year := _year_of(match, today)):
+        return _of_month(today, today.day, months=(year - today.year) * _DECEMBER)
+    return _off_days(today, 1 if match["tomorrow"] or match["明"] else 0)
 
 
 def _off_days(today: date, days: int) -> date | None:
@@ -461,14 +580,26 @@ def _off_days(today: date, days: int) -> date | None:
 
 def _after(today: date, number: str, unit: str) -> date | None:
     if number == "半":
-        return _off_days(today, _HALF_MONTH) if "月" in unit else None
+        return _months_after(today, _HALF_YEAR) if unit == "年" else _half_month_after(today) if "月" in unit else None
     count = 2 if number == "俩" else _number(number)
     if unit.startswith("y") or unit == "年":
-        return _of_month(today, today.day, months=count * _DECEMBER)
+        return _months_after(today, count * _DECEMBER)
     if unit.startswith("m") or unit.endswith("月"):
-        day = _of_month(today, today.day, months=count)
-        return day or _end_of(today.year * _DECEMBER + today.month - 1 + count)
+        day = _months_after(today, count)
+        return _half_month_after(day) if day is not None and "半" in unit else day
     return _off_days(today, count * (_WEEK_DAYS if unit[0] == "w" or unit[-1] in "周期拜" else 1))
+
+
+def _half_month_after(day: date) -> date | None:
+    return _off_days(day, _HALF_MONTH)
+
+
+def _months_after(today: date, months: int) -> date | None:
+    """Return the same day so many months later, in a month without it the last."""
+    number = today.year * _DECEMBER + today.month - 1 + months
+    if number // _DECEMBER > date.max.year:
+        return None
+    return _of_month(today, today.day, months=months) or _end_of(number)
 
 
 def _which(match: re.Match[str]) -> str:
@@ -496,7 +627,9 @@ def _weekday(match: re.Match[str], today: date) -> date | None:
 def _nth_weekday(match: re.Match[str], today: date) -> date | None:
     nth, name = _ORDINALS[match["ordinal"].lower()], _WEEKDAYS[match["nthday"].lower()]
     number = today.year * _DECEMBER + today.month - 1
-    if match["nthmonth"]:
+    if match["nthmonth"] and (year := _year_of(match, today)):
+        number = year * _DECEMBER + _month_number(match["nthmonth"]) - 1
+    elif match["nthmonth"]:
         ahead = (_month_number(match["nthmonth"]) - today.month) % _DECEMBER
         number += ahead
     elif match["ofmonth"].lower() == "next":
@@ -511,7 +644,7 @@ def _nth_weekday(match: re.Match[str], today: date) -> date | None:
 
 def _month_end(match: re.Match[str], today: date) -> date | None:
     said = (match["end"] or match["底月"] or "").lower()
-    year = int(match["endyear"] or match["底年"] or 0)
+    year = int(match["endyear"] or match["底年"] or 0) or _year_of(match, today)
     month = _month_number(match["endmonth"]) if match["endmonth"] else han_number(said)
     if not 0 <= month <= _DECEMBER:
         return None
@@ -570,32 +703,69 @@ def _lunar(match: re.Match[str], today: date) -> NamedDay:
     if match["leap"] or not day:
         return NamedDay(*match.span())
     found = next_lunar_day(month, day, today)
-    return replace(_exactly(*match.span(), found), is_lunar=True)
+    return replace(_exactly(*match.span(), found), is_lunar=True, lunar_number=day)
 
 
 def _minute(match: re.Match[str]) -> int | None:
+    """Return the time of a match; of a span the first: "3 to 5 pm"."""
     if match["noon"]:
         return _NOON * _MINUTES
     if match["midnight"]:
         return _MIDNIGHT
     if match["hour24"]:
-        return int(match["hour24"]) * _MINUTES + int(match["minute24"])
-    hour = int(match["hour"])
-    if not 1 <= hour <= _NOON:
-        return None
-    return (hour % _NOON + (_NOON if match["half"].lower() == "p" else 0)) * _MINUTES + int(match["minute"] or 0)
+        return _late(match, int(match["hour24"])) * _MINUTES + int(match["minute24"])
+    is_pm = match["half"].lower() == "p"
+    found = _of_half(int(match["hour"]), int(match["minute"] or 0), is_pm=is_pm)
+    if found is not None and match["off"]:
+        return _beside_hour(found, match)
+    if found is None or not match["first"] or not _is_first_time(match):
+        return found
+    first = _of_half(int(match["first"]), int(match["first_minute"] or 0), is_pm=is_pm)
+    # From 11 to 1 pm is from the morning on.
+    return first if first is None or first < found else (first + _NOON * _MINUTES) % (_HOURS * _MINUTES)
+
+
+def _is_first_time(match: re.Match[str]) -> bool:
+    """Return whether a number before a time begins a span of time; "moved from 3 to 5 pm" is no span."""
+    begin = max(0, match.start() - _SPAN_CHARS)
+    return bool(_SPAN_BEFORE.search(match.string[begin : match.start()])) and not MOVED_TO.search(match.string)
+
+
+def _of_half(hour: int, minute: int, *, is_pm: bool) -> int | None:
+    return (hour % _NOON + _NOON * is_pm) * _MINUTES + minute if 1 <= hour <= _NOON else None
+
+
+def _beside_hour(hour: int, match: re.Match[str]) -> int:
+    """Return the time that is so many minutes past an hour, or before it."""
+    minutes = _OFF_MINUTES[match["off"].lower().removeprefix("a ").replace("-", " ")]
+    is_past = match["side"].lower() in {"past", "after"}
+    return (hour + (minutes if is_past else -minutes)) % (_HOURS * _MINUTES)
+
+
+def _late(match: re.Match[str], hour: int) -> int:
+    """Return an hour up to 11, which a sentence says to be of the afternoon or the evening, as it is of 24."""
+    begin = max(0, match.start() - _SPAN_CHARS)
+    before = _LATE_BEFORE.search(match.string[begin : match.start()])
+    if not 0 < hour < _NOON or not (before or _LATE_AFTER.match(match.string, match.end())):
+        return hour
+    is_noon = before is not None and before[0].startswith("中午")
+    return hour if is_noon and hour > _LAST_OF_NOON else hour + _NOON
 
 
 def _han_minute(match: re.Match[str]) -> int | None:
-    hour, part = _number(match["hour"]), match["part"] or ""
-    if hour == _NOON and part.endswith(_NIGHT):
+    hour, part, said = _number(match["hour"]), match["part"] or "", match["minute"] or ""
+    if match["less"] or _LESS.search(match.string[max(0, match.start() - _SPAN_CHARS) : match.start()]):
+        return None
+    is_night = part.endswith(_NIGHT)
+    if is_night and hour == _NOON and not said:
         return _MIDNIGHT
+    if is_night and (hour == _NOON or hour <= _SMALL_HOURS):
+        return None
     if hour == _NOON and part == "凌晨":
         hour = 0
-    if part in _LATE and hour < _NOON:
+    if (part in _LATE and hour < _NOON) or (part == "中午" and hour <= _LAST_OF_NOON):
         hour += _NOON
     if hour >= _HOURS or (not part and hour <= _FRIENDLY_HOURS):
         return None
-    said = match["minute"] or ""
     minute = _HAN_MINUTES.get(said) or (_number(said) if said else 0)
     return hour * _MINUTES + minute if minute < _MINUTES else None

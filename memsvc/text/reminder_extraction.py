@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
-from memsvc.domain.reminders import YEARS, slot_of
+from memsvc.domain.reminders import YEARS, lunar_start, slot_of
 from memsvc.text import reminder_lexicon as words
 from memsvc.text.analysis import script_of, terms, word_terms
 from memsvc.text.reminder_dates import NamedDay, named_days, next_of, time_of_day
@@ -235,12 +235,17 @@ def _is_stay(said: str, clear: list[NamedDay]) -> bool:
 
 def _feast(said: str, named: NamedDay, today: date) -> Reminder | None:
     """Return the reminder of a birthday or an anniversary that is said to be on a day."""
-    if named.recurrence is not Recurrence.NONE or not _is_yearly(said, named, today):
+    if named.recurrence is not Recurrence.NONE or named.is_off or not _is_yearly(said, named, today):
         return None
     if named.is_lunar:
-        return Reminder(named.month, named.day, named.year, is_lunar=True)
+        return _of_lunar_day(named)
     is_said = str(named.year) in said and YEARS[0] <= named.year <= YEARS[1]
     return Reminder(named.month, named.day, named.year if is_said else 0)
+
+
+def _of_lunar_day(named: NamedDay) -> Reminder:
+    day = lunar_start(date(named.year, named.month, named.day), named.lunar_number)
+    return Reminder(day.month, day.day, day.year, is_lunar=True)
 
 
 def _is_yearly(said: str, named: NamedDay, today: date) -> bool:
@@ -303,7 +308,7 @@ def _of_every_year(said: str, named: NamedDay) -> Reminder | None:
     if _is_of_another(said, before, named) or _is_off(said, named):
         return None
     if named.is_lunar:
-        return Reminder(named.month, named.day, named.year, is_lunar=True)
+        return _of_lunar_day(named)
     return Reminder(named.month, named.day)
 
 

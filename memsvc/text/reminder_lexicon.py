@@ -356,7 +356,7 @@ HAN_FOREIGN = re.compile(r"前(?:男友|女友|夫|妻|任)|同事|邻居|明星
 PAST_YEAR = re.compile(r"(?:1\d{3}|20[01]\d)年(?![级款])|\b(?:in|since|of) (?:1\d{3}|20[01]\d)\b")
 """A year long past in the clause of a day without a year."""
 HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
-EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|年年")
+EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|(?<![今明来后前去])年年")
 EVERY = _any(r"\b(?:every|each)\s+\Z")
 """Before a day: it is that of every year."""
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import grpc
 import structlog
@@ -27,6 +26,7 @@ from starlette.routing import BaseRoute, Route
 
 from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import ApiKeyExpiredError, ApiKeyInvalidError, ApiKeyRequiredError, MemsvcError
+from memsvc.domain.field_rules import time_zone
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import Open, built
@@ -196,11 +196,9 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
             " of one user."
         )
         raise MCPError(mcp.INVALID_PARAMS, message)
-    try:
-        ZoneInfo(asked["time_zone"] or "UTC")
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    if time_zone(asked["time_zone"]) is None:
         message = f"There is no time zone {asked['time_zone']!r}; name one such as Asia/Shanghai."
-        raise MCPError(mcp.INVALID_PARAMS, message) from None
+        raise MCPError(mcp.INVALID_PARAMS, message)
     return BridgeScope(
         address=_own_address(request),
         user=asked["user"],

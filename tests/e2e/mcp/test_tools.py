@@ -270,6 +270,15 @@ def test_a_list_that_is_cut_says_so(server: ServerProcess) -> None:
         assert "behind its end" in bridge.refused("get_memory", id=memory["id"], offset=5_000)
 
 
+@pytest.mark.parametrize("until", ["2026-02-28", "2026-03-01", "2026-03-01T00:00:00Z"])
+def test_a_span_that_is_none_names_its_arguments(bridge: Bridge, until: str) -> None:
+    """Not the fields of the API, which the model does not know."""
+    told = bridge.refused("recall", query="tea", since="2026-03-01T00:00:00Z", until=until)
+
+    assert told.startswith("Nothing was done. until: must be later than since, ")
+    assert "start" not in told.removeprefix("Nothing was done.")
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as time_module
 from datetime import date, datetime, time
 
 import pytest
@@ -44,6 +45,31 @@ def now() -> datetime:
 def test_a_moment_is_read(text: str, moment: str) -> None:
     """ISO 8601 with and without a zone, and a few words."""
     assert parse_moment(text, now=now).isoformat() == moment
+
+
+@pytest.mark.parametrize(
+    ("moment", "text", "expected"),
+    [
+        ("2027-03-14T01:30:00-05:00", "in 2 hours", "2027-03-14T04:30:00-04:00"),
+        ("2027-03-14T04:00:00-04:00", "2 hours ago", "2027-03-14T01:00:00-05:00"),
+        ("2026-11-01T01:45:00-05:00", "30 minutes ago", "2026-11-01T01:15:00-05:00"),
+        ("2026-11-01T01:45:00-05:00", "in 10 minutes", "2026-11-01T01:55:00-05:00"),
+        ("2026-11-01T01:45:00-05:00", "now", "2026-11-01T01:45:00-05:00"),
+        ("2027-03-13T09:00:00-05:00", "in 1 day", "2027-03-14T09:00:00-04:00"),
+    ],
+)
+def test_hours_pass_while_clocks_are_changed(
+    moment: str, text: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the days on which daylight saving time begins and ends. A day later is the same time of day."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time_module.tzset()
+        local = datetime.fromtimestamp(datetime.fromisoformat(moment).timestamp())  # noqa: DTZ006 - local time
+        found = parse_moment(text, now=lambda: local).astimezone().isoformat()
+    time_module.tzset()
+
+    assert found == expected
 
 
 @pytest.mark.parametrize(

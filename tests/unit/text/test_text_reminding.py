@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,14 @@ def day_of(reminder: Reminder | None) -> Expected:
     if reminder.recurrence is Recurrence.YEARLY:
         return reminder.month, reminder.day
     return reminder.year, reminder.month, reminder.day
+
+
+def dated(reminder: Reminder | None) -> str | None:
+    """Return the only day of a reminder that does not recur."""
+    if reminder is None:
+        return None
+    assert reminder.recurrence is Recurrence.NONE
+    return f"{reminder.year}-{reminder.month:02}-{reminder.day:02}"
 
 
 def measured(cases: Sequence[tuple[str, Expected]]) -> tuple[float, float, list[str]]:
@@ -61,6 +69,164 @@ def test_reminders_of_casual_sentences_are_found(language: str) -> None:
     assert not tally.wrong
     assert tally.expected >= 50
     assert tally.sentences - tally.expected >= 30
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("The exam is on Friday next week.", "2026-02-13"),
+        ("The exam is on Friday of next week.", "2026-02-13"),
+        ("提醒我下周周五交房租", "2026-02-13"),
+        ("提醒我下周的周五交房租", "2026-02-13"),
+        ("提醒我下下星期的星期五交房租", "2026-02-20"),
+        ("提醒我本周周五交房租", "2026-02-06"),
+        ("提醒我下个周五交房租", "2026-02-13"),
+        ("提醒我下一个周五交房租", "2026-02-06"),
+        ("The exam is on the Friday after next.", None),
+        ("The exam is on Fri next week.", None),
+        ("The exam is on Friday of week 50.", None),
+        ("The exam is on Monday, week 50.", None),
+        ("考试在第50周的周五", None),
+        ("考试在第50周周五", None),
+        ("体检在下个月第一个周一", None),
+        ("提醒我最后一个周五开会", None),
+    ],
+)
+def test_weekday_of_another_week_is_not_the_next_one(text: str, day: str | None) -> None:
+    """Nor is one of a numbered week, or of a month that is named besides."""
+    assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("The passport expires on March 4 next year.", "2027-03-04"),
+        ("The passport expires next year on March 4.", "2027-03-04"),
+        ("Remind me on March 4th, next year, to renew the passport.", "2027-03-04"),
+        ("I'm on holiday from 3 to 5 May next year.", "2027-05-03"),
+        ("The tax return is due at the end of next year.", "2027-12-31"),
+        ("The tax return is due at the end of March next year.", "2027-03-31"),
+        ("The exam is on the first Friday of March next year.", "2027-03-05"),
+        ("My wedding is on 5 May this year.", "2026-05-05"),
+        ("The exam is on 5 January this year.", None),
+        ("I have an exam on May 5, next year I am free.", "2026-05-05"),
+        ("The rent is due March 4th '28.", "2028-03-04"),
+        ("护照明年3月4号到期", "2027-03-04"),
+        ("护照后年的3月4日到期", "2028-03-04"),
+        ("护照大后年3月4到期", "2029-03-04"),
+        ("护照今年1月4号到期", None),
+        ("提醒我后年2月29号交房租", "2028-02-29"),
+        ("提醒我明年2月29号交房租", None),
+        ("体检约在明年年底", "2027-12-31"),
+        ("体检约在明年底", "2027-12-31"),
+        ("体检约在今年底", "2026-12-31"),
+        ("体检约在明年3月底", "2027-03-31"),
+        ("明年今天提醒我体检", "2027-02-04"),
+    ],
+)
+def test_date_is_of_the_year_named_beside_it(text: str, day: str | None) -> None:
+    """A year of two digits is named by an apostrophe in English."""
+    assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize("text", ["我儿子98年3月4日出生", "My son was born on March 4th '98.", "他1998年3月4日出生"])
+def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
+    """Two digits of a year that is past are of that one."""
+    assert day_of(reminder_in(text, SAID)) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Remind me two days before 5 May to buy flowers.", "2026-05-03"),
+        ("Remind me the day before 1 March 2028 to buy flowers.", "2028-02-29"),
+        ("Remind me a week before 5 May to buy flowers.", "2026-04-28"),
+        ("Remind me the evening before Friday to pack.", "2026-02-05"),
+        ("The invoice is payable 14 days after 5 March.", "2026-03-19"),
+        ("Remind me the week before 5 May to buy flowers.", None),
+        ("Remind me a month before 5 May to buy flowers.", None),
+        ("Remind me two days before the 5th of every month to pay.", None),
+        ("Remind me on the day before. 5 May is the wedding.", "2026-05-05"),
+        ("提醒我5月5号前一天买花", "2026-05-04"),
+        ("提醒我5月5号的前两天买花", "2026-05-03"),
+        ("提醒我5月5号提前三天买花", "2026-05-02"),
+        ("提醒我下周五前一周买花", "2026-02-06"),
+        ("提醒我5月5号第二天买花", "2026-05-06"),
+        ("提醒我5月5号前买花", "2026-05-05"),
+        ("提醒我5月5号前10个人确认", "2026-05-05"),
+        ("提醒我一个半月后复查", "2026-03-19"),
+        ("提醒我三个半月后复查", "2026-05-19"),
+        ("提醒我半个月后复查", "2026-02-19"),
+        ("提醒我半年后复查", "2026-08-04"),
+        ("The exam is in a month and a half.", None),
+        ("The exam is in two weeks and a day.", None),
+        ("The exam is in a week and I am nervous.", "2026-02-11"),
+    ],
+)
+def test_distance_from_a_date_is_counted(text: str, day: str | None) -> None:
+    """What is not a number of days or weeks, such as "a month before", gives no reminder."""
+    assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize("text", ["Remind me in a year to renew the passport.", "提醒我一年后续签护照"])
+def test_year_after_a_leap_day_is_the_last_of_february(text: str) -> None:
+    """As the month after 31 January is."""
+    assert dated(reminder_in(text, datetime(2028, 2, 29, tzinfo=UTC))) == "2029-02-28"
+
+
+def test_lunar_birthday_on_the_30th_stays_on_it() -> None:
+    """The month has 29 days in the year of the text and in the next ones, but 30 in 2030."""
+    reminder = reminder_in("妈妈生日是阴历腊月三十", datetime(2025, 11, 13, tzinfo=UTC))
+
+    assert reminder is not None
+    assert reminder.is_lunar
+    assert next_day(reminder, date(2025, 11, 13)) == date(2026, 2, 16)
+    assert next_day(reminder, date(2030, 1, 1)) == date(2030, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("I have a flight tomorrow at 3:30 in the afternoon.", "15:30"),
+        ("I have a flight tomorrow evening at 8:30.", "20:30"),
+        ("I have a flight tomorrow evening at 20:30.", "20:30"),
+        ("I have a flight tomorrow morning at 8:30.", "8:30"),
+        ("I have a flight tomorrow at half past 3 pm.", "15:30"),
+        ("I have a flight tomorrow at a quarter to 9 am.", "8:45"),
+        ("I have a flight tomorrow at ten past 12 pm.", "12:10"),
+        ("I have a dentist appointment on 5 March from 3 to 5 pm.", "15:00"),
+        ("I have a dentist appointment on 5 March, 9:30-11am.", "9:30"),
+        ("I have a dentist appointment on 5 March from 11 to 1 pm.", "11:00"),
+        ("I have a dentist appointment on March 5 - 6 pm.", "18:00"),
+        ("明天下午2:30的飞机", "14:30"),
+        ("明天晚上8:30的飞机", "20:30"),
+        ("明天中午1:30的飞机", "13:30"),
+        ("明天中午一点的飞机", "13:00"),
+        ("明天中午十一点半的飞机", "11:30"),
+        ("明天夜里十一点的飞机", "23:00"),
+        ("明天清晨六点的飞机", "6:00"),
+        ("明天凌晨一点的飞机", "1:00"),
+        ("明天晚上两点的飞机", None),
+        ("明天晚上12点半的飞机", None),
+        ("明天差一刻八点的飞机", None),
+        ("明天下午三点差五分的飞机", None),
+    ],
+)
+def test_time_is_of_the_part_of_the_day_that_is_named(text: str, time: str | None) -> None:
+    """Of a span it is the first; 晚上两点 may be of the night before or after."""
+    reminder = reminder_in(text, SAID)
+
+    assert reminder is not None
+    found = None if reminder.minute is None else f"{reminder.minute // 60}:{reminder.minute % 60:02}"
+    assert found == time
+
+
+def test_requested_reminder_of_the_evening_is_in_the_afternoon_slot() -> None:
+    """The morning, in which it was given before, is long over by then."""
+    for text in ("Remind me tomorrow evening at 8:30 to call.", "提醒我明天晚上8:30打电话"):
+        reminder = reminder_in(text, SAID)
+        assert reminder is not None
+        assert reminder.slot is Slot.AFTERNOON
 
 
 @pytest.mark.parametrize(
