@@ -1970,7 +1970,9 @@ class ImportUserRequest(_message.Message):
     extracted or withheld again. Each is durable with its batch (about 400 records). Records that exist and are equal are
     skipped, so the same file can be sent again at any time, for instance after an interruption: the import continues
     where it was, without a request_id. Records that exist and differ, or whose key or content another memory has, are
-    left out, and the responses report each. A different access count is not a difference.
+    left out, and the responses report each. A different access count is not a difference. A session that exists and
+    differs stays as it is, but gets the messages of the file at places that are free; later messages follow the last
+    one. Acknowledgements of reminders are added to those of a memory that exists and is equal.
 
     The records of a file of another user get new ids, each derived from the old id and the user alone, so that a
     repetition finds them; links between memories follow, and so do references to files of the same export: in
@@ -1982,7 +1984,8 @@ class ImportUserRequest(_message.Message):
 
     Lines must obey the rules for writes of memories and files, with exceptions for data that this service can have
     stored: a reminder may be of any year, and of a time zone that is not known here, and texts may be longer because of
-    the placeholders of redacted secrets. A revision is at most 4 294 967 296.
+    the placeholders of redacted secrets. A revision is at most 4 294 967 296, a number in a field of 32 bits of the API
+    at most 2 147 483 647, and the size of a file at most 10^15. Earlier revisions ascend.
 
     Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
     invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the

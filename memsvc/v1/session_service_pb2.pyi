@@ -132,7 +132,7 @@ class Session(_message.Message):
     token_limit: _builtins.int
     """token_limit is the number of tokens of live messages at which the session is full."""
     token_count: _builtins.int
-    """token_count is the number of tokens of its live messages."""
+    """token_count is the number of tokens of its live messages, at most 2 147 483 647, as in every response."""
     usage_ratio: _builtins.float
     """usage_ratio is token_count / token_limit; above 1 when the messages that cannot be trimmed exceed the limit."""
     message_count: _builtins.int
@@ -140,7 +140,7 @@ class Session(_message.Message):
     archived_message_count: _builtins.int
     """archived_message_count is the number of archived messages, by trimming or one by one."""
     archived_token_count: _builtins.int
-    """archived_token_count is the number of tokens of the archived messages."""
+    """archived_token_count is the number of tokens of the archived messages, at most 2 147 483 647."""
     trim_count: _builtins.int
     """trim_count is the number of times that the session was trimmed."""
     auto_trim: Global___SessionAutoTrim.ValueType

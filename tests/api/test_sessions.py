@@ -480,3 +480,14 @@ def _pop_or_nothing(stubs: Stubs, scope: types_pb.Scope) -> list[types_pb.ChatMe
     except grpc.RpcError as error:
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         return []
+
+
+def test_tokens_beyond_the_field_are_counted_as_the_most(stubs: Stubs, user: str) -> None:
+    """Clients say what messages take: the session stays readable."""
+    scope = place(user)
+    open_session(stubs, scope, token_limit=10_000_000, auto_trim=session_pb.SESSION_AUTO_TRIM_NEVER)
+    for number in range(3):
+        texts = [say(f"{number} {one}", token_count=10_000_000) for one in range(100)]
+        appended = append(stubs, scope, texts)
+
+    assert appended.token_count == show(stubs, scope).token_count == (1 << 31) - 1

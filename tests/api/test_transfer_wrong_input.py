@@ -6,12 +6,13 @@ import grpc
 import pytest
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import upload
 from tests.support.rpc import TIMEOUT, create, create_all, list_all, refused
 from tests.support.server_process import Stubs
-from tests.support.user_data import Line, changed, export, requests, take_in
+from tests.support.user_data import Line, changed, export, records, requests, take_in
 
 PARTS = {
     ("", "", "", ""): {"user_id"},
@@ -62,6 +63,9 @@ PARTS = {
         (2, {"reminder": {"month": 2, "day": 3, "time_zone": "Europe"}}, "reminder.time_zone"),
         (2, {"reminder": {"month": True, "day": 3}}, "reminder.month"),
         (2, {"file_refs": [{"category": "pdf", "id": "y"}]}, "file_refs[0].category"),
+        (2, {"access_count": 1 << 31}, "access_count"),
+        (2, {"acknowledged": [{"day": "2026-02-28", "slot": "MORNING", "time": "2026-02-28T08:00:00Z"}] * 2},
+         "acknowledged"),
         (3, {"record": "revision"}, "claims_content"),
     ],
 )  # fmt: skip
@@ -84,6 +88,55 @@ def test_a_memory_that_supersedes_itself_is_named(stubs: Stubs, user: str, field
     refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", file))
 
     assert (f"data.lines[2].{field}",) == refusal.fields
+
+
+def test_a_revision_that_occurs_twice_is_named(stubs: Stubs, user: str) -> None:
+    """By its line; so is one that comes after a later one."""
+    scope = types_pb.Scope(user_id=user)
+    memory = create(stubs, scope, "one")
+    for title in ("a", "b"):
+        changed_memory = types_pb.Memory(id=memory.id, title=title)
+        stubs.memory.UpdateMemory(
+            memory_pb.UpdateMemoryRequest(scope=scope, memory=changed_memory, update_mask={"paths": ["title"]}),
+            timeout=TIMEOUT,
+        )
+    file = export(stubs, user)
+
+    def reverse(lines: list[Line]) -> None:
+        lines[2], lines[3] = lines[3], lines[2]
+
+    for change in (lambda lines: lines.insert(3, lines[2]), reverse):
+        refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", changed(file, change)))
+        assert (grpc.StatusCode.INVALID_ARGUMENT, ("data.lines[4].revision",)) == (refusal.code, refusal.fields)
+
+
+@pytest.mark.parametrize(
+    ("record", "fields", "path"),
+    [
+        ("session", {"trim_count": 1 << 31}, "trim_count"),
+        ("session", {"token_limit": 1 << 31}, "token_limit"),
+        ("memory", {"token_count": 1 << 31}, "message.token_count"),
+        ("file", {"size_bytes": 1 << 60}, "size_bytes"),
+    ],
+)
+def test_a_number_beyond_the_fields_of_the_api_is_named(
+    stubs: Stubs, user: str, record: str, fields: Line, path: str
+) -> None:
+    """Stored, it would make every read of the user fail."""
+    upload(stubs, types_pb.Scope(user_id=user), b"bytes")
+    talk = types_pb.Scope(user_id=user, session_id="s")
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
+    message = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content="Hello.")
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=[message]), timeout=TIMEOUT)
+    file = export(stubs, user)
+    [place] = [number for number, line in enumerate(records(file)) if line["record"] == record]
+
+    def change(lines: list[Line]) -> None:
+        line = lines[place + 1]
+        line.get("message", line).update(fields)
+
+    refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", changed(file, change)))
+    assert (f"data.lines[{place + 2}].{path}",) == refusal.fields
 
 
 @pytest.mark.parametrize("media_type", ["x", "image/", "image/png; charset=x", "a b/c", ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -20,6 +21,7 @@ from memsvc.v1 import types_pb2 as types_pb
 
 Document: TypeAlias = "tuple[str, Any]"
 """The name of a file and the value that it holds."""
+_SURROGATE = re.compile(r"\\u[Dd][89A-Fa-f]")
 MILLISECONDS_FROM = 100_000_000_000
 """A number of seconds from which on it is taken for milliseconds: as seconds it would be the year 5138."""
 
@@ -83,11 +85,18 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _loaded(text: str, place: str) -> Any:
+    """Return the value of a JSON text, with "?" in place of halves of surrogate pairs.
+
+    Systems in JavaScript write a half where they cut a text within an emoji; it has no UTF-8.
+    """
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        if _SURROGATE.search(text):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError) as error:
         message = f"{place} is no JSON: {syntax_fault(text)}."
         raise CommandError(message) from error
+    return value
 
 
 def listed(value: Any, *names: str) -> list[Any]:

@@ -106,6 +106,7 @@ class _BatchWriter:
         self._owner = owner
         self._id_mapping = id_mapping
         self._sessions: dict[SessionName, Session | None] = {}
+        self._places: set[tuple[SessionName, int]] = set()
         self.outcome = BatchOutcome()
 
     def store(self, records: Sequence[ImportRecord]) -> None:
@@ -180,6 +181,7 @@ class _BatchWriter:
                 seen.add(name)
                 new.append(self._restored_record(record, stored, before.get(stored.previous_id)))
         self._transaction.restore(new)
+        self._continue_sessions(new)
         self.outcome.stored[RecordKind.MEMORY] += len(new)
         self.outcome.stored[RecordKind.REVISION] += sum(len(one.earlier) for one in new)
 
@@ -190,6 +192,9 @@ class _BatchWriter:
             message = f"The memory {ALREADY_EXISTS}: at revision {here}, in the file {given}."
             self._skip(record, ImportIssueReason.DIFFERS, message)
             return
+        for day, slot, noted in stored.acknowledged:
+            # Reminders that were given since an earlier import are not given again.
+            self._transaction.acknowledge(known.memory, day, slot, noted)
         earlier = self._earlier(record)
         added = self._transaction.restore_earlier(known.memory, earlier) if earlier else 0
         self.outcome.stored[RecordKind.REVISION] += added
@@ -213,14 +218,38 @@ class _BatchWriter:
     def _message_session(self, record: ImportRecord, stored: StoredMemory) -> tuple[Session | None, StoredMemory]:
         if stored.message is None:
             return None, stored
-        name = SessionName.from_scope(stored.memory.scope)
+        name, ordinal = SessionName.from_scope(stored.memory.scope), stored.message.ordinal
         session = self._known_session(name)
-        if session is not None and not self._transaction.taken_ordinals(session, [stored.message.ordinal]):
+        if session is not None and not self._is_taken(session, ordinal):
+            self._places.add((name, ordinal))
             return session, stored
-        why = "does not exist" if session is None else f"has another message at ordinal {stored.message.ordinal}"
+        why = "does not exist" if session is None else f"has another message at ordinal {ordinal}"
         message = f"The session {name.session_id!r} {why}; the message was stored as a memory that is not a message."
         self._report(record, ImportIssueReason.SESSION_MISSING, message)
         return None, replace(stored, message=None)
+
+    def _is_taken(self, session: Session, ordinal: int) -> bool:
+        taken = (session.name, ordinal) in self._places
+        return taken or bool(self._transaction.taken_ordinals(session, [ordinal]))
+
+    def _continue_sessions(self, new: Sequence[RestoredRecord]) -> None:
+        """Move the end of sessions that got later messages than they had; the next append takes the place after it."""
+        ends: dict[SessionName, Session] = {}
+        for one in new:
+            if one.session is None or one.stored.message is None:
+                continue
+            session = ends.get(one.session.name, one.session)
+            if one.stored.message.ordinal > session.last_ordinal:
+                time = one.stored.memory.create_time
+                ends[session.name] = replace(
+                    session,
+                    last_ordinal=one.stored.message.ordinal,
+                    last_message_time=max(session.last_message_time or time, time),
+                    update_time=max(session.update_time, time),
+                )
+        for session in ends.values():
+            self._transaction.sessions.update(session)
+        self._sessions.update(ends)
 
     def _conflict(self, record: ImportRecord, given: Conflict) -> None:
         of = self._id_mapping.of

@@ -90,6 +90,7 @@ class ExportParser:
         self._waiting: list[ImportRecord] = []
         self._size = self._past = 0
         self._last: object = None
+        self._last_revision = 0
         self.header: schema.HeaderLine | None = None
 
     def feed(self, data: bytes) -> Iterator[ImportBatch]:
@@ -199,6 +200,9 @@ class ExportParser:
             raise bad_line(self._lines, "id", "must be that of the memory before, whose revision it is")
         if line.revision >= last.memory.revision:
             raise bad_line(self._lines, "revision", f"must be less than that of the memory, {last.memory.revision}")
+        if line.revision <= self._last_revision:
+            raise bad_line(self._lines, "revision", f"must be more than that of the line before, {self._last_revision}")
+        self._last_revision = line.revision
         earlier = StoredRevision(memory_of(line, self._scope), line.action)
         if self._past + size > HISTORY_BYTES and self._waiting[-1].earlier:
             # Rare: so long a history spans several transactions.
@@ -211,7 +215,7 @@ class ExportParser:
     def _record(self, line: Any) -> ImportRecord:
         number, name = self._lines, line if isinstance(line, str) else line.id
         value = None if isinstance(line, str) else decode_record(line, self._scope)
-        self._last = value
+        self._last, self._last_revision = value, 0
         vectors: Vectors = ()
         if isinstance(line, schema.MemoryLine) and line.vectors:
             vectors = vectors_of(number, line, self.header)

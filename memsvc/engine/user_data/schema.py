@@ -41,6 +41,8 @@ from memsvc.domain.sessions import AutoTrim, MessageState, Role, SessionState
 LAST_YEAR = 9999
 """A reminder from a vault may have any year, not only those that the API accepts."""
 MAX_COUNT = (1 << 62) - 1
+MAX_SMALL_COUNT = (1 << 31) - 1
+"""The largest number in a field of 32 bits of the API."""
 MAX_REVISION = 1 << 32
 """Bounds the total number of earlier revisions in an export, which must not exceed *LARGEST*."""
 REDACTION_GROWTH = 4
@@ -130,7 +132,7 @@ class MemoryFieldsLine(ExportLine):
     metadata: Metadata = Field(default_factory=dict)
     supersedes_id: IdOrNone = ""
     superseded_by_id: IdOrNone = ""
-    access_count: Count = 0
+    access_count: SmallCount = 0
     work_in_progress: bool = False
     reminder: ReminderPart | None = None
     action: ChangeAction
@@ -145,7 +147,7 @@ class MemoryLine(MemoryFieldsLine):
     statements: list[StatementPart] = Field(default_factory=list, max_length=limits.STATEMENTS)
     given_vector: GivenVectorPart | None = None
     vectors: list[VectorPart] = Field(default_factory=list)
-    acknowledged: list[AcknowledgedPart] = Field(default_factory=list, max_length=10_000)
+    acknowledged: Acknowledgements = Field(default_factory=list, max_length=10_000)
 
 
 class RevisionLine(MemoryFieldsLine):
@@ -161,12 +163,12 @@ class SessionLine(ExportLine):
     title: Title = ""
     state: SessionState
     auto_trim: AutoTrim
-    token_limit: Number
+    token_limit: TokenLimit
     create_time: Moment
     update_time: Moment
     last_ordinal: Count = 0
     flushed_ordinal: Count = 0
-    trim_count: Count = 0
+    trim_count: SmallCount = 0
     metadata: Metadata = Field(default_factory=dict)
     last_message_time: Moment | None = None
     end_time: Moment | None = None
@@ -210,7 +212,7 @@ class FileLine(ExportLine):
     category: KnownCategory
     name: FileName
     media_type: MediaType
-    size_bytes: Count
+    size_bytes: Size
     sha256: Sha256
     create_time: Moment
     expire_time: Moment | None = None
@@ -290,7 +292,7 @@ class MessagePart(LinePart):
 
     ordinal: Number
     role: Role
-    token_count: Count
+    token_count: SmallCount
     state: MessageState
     is_pinned: bool = False
     is_empty: bool = False
@@ -335,6 +337,13 @@ def _at_most(most: int) -> AfterValidator:
         return _plain(text)
 
     return AfterValidator(check)
+
+
+def _once(acknowledged: list[AcknowledgedPart]) -> list[AcknowledgedPart]:
+    if len({(one.day, one.slot) for one in acknowledged}) < len(acknowledged):
+        message = "must have each day and slot once"
+        raise ValueError(message)
+    return acknowledged
 
 
 def _plain(text: str) -> str:
@@ -450,9 +459,13 @@ Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), AfterValidator(lambda value: value + 0.0)]
 Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Number = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+SmallCount = Annotated[int, Field(strict=True, ge=0, le=MAX_SMALL_COUNT)]
+TokenLimit = Annotated[int, Field(strict=True, ge=1, le=MAX_SMALL_COUNT)]
+Size = Annotated[int, Field(strict=True, ge=0, le=limits.QUOTA)]
 Revision = Annotated[int, Field(strict=True, ge=1, le=MAX_REVISION)]
 Importance = Annotated[int, Field(strict=True, ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)]
 Zone = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), AfterValidator(zone_name)]
+Acknowledgements = Annotated[list[AcknowledgedPart], AfterValidator(_once)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
 Arguments = Annotated[dict[str, JsonValue], AfterValidator(_json)]
 Plain = AfterValidator(_plain)

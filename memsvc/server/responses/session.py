@@ -21,6 +21,8 @@ from memsvc.server.tokens import consistency_token
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 
+MAX_TOKENS = (1 << 31) - 1
+"""The largest sum of tokens in a response; clients give the tokens of messages."""
 _TIMES = ("create_time", "update_time", "last_message_time", "end_time", "trim_time")
 
 
@@ -31,11 +33,11 @@ def session_to_proto(counted: CountedSession) -> session_pb.Session:
         title=session.title,
         state=SESSION_STATE.to_proto[session.state],
         token_limit=session.token_limit,
-        token_count=counts.live_tokens,
+        token_count=_sum_of_tokens(counts.live_tokens),
         usage_ratio=counts.live_tokens / session.token_limit,
         message_count=counts.live_messages,
         archived_message_count=counts.archived_messages,
-        archived_token_count=counts.archived_tokens,
+        archived_token_count=_sum_of_tokens(counts.archived_tokens),
         trim_count=session.trim_count,
         flushed_ordinal=session.flushed_ordinal,
         auto_trim=AUTO_TRIM.to_proto[session.auto_trim],
@@ -80,7 +82,7 @@ def append_messages_response(answer: SessionResult[AppendResult]) -> session_pb.
     """Return the places of appended messages."""
     appended = answer.value
     response = session_pb.AppendMessagesResponse(
-        token_count=appended.live_tokens,
+        token_count=_sum_of_tokens(appended.live_tokens),
         token_limit=appended.token_limit,
         trimming=appended.is_full,
         consistency_token=consistency_token(answer.position),
@@ -94,7 +96,7 @@ def pop_messages_response(answer: SessionResult[PopResult]) -> session_pb.PopMes
     """Return the removed messages."""
     return session_pb.PopMessagesResponse(
         messages=[message_to_proto(message) for message in answer.value.messages],
-        token_count=answer.value.live_tokens,
+        token_count=_sum_of_tokens(answer.value.live_tokens),
         consistency_token=consistency_token(answer.position),
     )
 
@@ -104,8 +106,8 @@ def trim_session_response(answer: SessionResult[TrimResult]) -> session_pb.TrimS
     trimmed = answer.value
     response = session_pb.TrimSessionResponse(
         archived_message_count=trimmed.archived_messages,
-        archived_token_count=trimmed.archived_tokens,
-        token_count=trimmed.live_tokens,
+        archived_token_count=_sum_of_tokens(trimmed.archived_tokens),
+        token_count=_sum_of_tokens(trimmed.live_tokens),
         target_tokens=trimmed.target_tokens or 0,
         notice=trimmed.notice,
         consistency_token=consistency_token(answer.position),
@@ -154,3 +156,7 @@ def _session_flush_to_proto(ended: EndedSession) -> session_pb.SessionFlush:
         message.decider = DECIDER.to_proto[flushed.decider]
         message.notice = message.notice or flushed.notice
     return message
+
+
+def _sum_of_tokens(tokens: int) -> int:
+    return min(tokens, MAX_TOKENS)

@@ -111,6 +111,9 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
         finally:
             task.cancel()
             await asyncio.wait({task})
+            if not task.cancelled():
+                # No one reads the error of a stream that the client left: asyncio would log it with a traceback.
+                task.exception()
 
     @abstractmethod
     async def _begin(self, message: Message) -> tuple[Run[Batch, Progress], WaitFor]:

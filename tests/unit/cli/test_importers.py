@@ -377,3 +377,14 @@ def test_long_ids_and_values_are_cut_to_what_a_memory_takes(tmp_path: Path) -> N
     assert len(memory.key) < 256
     assert memory.key == memories(OtherSystem.MEM0, path)[0].key
     assert list(memory.tags) == ["t" * 64]
+
+
+def test_half_an_emoji_is_a_question_mark(tmp_path: Path) -> None:
+    """As JavaScript writes it where it cuts a text; whole emojis stay, in names and values as in texts."""
+    path = tmp_path / "m.json"
+    path.write_text(
+        json.dumps([{"id": "a", "memory": "likes \U0001f600 and \ud83d", "metadata": {"\ude00": ["\ud83d"]}}])
+    )
+    [memory] = memories(OtherSystem.MEM0, path)
+    assert memory.content == "likes \U0001f600 and ?"
+    assert MessageToDict(memory.metadata)["?"] == ["?"]

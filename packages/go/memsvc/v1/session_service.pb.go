@@ -199,7 +199,7 @@ type Session struct {
 	State SessionState `protobuf:"varint,3,opt,name=state,proto3,enum=memsvc.v1.SessionState" json:"state,omitempty"`
 	// token_limit is the number of tokens of live messages at which the session is full.
 	TokenLimit int32 `protobuf:"varint,4,opt,name=token_limit,json=tokenLimit,proto3" json:"token_limit,omitempty"`
-	// token_count is the number of tokens of its live messages.
+	// token_count is the number of tokens of its live messages, at most 2 147 483 647, as in every response.
 	TokenCount int32 `protobuf:"varint,5,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
 	// usage_ratio is token_count / token_limit; above 1 when the messages that cannot be trimmed exceed the limit.
 	UsageRatio float64 `protobuf:"fixed64,6,opt,name=usage_ratio,json=usageRatio,proto3" json:"usage_ratio,omitempty"`
@@ -207,7 +207,7 @@ type Session struct {
 	MessageCount int32 `protobuf:"varint,7,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// archived_message_count is the number of archived messages, by trimming or one by one.
 	ArchivedMessageCount int32 `protobuf:"varint,8,opt,name=archived_message_count,json=archivedMessageCount,proto3" json:"archived_message_count,omitempty"`
-	// archived_token_count is the number of tokens of the archived messages.
+	// archived_token_count is the number of tokens of the archived messages, at most 2 147 483 647.
 	ArchivedTokenCount int32 `protobuf:"varint,9,opt,name=archived_token_count,json=archivedTokenCount,proto3" json:"archived_token_count,omitempty"`
 	// trim_count is the number of times that the session was trimmed.
 	TrimCount int32 `protobuf:"varint,10,opt,name=trim_count,json=trimCount,proto3" json:"trim_count,omitempty"`

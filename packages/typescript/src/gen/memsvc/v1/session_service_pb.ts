@@ -55,7 +55,7 @@ export type Session = Message<"memsvc.v1.Session"> & {
   tokenLimit: number;
 
   /**
-   * token_count is the number of tokens of its live messages.
+   * token_count is the number of tokens of its live messages, at most 2 147 483 647, as in every response.
    *
    * @generated from field: int32 token_count = 5;
    */
@@ -83,7 +83,7 @@ export type Session = Message<"memsvc.v1.Session"> & {
   archivedMessageCount: number;
 
   /**
-   * archived_token_count is the number of tokens of the archived messages.
+   * archived_token_count is the number of tokens of the archived messages, at most 2 147 483 647.
    *
    * @generated from field: int32 archived_token_count = 9;
    */
