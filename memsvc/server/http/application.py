@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-import memsvc.console
+import memsvc
 from memsvc.server.addresses import is_local
 from memsvc.server.http.connect import (
-    Application,
     ConnectApplication,
     Message,
     Receive,
@@ -33,29 +31,9 @@ from memsvc.server.slots import SlotOptions
 if TYPE_CHECKING:
     from memsvc.server.http.mcp_endpoint import McpEndpoint
 
-METHODS = ("GET", "POST", "OPTIONS")
 READS = frozenset({"GET", "HEAD"})
-REQUEST_HEADERS = (
-    "authorization",
-    "connect-protocol-version",
-    "connect-timeout-ms",
-    "content-type",
-    "grpc-timeout",
-    "x-grpc-web",
-    "x-request-id",
-    "x-user-agent",
-)
-RESPONSE_HEADERS = (
-    "grpc-message",
-    "grpc-status",
-    "grpc-status-details-bin",
-    "trailer-x-memsvc-notice",
-    "trailer-x-request-id",
-    "x-request-id",
-)
-"""Headers that scripts of other origins may send and read: those of Connect and gRPC-Web, the key, the request id."""
-CORS_SECONDS = 7_200
-CONSOLE = Path(memsvc.console.__file__).parent
+CONSOLE = Path(memsvc.__file__).parent / "console"
+"""A folder without Python: all that it holds is served."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -67,6 +45,8 @@ PAGE_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+CACHING = (b"cache-control", b"no-cache")
+"""A browser asks whether what it has is still the same: the modules of two versions do not fit together."""
 CODES = {404: "unimplemented", 405: "unimplemented", 415: "unimplemented", 421: "permission_denied"}
 HINTS = {
     404: "Nothing is served at this path. Methods are called by POST /memsvc.v1.SERVICE/METHOD.",
@@ -113,22 +93,9 @@ class HttpApplication:
             exception_handlers={HTTPException: _refused},
             lifespan=None if mcp is None else lambda _: mcp.running(),
         )
-        self._whole: Application = self._route
-        if options.cors_origins:
-            self._whole = CORSMiddleware(
-                self._route,
-                allow_origins=options.cors_origins,
-                allow_methods=METHODS,
-                allow_headers=REQUEST_HEADERS,
-                expose_headers=RESPONSE_HEADERS,
-                max_age=CORS_SECONDS,
-            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._whole(scope, receive, send)
-
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._others(scope, receive, send)
         elif not self._is_host_allowed(scope):
@@ -190,7 +157,8 @@ def _guarded(send: Send) -> Send:
 
     async def send_guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *PAGE_HEADERS]
+            is_cached = any(name == CACHING[0] for name, _ in message["headers"])
+            message["headers"] = [*message["headers"], *PAGE_HEADERS, *(() if is_cached else (CACHING,))]
         await send(message)
 
     return send_guarded
