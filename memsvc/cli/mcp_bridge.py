@@ -40,6 +40,7 @@ def _serve_bridge(  # noqa: PLR0913 - an option each
     from memsvc.mcp.connection import BridgeScope  # noqa: PLC0415
     from memsvc.mcp.server import run  # noqa: PLC0415
 
+    session.require_endpoint()
     if time_zone and not is_time_zone(time_zone):
         message = f"There is no time zone {time_zone!r}; name one such as Asia/Shanghai."
         raise CommandError(message)
