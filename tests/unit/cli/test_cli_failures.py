@@ -187,6 +187,11 @@ def test_a_broken_settings_file_is_named_with_the_place(text: bytes, place: str,
         ("MEMSVC_LOG__LEVEL", "LOUD", "log.level: Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'."),
         ("MEMSVC_CONTEXT__LOCALE", "fr", "context.locale: Input should be 'en' or 'zh'."),
         (
+            "MEMSVC_HTTP__CORS_ORIGINS",
+            '["https://a.example/"]',
+            "'https://a.example/' is no origin: write SCHEME://HOST",
+        ),
+        (
             "MEMSVC_VAULT__GIT__AUTHOR_NAME",
             "<",
             "author_name: must have text, without '<', '>' and control characters.",
