@@ -76,6 +76,11 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def is_spelt_twice(names: Mapping[str, Any]) -> bool:
+    """Return whether two names of an object may be one field: as in the .proto file, and in camelCase."""
+    return any("_" in name for name in names) and len({name.replace("_", "").lower() for name in names}) < len(names)
+
+
 # The first value that does not fit its field.
 
 
@@ -105,6 +110,7 @@ def _faults(value: Any, described: Descriptor, path: str, depth: int) -> Iterato
         return
     fields = described.fields_by_name
     names = {field.json_name: field for field in described.fields}
+    given: dict[int, str] = {}
     for name, each in value.items():
         if _has_surrogate(name):
             # Descriptors cannot be asked for such a name, and no path can hold it.
@@ -114,6 +120,9 @@ def _faults(value: Any, described: Descriptor, path: str, depth: int) -> Iterato
         if field is None:
             yield None
             return
+        if (other := given.setdefault(field.number, name)) != name:
+            # Parsers differ in which of them they take.
+            yield Violation(f"{path}.{name}" if path else name, f"is given twice, also as {other}")
         if each is not None:
             yield from _faults_of_field(each, field, f"{path}.{name}" if path else name, depth)
 

@@ -1,4 +1,4 @@
-"""The command hook: what a coding agent runs at events of a session, to recall memories and to keep what was said."""
+"""The commands that agents start: hook, at events of a session, to recall memories and keep what was said; and mcp."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
 
 import typer
 
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import HookAgent
 from memsvc.cli.errors import CommandError, print_error
-from memsvc.cli.moments import in_machine_zone
+from memsvc.cli.moments import in_machine_zone, is_time_zone, machine_time_zone
 from memsvc.cli.output import write
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ MOST_ID_CHARS = 128
 BATCH = 100
 BATCH_BYTES = 2_000_000
 """The size of the texts at which a batch ends; a call holds 16 MiB."""
+_PAGE = 1_000
 MESSAGE_CHARS = 100_000
 """Longer messages are cut, as those that hold a whole file."""
 _RECALLED: Sequence[Section] = ("LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE")
@@ -42,10 +44,16 @@ _RECALLED_EACH_TURN: Sequence[Section] = ("GLOBAL_CORE", "PROJECT_CORE", *_RECAL
 """Sections for a prompt of an agent that has no event for the start of a session."""
 _KEPT = frozenset({"Stop", "PreCompact", "SessionEnd"})
 _MARKUP = (
-    "<command-", "<local-command-", "<system-reminder>", "<bash-input>", "<bash-stdout>", "<bash-stderr>",
-    "[Request interrupted", "Caveat: The messages below",
+    "<command-", "<local-command-", "<system-reminder>", "<bash-input>", "<bash-stdout>", "<bash-stderr>", "<ide_",
+    "<task-notification>", "[Request interrupted", "Caveat: The messages below",
 )  # fmt: skip
-"""Beginnings of messages that a person did not write."""
+"""Beginnings of parts of a user's message that a person did not write."""
+_SYNTHETIC = "<synthetic>"
+"""The model of answers that the agent itself wrote, such as "No response requested."."""
+_ATTEMPTS = 5
+"""Times that a hook tries while hooks of other terminals change the same session."""
+_OVERTAKEN = frozenset({"REQUEST_ID_REUSED", "SESSION_EXISTS", "SESSION_NOT_ACTIVE"})
+"""Reasons of failures by which another hook was faster."""
 _UNSAID = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 """Fields of lines that neither the user nor the agent said: notices, subagents, summaries, errors."""
 
@@ -77,7 +85,7 @@ def hook(
                 sections = _RECALLED if agent is HookAgent.CLAUDE_CODE else _RECALLED_EACH_TURN
                 _tell(agent, name, _recall(client, prompt, PROMPT_TOKENS, sections, without=conversation))
             elif name in _KEPT:
-                _keep(client, conversation, _turns(event))
+                _keep(client, conversation, _turns(event), is_transcript="messages" not in event)
     except MemsvcCallError as error:
         # What was not kept now is kept at the next event: the service knows the last message that it has.
         print_error(f"memsvc: {error}")
@@ -210,44 +218,69 @@ def _said(lines: list[str]) -> Iterator[_Turn]:
         if not isinstance(entry, Mapping) or any(entry.get(name) for name in _UNSAID):
             continue
         message = entry.get("message")
-        text = _text(message.get("content") if isinstance(message, Mapping) else "")
+        if not isinstance(message, Mapping) or message.get("model") == _SYNTHETIC:
+            continue
         role, uuid = _field(entry, "type"), _field(entry, "uuid")
-        is_markup = role == "user" and text.startswith(_MARKUP)
-        if role in {"user", "assistant"} and text and uuid and not is_markup:
+        text = _text(message.get("content"), without=_MARKUP if role == "user" else ())
+        if role in {"user", "assistant"} and text and uuid:
             yield _Turn(uuid, role, text[:MESSAGE_CHARS], _field(entry, "timestamp"))
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return _valid(content).strip()
-    blocks = content if isinstance(content, list) else []
-    texts = [one.get("text") for one in blocks if isinstance(one, Mapping) and one.get("type") == "text"]
-    return _valid("\n\n".join(text for text in texts if isinstance(text, str))).strip()
+def _text(content: Any, *, without: tuple[str, ...] = ()) -> str:
+    """Return the text of a message, without its parts that begin as *without*; images and tools have none."""
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [one.get("text") for one in parts if isinstance(one, Mapping) and one.get("type") == "text"]
+    said = [text for text in texts if isinstance(text, str) and not text.lstrip().startswith(without)]
+    return _valid("\n\n".join(said)).strip()
 
 
-def _keep(client: Memsvc, conversation: str, turns: list[_Turn]) -> None:
+def _keep(client: Memsvc, conversation: str, turns: list[_Turn], *, is_transcript: bool) -> None:
     """Append what the session does not have yet, and extract memories from it; each message is kept once.
 
-    It returns when the next prompt, which may follow at once in another session, finds them.
+    A transcript has the whole conversation, also what was kept before. It returns when the next prompt, which may
+    follow at once in another session, finds the messages.
     """
-    last = _last(client)
-    new = _after(turns, _uuid(last))
-    if not new:
-        _close_interrupted(client, last)
-        return
-    limit = _open(client, conversation).token_limit
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    place = ""
+    for attempt in range(_ATTEMPTS):
+        last = _last(client)
+        new = _new(client, turns, last, is_transcript=is_transcript)
+        if not new:
+            _close_interrupted(client, last)
+            return
+        # The place of a removed message is free again, but its request id is not.
+        tried, place = place, str(last.ordinal if last is not None else 0)
+        try:
+            _append_all(client, conversation, new, f"{place}-{uuid4()}" if place == tried else place)
+        except MemsvcCallError as error:
+            if error.reason not in _OVERTAKEN or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _append_all(client: Memsvc, conversation: str, new: list[_Turn], place: str) -> None:
+    """Append messages after the *place* of the last one, and close the session.
+
+    Of two hooks that append at the same place one is refused, because the place makes the id of the request.
+    """
+    session = _open(client, conversation)
+    opened = f"{conversation}-{session.create_time.ToMicroseconds()}"
     for batch in _batches(new):
-        _append(client, batch, limit)
+        place = _append(client, batch, _fitting(f"{opened}-{place}"), session.token_limit)
     client.close_session(flush=True, wait_for="INDEXED")
 
 
-def _append(client: Memsvc, batch: list[_Turn], limit: int) -> None:
-    """Append messages; one with more tokens than the session's *limit* is cut to as many bytes, which are no fewer."""
+def _append(client: Memsvc, batch: list[_Turn], request_id: str, limit: int) -> str:
+    """Append messages, and return the place of the last one.
+
+    One with more tokens than the session's *limit* is cut to as many bytes, which are no fewer.
+    """
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
 
-    request_id = _fitting(f"{batch[0].id}-{len(batch)}-{batch[-1].id}")
     try:
-        client.append_messages([_message(turn) for turn in batch], request_id=request_id)
+        appended = client.append_messages([_message(turn) for turn in batch], request_id=request_id)
     except MemsvcCallError as error:
         refused = {violation.field for violation in error.violations}
         cut = [
@@ -258,7 +291,8 @@ def _append(client: Memsvc, batch: list[_Turn], limit: int) -> None:
         ]
         if cut == batch:
             raise
-        client.append_messages([_message(turn) for turn in cut], request_id=request_id)
+        appended = client.append_messages([_message(turn) for turn in cut], request_id=request_id)
+    return str(appended.messages[-1].ordinal)
 
 
 def _batches(turns: list[_Turn]) -> Iterator[list[_Turn]]:
@@ -298,15 +332,23 @@ def _last(client: Memsvc) -> types_pb.ChatMessage | None:
     return None
 
 
-def _uuid(message: types_pb.ChatMessage | None) -> str:
-    """Return the id that the agent gave a message; empty for None."""
-    return str(dict(message.metadata).get("uuid", "")) if message is not None else ""
+def _uuid(message: types_pb.ChatMessage) -> str:
+    """Return the id that the agent gave a message."""
+    return str(dict(message.metadata).get("uuid", ""))
 
 
-def _after(turns: list[_Turn], last: str) -> list[_Turn]:
-    """Return the turns after the one of the id *last*; all of them if it is not among them."""
-    places = [place for place, turn in enumerate(turns) if turn.id == last]
-    return turns[places[-1] + 1 :] if places else turns
+def _new(client: Memsvc, turns: list[_Turn], last: types_pb.ChatMessage | None, *, is_transcript: bool) -> list[_Turn]:
+    """Return the turns that the session, whose last message is *last*, does not have.
+
+    Those after the last one; in a transcript that was rewritten without it, those of no message of the session.
+    """
+    if last is None or not turns:
+        return turns
+    places = [place for place, turn in enumerate(turns) if turn.id == _uuid(last)]
+    if places or not is_transcript:
+        return turns[places[-1] + 1 :] if places else turns
+    kept = {_uuid(one) for one in client.list_messages(include_archived=True, page_size=_PAGE)}
+    return [turn for turn in turns if turn.id not in kept]
 
 
 def _open(client: Memsvc, conversation: str) -> session_pb.Session:
@@ -332,3 +374,59 @@ def _message(turn: _Turn) -> types_pb.ChatMessage:
     except (ValueError, OverflowError):
         message.ClearField("event_time")
     return message
+
+
+# The bridge of MCP.
+
+
+def _serve_bridge(  # noqa: PLR0913 - an option each
+    session: CliContext,
+    *,
+    agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="Agent id of written memories.")] = "",
+    conversation: Annotated[str, typer.Option("--session", envvar="MEMSVC_SESSION", help="Session id.")] = "",
+    time_zone: Annotated[
+        str,
+        typer.Option(
+            envvar="MEMSVC_TIME_ZONE", help="Time zone, such as Asia/Shanghai.  [default: that of this machine]"
+        ),
+    ] = "",
+    locale: Annotated[str, typer.Option(envvar="MEMSVC_LOCALE", help="Language of headings: en or zh.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only tools that change nothing.")] = False,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is unreachable.")] = 5.0,
+) -> None:
+    """Serve an MCP client on stdin and stdout.
+
+    Claude, Cursor and other clients get a memory of one user and project.
+
+    The client starts this command. The service need not run yet.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415 - a quick start
+
+    if find_spec("mcp") is None:
+        message = "The command mcp needs the extra mcp: pip install 'memsvc[mcp]'"
+        raise CommandError(message)
+    from memsvc.mcp.connection import BridgeScope  # noqa: PLC0415
+    from memsvc.mcp.server import run  # noqa: PLC0415
+
+    session.require_endpoint()
+    if time_zone and not is_time_zone(time_zone):
+        message = f"There is no time zone {time_zone!r}; name one such as Asia/Shanghai."
+        raise CommandError(message)
+    run(
+        BridgeScope(
+            address=session.address,
+            user=session.user,
+            project=session.project,
+            agent=agent,
+            session=conversation,
+            api_key=session.api_key,
+            tls=session.tls,
+            time_zone=time_zone or machine_time_zone(),
+            locale=locale,
+            read_only=read_only,
+            patience_seconds=patience,
+        )
+    )
+
+
+mcp = connected(_serve_bridge, without=("as_json",), needs_project=False)

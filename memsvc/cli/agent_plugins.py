@@ -218,9 +218,9 @@ def openclaw_files(command: Sequence[str], user: str) -> Mapping[str, str]:
 
 _MEMORY = re.compile(r"^memory:[ \t]*(?:#.*)?$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:[ \t]+[^\n]*|[ \t]*#[^\n]*|[ \t]*)(?:\n|\Z)")
-_PROVIDER = re.compile(r"^([ \t]+)provider:[ \t]*([^#\n]*?)[ \t]*(?:#([^\n]*))?$", re.MULTILINE)
 _MARK = "# memsvc setup"
 _OURS = re.compile(rf"^[ \t]+provider: {NAME}  {_MARK}(?:, was: (?P<was>[^\n]*))?\n?", re.MULTILINE)
+_PARAGRAPH = "\n\n"
 _WHOLE = f"memory:  {_MARK}\n  provider: {NAME}\n"
 
 
@@ -232,34 +232,62 @@ def with_hermes_provider(text: str, path: str) -> str:
     """
     if _WHOLE in text or _OURS.search(text):
         return text
+    given = _loaded(text, path)
     found = _MEMORY.search(text)
+    if found is None and "memory" in given:
+        raise _unknown_form(path)
     if found is None:
-        if re.search(r"^memory[ \t]*:", text, re.MULTILINE):
-            message = f"'memory' in {path!r} has a form that is not known; set memory.provider to {NAME!r} there."
-            raise CommandError(message)
-        return f"{text.rstrip()}\n\n{_WHOLE}" if text.strip() else _WHOLE
-    begin = end = found.end() + 1
+        end = "" if not text or text.endswith("\n") else "\n"
+        changed = f"{text}{end}\n{_WHOLE}" if text.strip() else _WHOLE
+    else:
+        changed = _with_line(text, found.end() + 1, path)
+    memory = given.get("memory") or {}
+    if not isinstance(memory, dict) or _loaded(changed, path) != {**given, "memory": {**memory, "provider": NAME}}:
+        raise _unknown_form(path)
+    return changed
+
+
+def _with_line(text: str, begin: int, path: str) -> str:
+    """Return a configuration with the provider in the block of its memory, which begins at a place."""
+    end = begin
     while end < len(text) and (part := _BLOCK.match(text, end)) and part.end() > end:
         end = part.end()
     block = text[begin:end]
-    given = _PROVIDER.search(block)
+    indented = re.search(r"^([ \t]+)[^#\s]", block, re.MULTILINE)
+    indent = indented[1] if indented else "  "
+    given = re.search(rf"^{indent}provider:[ \t]*(?P<all>(?P<value>[^#\n]*?)[ \t]*(?:#[^\n]*)?)$", block, re.MULTILINE)
     if given is None:
-        indent = re.search(r"^([ \t]+)\S", block, re.MULTILINE)
-        line_of_ours = f"{indent[1] if indent else '  '}provider: {NAME}  {_MARK}\n"
-        return f"{text[:begin].rstrip()}\n{line_of_ours}{text[begin:]}"
-    value = given[2].strip("\"'")
+        return f"{text[:begin].rstrip()}\n{indent}provider: {NAME}  {_MARK}\n{text[begin:]}"
+    value = given["value"].strip("\"'")
     if value not in {"", "null", "~", "builtin"}:
         message = f"{path!r} names the memory provider {value!r}, and Hermes uses one alone; remove it first."
         raise CommandError(message)
-    line = f"{given[1]}provider: {NAME}  {_MARK}, was: {given[2]}"
+    line = f"{indent}provider: {NAME}  {_MARK}, was: {given['all']}"
     return text[: begin + given.start()] + line + text[begin + given.end() :]
+
+
+def _loaded(text: str, path: str) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - a quick start
+
+    try:
+        value = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        message = f"{path!r} is no YAML ({' '.join(str(error).split())}); correct it first."
+        raise CommandError(message) from error
+    if not isinstance(value, dict):
+        raise _unknown_form(path)
+    return value
+
+
+def _unknown_form(path: str) -> CommandError:
+    return CommandError(f"'memory' in {path!r} has a form that is not known; set memory.provider to {NAME!r} there.")
 
 
 def without_hermes_provider(text: str) -> str:
     """Return a configuration of Hermes without what `with_hermes_provider` added."""
     if _WHOLE in text:
         before, _, after = text.partition(_WHOLE)
-        return f"{before.rstrip()}\n{after}" if before.strip() else after
+        return f"{before[:-1] if before.endswith(_PARAGRAPH) else before}{after}"
 
     def restored(found: re.Match[str]) -> str:
         if found["was"] is None:

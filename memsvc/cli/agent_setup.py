@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -27,6 +27,7 @@ from memsvc.cli.agent_plugins import (
 from memsvc.cli.connection import DEFAULT_ADDRESS, HERE, CliContext, connected
 from memsvc.cli.enums import CodingAgent
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.json_text import JsonTextError, edit_json, parse_json
 from memsvc.cli.output import write
 
 NAME = "memsvc"
@@ -36,7 +37,9 @@ _HOOK_SECONDS = 15
 _HOOK = re.compile(r"(?:^|[\s/'\"])memsvc['\"]? hook claude-code\b")
 """A command of ours among the hooks of others."""
 _BEGIN, _END = "# memsvc setup: begin", "# memsvc setup: end"
-_BLOCK = re.compile(rf"\n?^{_BEGIN}$.*?^{_END}$\n?", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(rf"^{_BEGIN}$.*?^{_END}$", re.MULTILINE | re.DOTALL)
+_REMOVED_BLOCK = re.compile(rf"(?:(?<=\n)\n)?{_BLOCK.pattern}\n?", _BLOCK.flags)
+_BYTE_ORDER_MARK = "\ufeff"
 _FOLDERS = frozenset(
     {".claude", "commands", ".cursor", "rules", ".codex", ".openclaw", ".hermes", "plugins", "memsvc", "__pycache__"}
 )
@@ -123,6 +126,9 @@ def _show(edit: _Edit) -> None:
 
 def _write(edit: _Edit) -> None:
     """Write a file as a whole, so that a reader never sees a part of it; keep its permissions."""
+    if edit.after is None and edit.path.is_symlink():
+        # The file may be one of a repository of configurations.
+        edit = _Edit(edit.path, edit.before, "{}\n" if edit.path.suffix == ".json" else "")
     if edit.after is None:
         edit.path.unlink(missing_ok=True)
         for compiled in edit.path.parent.glob(f"__pycache__/{edit.path.stem}.*.pyc"):
@@ -130,16 +136,20 @@ def _write(edit: _Edit) -> None:
             if not any(compiled.parent.iterdir()):
                 compiled.parent.rmdir()
         for folder in (edit.path.parent, edit.path.parent.parent):
-            if folder.name in _FOLDERS and not any(folder.iterdir()):
+            if folder.name in _FOLDERS and not folder.is_symlink() and not any(folder.iterdir()):
                 folder.rmdir()
         return
-    edit.path.parent.mkdir(parents=True, exist_ok=True)
     target = edit.path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=target.parent, encoding="utf-8", newline="", delete=False) as file:
         file.write(edit.after)
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-    Path(file.name).chmod(mode)
-    Path(file.name).replace(target)
+    try:
+        Path(file.name).chmod(mode)
+        Path(file.name).replace(target)
+    except OSError:
+        Path(file.name).unlink()
+        raise
 
 
 def _tell_health(session: CliContext) -> None:
@@ -153,13 +163,24 @@ def _tell_health(session: CliContext) -> None:
 
 
 def _read(path: Path) -> str | None:
+    """Return the text of a file with its ends of lines; None without a file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
         message = f"{str(path)!r} is no UTF-8 text."
         raise CommandError(message) from error
+
+
+def _edited(text: str, change: Callable[[str], str]) -> str:
+    """Return a text changed without its byte order mark and the ends of lines of Windows, which come back."""
+    plain = text.removeprefix(_BYTE_ORDER_MARK)
+    mark = text[: len(text) - len(plain)]
+    unix = plain.replace("\r\n", "\n")
+    is_windows = unix.count("\n") == plain.count("\r\n") > 0
+    changed = change(unix if is_windows else plain)
+    return mark + (changed.replace("\n", "\r\n") if is_windows else changed)
 
 
 def _program() -> str:
@@ -194,21 +215,26 @@ def _service_options(session: CliContext) -> list[str]:
 
 
 def _json_edit(path: Path, change: Callable[[dict[str, Any]], None]) -> _Edit:
-    """Return the change of a JSON file; one that holds nothing afterwards is removed."""
+    """Return the change of a JSON file, all other lines as they are; one that holds nothing afterwards is removed."""
     before = _read(path)
+    text = (before or "").removeprefix(_BYTE_ORDER_MARK)
+    mark = _BYTE_ORDER_MARK if text != (before or "") else ""
+    if not text.strip():
+        text = "{}\n"
     try:
-        value = json.loads(before) if before and before.strip() else {}
-    except ValueError as error:
-        message = f"{str(path)!r} is no JSON ({error}); correct it, or remove its comments, first."
+        value = parse_json(text)
+        if not isinstance(value, dict):
+            message = f"{str(path)!r} must hold a JSON object."
+            raise CommandError(message)
+        changed = json.loads(json.dumps(value))
+        change(changed)
+        after = edit_json(text, changed)
+    except JsonTextError as error:
+        message = f"{str(path)!r} is no JSON ({error}); correct it first."
         raise CommandError(message) from error
-    if not isinstance(value, dict):
-        message = f"{str(path)!r} must hold a JSON object."
-        raise CommandError(message)
-    changed = json.loads(json.dumps(value))
-    change(changed)
     if changed == value:
         return _Edit(path, before, before)
-    return _Edit(path, before, f"{json.dumps(changed, indent=2, ensure_ascii=False)}\n" if changed else None)
+    return _Edit(path, before, None if after.strip() == "{}" else mark + after)
 
 
 def _part(value: dict[str, Any], name: str, kind: type, path: Path) -> Any:
@@ -225,18 +251,35 @@ def _part(value: dict[str, Any], name: str, kind: type, path: Path) -> Any:
 
 
 def _server_edit(path: Path, entry: Mapping[str, Any] | None) -> _Edit:
-    """Return the change that sets the MCP server in a file, or removes it."""
+    """Return the change that sets the MCP server in a file, or removes it; what a person added to it stays.
+
+    Raises:
+        CommandError: Another server has its name.
+    """
 
     def change(value: dict[str, Any]) -> None:
         servers = _part(value, "mcpServers", dict, path)
-        if entry is None:
+        known = servers.get(NAME, {})
+        is_other = NAME in servers and not _is_own_server(known)
+        if entry is not None and is_other:
+            message = f"{str(path)!r} configures the MCP server {NAME!r} already; remove it first."
+            raise CommandError(message)
+        if entry is not None:
+            servers[NAME] = {**known, **entry, "env": {**entry["env"], **known.get("env", {})}}
+        elif not is_other:
             servers.pop(NAME, None)
-        else:
-            servers[NAME] = entry
         if not servers:
             del value["mcpServers"]
 
     return _json_edit(path, change)
+
+
+def _is_own_server(entry: Any) -> bool:
+    """Return whether an MCP server is the command memsvc, as this command or a person wrote it."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("env", {}), dict):
+        return False
+    arguments = entry.get("args")
+    return isinstance(arguments, list) and arguments[:1] == ["mcp"] and Path(str(entry.get("command"))).stem == NAME
 
 
 def _claude_code(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noqa: FBT001 - of the option
@@ -252,12 +295,9 @@ def _claude_code(session: CliContext, folder: Path, undo: bool) -> list[_Edit]: 
     def change(value: dict[str, Any]) -> None:
         hooks = _part(value, "hooks", dict, settings)
         for event in _EVENTS:
-            groups = [_without_ours(group) for group in _part(hooks, event, list, settings)]
-            kept = [group for group in groups if group is not None]
-            if not undo:
-                kept.append({"hooks": [{"type": "command", "command": command, "timeout": _HOOK_SECONDS}]})
-            hooks[event] = kept
-            if not kept:
+            groups = _with_hook(_part(hooks, event, list, settings), None if undo else command)
+            hooks[event] = groups
+            if not groups:
                 del hooks[event]
         if not hooks:
             del value["hooks"]
@@ -277,14 +317,26 @@ def _claude_code(session: CliContext, folder: Path, undo: bool) -> list[_Edit]: 
     ]
 
 
-def _without_ours(group: Any) -> Any:
-    """Return a group of hooks without those of this command; None: nothing is left."""
-    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        return group
-    kept = [one for one in group["hooks"] if not (isinstance(one, dict) and _HOOK.search(str(one.get("command", ""))))]
-    if len(kept) == len(group["hooks"]):
-        return group
-    return {**group, "hooks": kept} if kept else None
+def _with_hook(groups: list[Any], command: str | None) -> list[Any]:
+    """Return the groups of hooks of an event with one hook of ours, in its place, that runs *command*; None: none."""
+    changed: list[Any] = []
+    missing = command
+    for group in groups:
+        if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+            changed.append(group)
+            continue
+        kept = []
+        for one in group["hooks"]:
+            if not (isinstance(one, dict) and _HOOK.search(str(one.get("command", "")))):
+                kept.append(one)
+            elif missing is not None:
+                kept.append({**one, "command": missing})
+                missing = None
+        if kept or not group["hooks"]:
+            changed.append({**group, "hooks": kept})
+    if missing is not None:
+        changed.append({"hooks": [{"type": "command", "command": missing, "timeout": _HOOK_SECONDS}]})
+    return changed
 
 
 def _file_edit(path: Path, text: str, *, undo: bool) -> _Edit:
@@ -309,31 +361,46 @@ def _cursor(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # no
 
 def _codex(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noqa: FBT001 - of the option
     """Return the change of the personal configuration, whose other lines stay as they are."""
-    import tomllib  # noqa: PLC0415 - a quick start
-
     del folder
     path = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
     before = _read(path)
-    rest = _BLOCK.sub("", before or "")
+    options = [*_service_options(session), "--user", session.user, "--project", session.project or HERE]
+    arguments = json.dumps(["mcp", *options, "--agent", "codex"], ensure_ascii=False)
+    entry = (f"command = {json.dumps(_program())}", f"args = {arguments}", 'env_vars = ["MEMSVC_API_KEY"]')
+    after = _edited(before or "", lambda text: _codex_text(text, entry, path, undo=undo))
+    is_empty = not after.removeprefix(_BYTE_ORDER_MARK).strip()
+    return [_Edit(path, before, None if is_empty and before != after else after)] if before or not undo else []
+
+
+def _codex_text(text: str, entry: Sequence[str], path: Path, *, undo: bool) -> str:
+    """Return a configuration of Codex with the server, in its place or at the end, or without it.
+
+    Raises:
+        CommandError: It has another server of the name, or a form that takes none.
+    """
+    import tomllib  # noqa: PLC0415 - a quick start
+
+    rest = _REMOVED_BLOCK.sub("", text)
     try:
         known = tomllib.loads(rest)
     except tomllib.TOMLDecodeError as error:
         message = f"{str(path)!r} is no TOML ({error}); correct it first."
         raise CommandError(message) from error
     if undo:
-        return [_Edit(path, before, rest if rest.strip() or before is None else None)] if before else []
+        return rest
     servers = known.get("mcp_servers", {})
     if isinstance(servers, dict) and NAME in servers:
         message = f"{str(path)!r} configures the MCP server {NAME!r} already; remove its table first."
         raise CommandError(message)
-    options = [*_service_options(session), "--user", session.user, "--project", session.project or HERE]
-    arguments = json.dumps(["mcp", *options, "--agent", "codex"], ensure_ascii=False)
-    entry = (f"command = {json.dumps(_program())}", f"args = {arguments}", 'env_vars = ["MEMSVC_API_KEY"]')
     block = "\n".join((_BEGIN, f"[mcp_servers.{NAME}]", *entry, _END))
-    after = f"{rest.rstrip()}\n\n{block}\n" if rest.strip() else f"{block}\n"
+    if _BLOCK.search(text):
+        after = _BLOCK.sub(lambda _: block, text, count=1)
+    else:
+        end = "" if not text or text.endswith("\n") else "\n"
+        after = f"{text}{end}\n{block}\n" if text.strip() else f"{block}\n"
     try:
         is_extended = isinstance(servers, dict) and tomllib.loads(after)["mcp_servers"][NAME]["args"][0] == "mcp"
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, KeyError):
         is_extended = False
     if not is_extended:
         message = (
@@ -341,7 +408,7 @@ def _codex(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # noq
             f"as a table [mcp_servers.NAME], or add this by hand: {NAME} = {{ {', '.join(entry)} }}"
         )
         raise CommandError(message)
-    return [_Edit(path, before, after)]
+    return after
 
 
 def _hook_command(session: CliContext, agent: CodingAgent) -> list[str]:
@@ -361,8 +428,10 @@ def _hermes(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # no
     home = Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
     plugin, path = home / "plugins" / NAME, home / "config.yaml"
     before = _read(path)
-    rest = without_hermes_provider(before or "")
-    after = rest if undo else with_hermes_provider(rest, str(path))
+    after = _edited(
+        before or "",
+        without_hermes_provider if undo else lambda text: with_hermes_provider(text, str(path)),
+    )
     command = _hook_command(session, CodingAgent.HERMES)
     return [
         _own_file_edit(plugin / "plugin.yaml", HERMES_MANIFEST, undo=undo),
@@ -383,18 +452,16 @@ def _openclaw(session: CliContext, folder: Path, undo: bool) -> list[_Edit]:  # 
         load, slots = _part(plugins, "load", dict, path), _part(plugins, "slots", dict, path)
         entries, paths = _part(plugins, "entries", dict, path), _part(load, "paths", list, path)
         allowed = plugins.get("allow")
-        _take_out(plugins, paths, str(plugin))
-        if not undo:
-            replaced = slots.get("memory", "")
-            paths.append(str(plugin))
-            entries[NAME] = {
-                "enabled": True,
-                "hooks": {"allowConversationAccess": True},
-                "config": {"replaced": replaced},
-            }
+        if undo:
+            _take_out(plugins, paths, str(plugin))
+        else:
+            config = {} if slots.get("memory") == NAME else {"config": {"replaced": slots.get("memory", "")}}
+            ours = {"enabled": True, "hooks": {"allowConversationAccess": True}, **config}
+            entries[NAME] = {**_part(entries, NAME, dict, path), **ours}
             slots["memory"] = NAME
-            if isinstance(allowed, list):
-                allowed.append(NAME)
+            for named, name in ((paths, str(plugin)), (allowed, NAME)):
+                if isinstance(named, list) and name not in named:
+                    named.append(name)
         for part, name in ((load, "paths"), (plugins, "load"), (plugins, "slots"), (plugins, "entries")):
             if not part[name]:
                 del part[name]

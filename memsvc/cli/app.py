@@ -21,7 +21,6 @@ from memsvc.cli import (
     import_memories,
     keys,
     maintenance,
-    mcp_bridge,
     memories,
     migrate,
     reminders,
@@ -79,7 +78,7 @@ app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(context.context)
 app.command()(context.load)
-app.command("mcp")(mcp_bridge.mcp)
+app.command("mcp")(agent_hooks.mcp)
 app.command()(agent_setup.setup)
 app.command()(agent_hooks.hook)
 app.command("import")(import_memories.import_memories)

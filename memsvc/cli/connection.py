@@ -54,16 +54,22 @@ class CliContext:
             self.notices.add(notice)
             print_error(f"memsvc: {notice}")
 
+    def require_endpoint(self) -> None:
+        """Raise CommandError unless the address and the key have the form of such."""
+        from memsvc.client.channel import checked_key, endpoint_of  # noqa: PLC0415 - a quick start
+
+        try:
+            endpoint_of(self.address)
+            checked_key(self.api_key)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+
     @contextmanager
     def client(self, *, timeout: float = 30.0, conversation: str = "") -> Iterator[Memsvc]:
         """Connect; calls fail after *timeout* seconds. *conversation* is the session that is spoken of, if any."""
         from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
-        from memsvc.client.channel import endpoint_of  # noqa: PLC0415
 
-        try:
-            endpoint_of(self.address)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+        self.require_endpoint()
         with Memsvc(
             self.address,
             user_id=self.user,

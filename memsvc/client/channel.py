@@ -106,6 +106,19 @@ def endpoint_of(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def checked_key(key: str) -> str:
+    """Return an API key without spaces around it.
+
+    Raises:
+        ValueError: It has characters that no header can hold; the message does not have the key.
+    """
+    stripped = key.strip()
+    if not (stripped.isascii() and (stripped.isprintable() or not stripped)):
+        message = f"The API key ({KEY_VARIABLE}) has other characters than letters, digits and signs of ASCII."
+        raise ValueError(message)
+    return stripped
+
+
 def open_channel(address: str, *, api_key: str | None = None, tls: Tls | None = None) -> grpc.aio.Channel:
     """Return a channel to "HOST:PORT" or "unix:PATH"; it connects with the first call. Needs a running event loop.
 
@@ -113,8 +126,9 @@ def open_channel(address: str, *, api_key: str | None = None, tls: Tls | None = 
 
     Raises:
         OSError: A file of *tls* cannot be read.
+        ValueError: The key has characters that no header can hold.
     """
-    key = (os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key).strip()
+    key = checked_key(os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key)
     if tls is None:
         channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         return cast("grpc.aio.Channel", _Keyed(channel, key)) if key else channel
@@ -201,7 +215,7 @@ class Connection:
         address.
 
         Raises:
-            ValueError: The address is neither HOST:PORT nor unix:PATH.
+            ValueError: The address is neither HOST:PORT nor unix:PATH, or the key can be none.
         """
         self._address = address
         self._host, self._port = endpoint_of(address)

@@ -568,7 +568,7 @@ class HttpSettings(SettingsGroup):
     max_json_bytes: int = Field(default=4 * 1024 * 1024, ge=64 * 1024)
     """Maximum size of a request in JSON."""
     cors_origins: tuple[str, ...] = ()
-    """Origins of web pages that may call the API from a browser, such as "https://agents.example". "*": all."""
+    """Origins of web pages that may call the API and MCP from a browser, such as "https://agents.example". "*": all."""
     allowed_hosts: tuple[str, ...] = ()
     """Host names beyond those of this machine, such as that of a proxy on it, that the service answers to while it
     needs no API keys. A web page could have any name resolve to this machine. "*": all."""
@@ -580,6 +580,16 @@ class HttpSettings(SettingsGroup):
     """Whether MCP is served at /mcp (Streamable HTTP), if `memsvc[mcp]` is installed."""
     oauth: OAuthSettings = OAuthSettings()
     """The authorization server of MCP."""
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            scheme, _, host = origin.partition("://")
+            if origin not in {"*", "null"} and (not host or not scheme or origin != origin.lower() or "/" in host):
+                message = f"{origin!r} is no origin: write SCHEME://HOST or SCHEME://HOST:PORT in small letters"
+                raise ValueError(message)
+        return origins
 
 
 class BackendChoice(SettingsGroup):

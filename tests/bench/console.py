@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import memsvc.console
+from memsvc.server.http.application import CONSOLE
 from tests.bench import requests as asking
 from tests.bench.http import free_port
 from tests.bench.results import Row, Sample, at_most
@@ -58,9 +58,8 @@ async def measure_console(plan: Plan, told: Callable[[str, int], Callable[[], No
 
 
 def _size() -> Row:
-    folder = Path(memsvc.console.__file__).parent
     kinds = {".html", ".js", ".css", ".svg"}
-    size = float(sum(path.stat().st_size for path in folder.rglob("*") if path.suffix in kinds))
+    size = float(sum(path.stat().st_size for path in CONSOLE.rglob("*") if path.suffix in kinds))
     return Row(PART, "all files of the page", size, "bytes", targets=(at_most(size, MOST_BYTES, "300 kB"),))
 
 

@@ -289,6 +289,8 @@ def test_rules_for_browsers(tmp_path: Path) -> None:
         call = post(web, SEARCH, {"scope": {"userId": "u"}, "query": "x"}, host="memory.example", **origin)
         assert 200 == call.status_code
         assert "x-request-id" in call.headers["access-control-expose-headers"]
+        near = web.options(SEARCH, headers=origin | asked | {"access-control-request-private-network": "true"})
+        assert (200, "true") == (near.status_code, near.headers["access-control-allow-private-network"])
         other = web.options(SEARCH, headers={"origin": "https://evil.example"} | asked)
         assert "access-control-allow-origin" not in other.headers
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-import memsvc.console
+import memsvc
 from memsvc.server.addresses import is_local
 from memsvc.server.http.connect import (
     Application,
@@ -33,15 +34,27 @@ from memsvc.server.slots import SlotOptions
 if TYPE_CHECKING:
     from memsvc.server.http.mcp_endpoint import McpEndpoint
 
-METHODS = ("GET", "POST", "OPTIONS")
-READS = frozenset({"GET", "HEAD"})
+METHODS = ("GET", "POST", "DELETE", "OPTIONS")
 REQUEST_HEADERS = (
     "authorization",
     "connect-protocol-version",
     "connect-timeout-ms",
     "content-type",
     "grpc-timeout",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "traceparent",
+    "tracestate",
     "x-grpc-web",
+    "x-memsvc-agent",
+    "x-memsvc-locale",
+    "x-memsvc-project",
+    "x-memsvc-session",
+    "x-memsvc-time-zone",
+    "x-memsvc-user",
     "x-request-id",
     "x-user-agent",
 )
@@ -49,13 +62,19 @@ RESPONSE_HEADERS = (
     "grpc-message",
     "grpc-status",
     "grpc-status-details-bin",
+    "mcp-session-id",
+    "retry-after",
     "trailer-x-memsvc-notice",
     "trailer-x-request-id",
+    "www-authenticate",
     "x-request-id",
 )
-"""Headers that scripts of other origins may send and read: those of Connect and gRPC-Web, the key, the request id."""
+"""Headers that scripts of other origins may send and read: of Connect, gRPC-Web, MCP, tracing, key and request id."""
 CORS_SECONDS = 7_200
-CONSOLE = Path(memsvc.console.__file__).parent
+_ALL = "*"
+READS = frozenset({"GET", "HEAD"})
+CONSOLE = Path(memsvc.__file__).parent / "console"
+"""A folder without Python: all that it holds is served."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -67,6 +86,8 @@ PAGE_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+CACHING = (b"cache-control", b"no-cache")
+"""A browser asks whether what it has is still the same: the modules of two versions do not fit together."""
 CODES = {404: "unimplemented", 405: "unimplemented", 415: "unimplemented", 421: "permission_denied"}
 HINTS = {
     404: "Nothing is served at this path. Methods are called by POST /memsvc.v1.SERVICE/METHOD.",
@@ -113,22 +134,9 @@ class HttpApplication:
             exception_handlers={HTTPException: _refused},
             lifespan=None if mcp is None else lambda _: mcp.running(),
         )
-        self._whole: Application = self._route
-        if options.cors_origins:
-            self._whole = CORSMiddleware(
-                self._route,
-                allow_origins=options.cors_origins,
-                allow_methods=METHODS,
-                allow_headers=REQUEST_HEADERS,
-                expose_headers=RESPONSE_HEADERS,
-                max_age=CORS_SECONDS,
-            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._whole(scope, receive, send)
-
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._others(scope, receive, send)
         elif not self._is_host_allowed(scope):
@@ -190,7 +198,8 @@ def _guarded(send: Send) -> Send:
 
     async def send_guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *PAGE_HEADERS]
+            is_cached = any(name == CACHING[0] for name, _ in message["headers"])
+            message["headers"] = [*message["headers"], *PAGE_HEADERS, *(() if is_cached else (CACHING,))]
         await send(message)
 
     return send_guarded
@@ -212,3 +221,30 @@ def _explained(send: Send) -> Send:
         await send(message)
 
     return send_explained
+
+
+# Rules for web pages of other origins.
+
+
+def with_cors(application: Application, origins: Collection[str]) -> Application:
+    """Return an application whose responses, errors included, pages of *origins* can read."""
+    if not origins:
+        return application
+    shared = CORSMiddleware(
+        application,
+        allow_origins=origins,
+        allow_methods=METHODS,
+        allow_headers=REQUEST_HEADERS,
+        expose_headers=RESPONSE_HEADERS,
+        # A page that is named may come from the Internet, and the service be on this machine.
+        allow_private_network=True,
+        max_age=CORS_SECONDS,
+    )
+    return cast("Application", shared)
+
+
+def is_foreign(origin: str, host: str, origins: Collection[str]) -> bool:
+    """Return whether a page of *origin* may not call the service at *host*; empty: the caller is no page."""
+    if not origin or origin in origins or _ALL in origins:
+        return False
+    return urlsplit(origin).netloc.lower() != host.lower()

@@ -30,6 +30,7 @@ from memsvc.domain.field_rules import time_zone
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import Open, built
+from memsvc.server.http.application import is_foreign
 from memsvc.server.http.connect import Message, Receive, Scope, Send, in_time, peer_of, send_error
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
@@ -62,9 +63,12 @@ class VerifiedToken(AccessToken):
 class _Verifier:
     """Verifier of bearer tokens."""
 
-    def __init__(self, authentication: Authentication, tokens: TokenVerifier | None) -> None:
+    def __init__(
+        self, authentication: Authentication, tokens: TokenVerifier | None, needed_scopes: Sequence[str]
+    ) -> None:
         self._authentication = authentication
         self._tokens = tokens
+        self._needed = needed_scopes
         self._log = structlog.get_logger("memsvc.mcp")
         self._refused = RefusalSummary(self._log_refused)
 
@@ -79,20 +83,24 @@ class _Verifier:
                 key = await self._authentication.find_key(token)
             except (ApiKeyInvalidError, ApiKeyExpiredError, ApiKeyRequiredError):
                 return None
-            return _verified(token, key, is_api_key=True, issuer=ISSUER)
+            return _verified(token, key, is_api_key=True, issuer=ISSUER, scopes=self._needed)
         try:
             key, scopes = await self._tokens.verify(token)
         except ValueError as error:
-            reason = str(error)
-            if self._refused.has_own_line(grpc.StatusCode.UNAUTHENTICATED, reason):
-                self._log.info("token refused", reason=reason)
+            self._log_one(str(error))
             await self._authentication.slow_down()
             return None
+        if missing := set(self._needed) - set(scopes):
+            self._log_one(f"the scope {', '.join(sorted(missing))} is missing")
         return _verified(token, key, is_api_key=False, issuer=self._tokens.issuer, scopes=scopes)
 
     def flush(self) -> None:
         """Log the sum of the tokens that were refused since the last one."""
         self._refused.flush()
+
+    def _log_one(self, reason: str) -> None:
+        if self._refused.has_own_line(grpc.StatusCode.UNAUTHENTICATED, reason):
+            self._log.info("token refused", reason=reason)
 
     def _log_refused(self, *, count: int, peers: Mapping[str, int], seconds: float, **_: object) -> None:
         self._log.info("tokens refused", count=count, reasons=peers, seconds=seconds)
@@ -180,10 +188,7 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
     Raises:
         MCPError: It does not say, says something else than the key, or an unknown time zone.
     """
-    asked = {
-        name: request.headers.get(f"x-memsvc-{name.replace('_', '-')}") or request.query_params.get(name, "")
-        for name in NAMES
-    }
+    asked = {name: _header(request, name) or request.query_params.get(name, "") for name in NAMES}
     for name, allowed in (("user", key.user_ids if key else ()), ("project", key.project_ids if key else ())):
         if len(allowed) == 1:
             if asked[name] not in {"", allowed[0]}:
@@ -209,6 +214,15 @@ def scope_of(request: Request, key: ApiKey | None) -> BridgeScope:
         locale=asked["locale"],
         read_only=key is not None and _is_reader(key),
     )
+
+
+def _header(request: Request, name: str) -> str:
+    header = f"X-Memsvc-{name.replace('_', '-').title()}"
+    try:
+        return request.headers.get(header, "").encode("latin-1").decode()
+    except UnicodeDecodeError:
+        message = f"The header {header} must be text in UTF-8."
+        raise MCPError(mcp.INVALID_PARAMS, message) from None
 
 
 def _own_address(request: Request) -> str:
@@ -256,14 +270,16 @@ class McpEndpoint:
         tokens = TokenVerifier(oauth) if oauth.issuer else None
         self._is_open = is_open
         self._limits, self._max_bytes = limits, options.max_json_bytes
-        self._verifier = _Verifier(authentication, tokens)
+        needed = list(oauth.scopes) if tokens is not None else []
+        self._origins = options.cors_origins
+        self._verifier = _Verifier(authentication, tokens, needed)
         self._has_tokens = tokens is not None
         self._links = _Links(methods)
         self._manager = StreamableHTTPSessionManager(built(self._links), max_request_body_size=self._max_bytes)
         self._sdk: Any = StreamableHTTPASGIApp(self._manager)
         resource = AnyHttpUrl(oauth.resource) if tokens is not None else None
         where = None if resource is None else build_resource_metadata_url(resource)
-        guarded = RequireAuthMiddleware(self._receive_whole, [], where)
+        guarded = RequireAuthMiddleware(self._receive_whole, needed, where)
         self._guarded = AuthContextMiddleware(guarded)
         self._whole = AuthenticationMiddleware(self._route, backend=BearerAuthBackend(cast("Any", self._verifier)))
         self.routes: list[BaseRoute] = [Route(PATH, endpoint=self)]
@@ -282,6 +298,12 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        origin, host = headers.get(b"origin", ""), headers.get(b"host", headers.get(b":authority", ""))
+        if is_foreign(origin, host, self._origins):
+            message = f"Pages of {origin!r} may not call MCP here: list the origin in http.cors_origins."
+            await send_error(send, 403, "permission_denied", message)
+            return
         try:
             await self._whole(scope, receive, send)
         except MemsvcError as error:

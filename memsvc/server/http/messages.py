@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ from protobuf.wkt import Any as WireAny
 from protobuf.wkt import FileDescriptorSet, Struct
 
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.json_faults import MOST_NESTED, TOO_DEEP, json_fault, syntax_fault
+from memsvc.json_faults import MOST_NESTED, TOO_DEEP, is_spelt_twice, json_fault, syntax_fault
 from memsvc.server.interceptors.encoded_requests import parse
 from memsvc.v1 import errors_pb2  # noqa: F401 - likewise
 
@@ -39,6 +40,7 @@ _BYTE_WEIGHT, _ELEMENT_WEIGHT = 8, 400
 """The bytes in binary form that take as long to decode as a byte of JSON, and as a value in JSON: 3 µs."""
 IS_COMPILED = find_spec("protobuf_ext") is not None
 """Whether connectrpc's messages are compiled: there is no wheel for some platforms."""
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNKNOWN = re.compile(r'has no field named "(?P<name>[^"]*)"(?: at "(?P<path>[^"]*)")?')
 _KNOWN = re.compile(r"Available Fields\(except extensions\): \"\[(?P<names>[^\]]*)\]")
 _FIELD = re.compile(r"Failed to parse (?P<name>\S+) field: (?P<reason>.*)", re.DOTALL)
@@ -80,11 +82,13 @@ class JsonForm:
         """
         if len(data) > self._max_bytes:
             raise _invalid("request", f"must have at most {self._max_bytes} bytes in JSON, not {len(data)}")
+        if data.startswith(_BYTE_ORDER_MARKS):
+            raise _invalid("request", "must be JSON in UTF-8 without a byte order mark")
         if not data.lstrip().startswith(b"{"):
             raise _invalid("request", "must be a JSON object, such as {}")
         request = self._request()
         try:
-            json_format.Parse(data, request, max_recursion_depth=MOST_NESTED)
+            self._parse(data, request)
         except json_format.ParseError as error:
             raise self._unparsed(data, str(error)) from None
         except UnicodeDecodeError:
@@ -92,6 +96,36 @@ class JsonForm:
         except RecursionError:
             raise InvalidRequestError([TOO_DEEP]) from None
         return request
+
+    def _parse(self, data: bytes, request: Message) -> None:
+        """Read a request as `json_format.Parse` does, which takes the last one of the two names of a field.
+
+        Raises:
+            ParseError: It cannot be read, or has a field under both of its names.
+        """
+        are_doubtful: list[bool] = []
+
+        def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            found = dict(pairs)
+            if len(found) < len(pairs):
+                raise json_format.ParseError
+            if is_spelt_twice(found):
+                are_doubtful.append(True)
+            return found
+
+        text = data.decode()
+        try:
+            value = json.loads(text, object_pairs_hook=read)
+            json_format.ParseDict(value, request, max_recursion_depth=MOST_NESTED)
+        except json_format.ParseError:
+            raise
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            raise json_format.ParseError(message) from error
+        described: Any = self._request.DESCRIPTOR
+        # Maps and free JSON may have such names.
+        if are_doubtful and json_fault(value, described):
+            raise json_format.ParseError
 
     def weight(self, data: bytes) -> int:
         """Return the size of a request in binary form that takes as long to decode: most by its number of values.

@@ -57,7 +57,7 @@ class TokenVerifier:
     async def verify(self, token: str) -> tuple[ApiKey, Sequence[str]]:
         """Return the rights of a token, as those of a key, and its scopes. May ask the issuer for its keys.
 
-        A token whose key is cached never waits for the issuer.
+        The caller compares the scopes. A token whose key is cached never waits for the issuer.
 
         Raises:
             ValueError: The token is not valid here; the message says why, and holds nothing of the token.
@@ -80,9 +80,6 @@ class TokenVerifier:
                 options={"require": ["exp", "iss", "aud", options.user_claim]},
             )
             scopes = _scopes(claims)
-            if missing := set(options.scopes) - set(scopes):
-                message = f"the scope {', '.join(sorted(missing))} is missing"
-                raise ValueError(message)
             return self._rights(claims, scopes), scopes
         # A key of another algorithm than the header's is a TypeError, a time beyond the calendar an OverflowError.
         except (jwt.PyJWTError, TypeError, OSError, OverflowError, RecursionError) as error:
@@ -210,9 +207,13 @@ def _jwks_url(issuer: str) -> str:
         OSError: The issuer does not answer, or says nothing of its keys.
     """
     failures = []
-    for path in METADATA_PATHS:
+    parts = urlsplit(issuer.rstrip("/"))
+    places = [f"{parts.path}{known}" for known in METADATA_PATHS]
+    # The metadata of an issuer with a path are behind the path (OpenID Connect), or before it (RFC 8414).
+    places += [f"{known}{parts.path}" for known in METADATA_PATHS if parts.path]
+    for path in places:
         try:
-            answer = httpx2.get(issuer.rstrip("/") + path, timeout=HTTP_SECONDS)
+            answer = httpx2.get(f"{parts.scheme}://{parts.netloc}{path}", timeout=HTTP_SECONDS)
             return _http_url(str(answer.raise_for_status().json()["jwks_uri"]))
         except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
             failures.append(f"{path}: {error}")

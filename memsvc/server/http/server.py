@@ -16,6 +16,7 @@ import uvicorn
 
 from memsvc.domain.errors import ReportedError
 from memsvc.server.addresses import AddressError, bound_address, is_local, remove_stale_socket, socket_path
+from memsvc.server.http.application import with_cors
 from memsvc.server.http.connect import Application, Receive, Scope, Send, send_error
 from memsvc.server.options import HttpOptions
 from memsvc.server.tls import Certificates
@@ -98,6 +99,7 @@ class HttpServer:
         self._header_seconds = header_seconds
         self._grace_seconds = grace_seconds
         self._application = application
+        self._whole = with_cors(self._answer, options.cors_origins)
         self._server: _Uvicorn | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -178,7 +180,7 @@ class HttpServer:
 
     def _config(self, context: ssl.SSLContext | None) -> uvicorn.Config:
         return uvicorn.Config(
-            self._answer,
+            self._whole,
             # HTTP/1.1 and HTTP/2 at one address: zttp has both.
             http="zttp",
             http2=True,

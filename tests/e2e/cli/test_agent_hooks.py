@@ -59,6 +59,11 @@ def line(number: int, role: str, content: Any, **more: Any) -> str:
     return json.dumps(entry, ensure_ascii=False)
 
 
+def text_part(text: str) -> dict[str, str]:
+    """Return a part of a message that is text."""
+    return {"type": "text", "text": text}
+
+
 def said(server: ServerProcess, user: str) -> list[str]:
     """Return the messages that the session has."""
     with Memsvc(server.bound, user_id=user, project_id="web") as client:
@@ -193,6 +198,78 @@ def test_what_nobody_said_is_not_kept(server: ServerProcess, tmp_path: Path) -> 
     assert said(server, user) == [
         "I always deploy on Tuesdays.", "<bash-input> is a tag. Noted, Tuesdays.", "Caveat: never deploy on Fridays.",
     ]  # fmt: skip
+
+
+def test_a_part_that_the_agent_added_hides_no_prompt(server: ServerProcess, tmp_path: Path) -> None:
+    """Reminders and what an editor shows are parts of a message, beside the prompt; images have no text."""
+    user = "parts"
+    image = {"type": "image", "source": {"type": "base64", "data": "A" * 100_000}}
+    opened = "<ide_opened_file>The user opened the file /x.py in the IDE.</ide_opened_file>"
+    transcript = tmp_path / "t.jsonl"
+    lines = [
+        line(1, "user", [text_part("<system-reminder>x</system-reminder>"), text_part("I keep bees.")]),
+        line(2, "user", [text_part(opened), text_part("My sister is Eva.")]),
+        line(3, "user", [image, text_part("This is my cat Mona.")]),
+        line(4, "user", [image]),
+        line(5, "user", "<task-notification>\n<task-id>b1</task-id></task-notification>"),
+        line(6, "user", [{"type": "tool_result", "content": "R" * 100_000}, text_part("No, use tabs.")]),
+    ]
+    synthetic = json.loads(line(7, "assistant", [text_part("No response requested.")]))
+    synthetic["message"]["model"] = "<synthetic>"
+    transcript.write_text("\n".join([*lines, json.dumps(synthetic)]))
+    hook(server, user, "Stop", transcript_path=str(transcript))
+    assert said(server, user) == ["I keep bees.", "My sister is Eva.", "This is my cat Mona.", "No, use tabs."]
+
+
+def test_a_forked_conversation_is_kept_beside_the_first(server: ServerProcess, tmp_path: Path) -> None:
+    """A fork begins with the messages of the first session, with their ids, in as many calls."""
+    user = "forks"
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_text("\n".join(line(number, "user", f"Statement {number}") for number in range(60)))
+    for session in ("s1", "s2"):
+        hook(server, user, "Stop", transcript_path=str(transcript), session_id=session)
+        with Memsvc(server.bound, user_id=user, project_id="web") as client:
+            assert 60 == sum(1 for _ in client.list_messages(f"claude-code-{session}", include_archived=True))
+
+
+def test_a_rewritten_transcript_repeats_nothing(server: ServerProcess, tmp_path: Path) -> None:
+    """One that became shorter, and another one of the same session."""
+    user = "rewritten"
+    transcript, other = tmp_path / "t.jsonl", tmp_path / "o.jsonl"
+    lines = [line(number, "user", f"Statement {number}") for number in range(1, 5)]
+    for kept in (lines, lines[:2], [*lines[:2], line(5, "user", "Statement 5")]):
+        transcript.write_text("\n".join(kept))
+        hook(server, user, "Stop", transcript_path=str(transcript))
+    other.write_text(line(6, "user", "Statement 6"))
+    hook(server, user, "Stop", transcript_path=str(other))
+    transcript.write_text("\n".join([*lines, line(5, "user", "Statement 5"), line(7, "user", "Statement 7")]))
+    hook(server, user, "Stop", transcript_path=str(transcript))
+    assert said(server, user) == [f"Statement {number}" for number in range(1, 8)]
+
+
+def test_two_terminals_keep_each_message_once(server: ServerProcess, tmp_path: Path) -> None:
+    """Their hooks run at once in the same session, and one of them sees more of the transcript."""
+    lines = [line(number, "user", f"Statement {number}") for number in range(1, 7)]
+    paths = [tmp_path / "short.jsonl", tmp_path / "long.jsonl"]
+    paths[0].write_text("\n".join(lines[:4]))
+    paths[1].write_text("\n".join(lines))
+    for attempt in range(3):
+        user = f"terminals {attempt}"
+        options = ["--address", server.bound, "--user", user, "--project", "web"]
+        events = [
+            json.dumps({"session_id": "s1", "hook_event_name": "Stop", "transcript_path": str(path)}) for path in paths
+        ]
+        command = [sys.executable, "-m", "memsvc", "hook", "claude-code", *options]
+        running = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in events]
+        for process, event in zip(running, events, strict=True):
+            assert process.stdin is not None
+            process.stdin.write(event)
+            process.stdin.close()
+        for process in running:
+            assert process.stderr is not None
+            assert ("", 0) == (process.stderr.read(), process.wait())
+            process.stderr.close()
+        assert said(server, user) == [f"Statement {number}" for number in range(1, 7)]
 
 
 def test_a_turn_whose_end_was_interrupted_is_closed_by_the_next_event(server: ServerProcess, tmp_path: Path) -> None:

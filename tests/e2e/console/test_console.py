@@ -13,10 +13,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-import memsvc.console
 from memsvc.client import Memsvc
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
+from memsvc.server.http.application import CONSOLE
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from tests.e2e.access.support import ASKING, WithKey, make_key
 from tests.e2e.test_webhooks import settings
@@ -570,17 +570,26 @@ def test_a_key_is_asked_for(browser: Browser, tmp_path: Path) -> None:
         context.close()
 
 
+def test_only_pages_are_served(service: ServerProcess) -> None:
+    """What is not a file of the page, such as a module of Python, is not found; an unchanged page is not sent again."""
+    assert {".html", ".js", ".css", ".svg", ""} == {path.suffix for path in CONSOLE.rglob("*") if path.is_file()}
+    for path in ("/__init__.py", "/views", "/vendor/", "/..%2f__init__.py"):
+        assert 404 == httpx.get(service.url + path).status_code
+    tag = httpx.get(f"{service.url}/app.js").headers["etag"]
+    assert 304 == httpx.get(f"{service.url}/app.js", headers={"if-none-match": tag}).status_code
+
+
 def test_pages_are_small_and_guarded(service: ServerProcess) -> None:
     """Everything together is less than 300 kB; no inline script may run, and no other origin is asked."""
-    folder = Path(memsvc.console.__file__).parent
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in {".js", ".css", ".html", ".svg"}]
+    files = [path for path in CONSOLE.rglob("*") if path.is_file() and path.suffix in {".js", ".css", ".html", ".svg"}]
     assert sum(path.stat().st_size for path in files) < MOST_BYTES
     for path in files:
-        answer = httpx.get(f"{service.url}/{path.relative_to(folder)}")
+        answer = httpx.get(f"{service.url}/{path.relative_to(CONSOLE)}")
         assert 200 == answer.status_code, path
+        assert "no-cache" == answer.headers["cache-control"]
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
     assert 404 == httpx.get(f"{service.url}/../../pyproject.toml").status_code
     assert 404 == httpx.get(f"{service.url}/%2e%2e/options.py").status_code
-    assert {"LICENSE-htm", "LICENSE-preact"} <= {path.name for path in (folder / "vendor").iterdir()}
+    assert {"LICENSE-htm", "LICENSE-preact"} <= {path.name for path in (CONSOLE / "vendor").iterdir()}

@@ -111,13 +111,15 @@ def bridged(how: StdioServerParameters, errors: TextIO = sys.stderr) -> Iterator
 
 
 @contextlib.contextmanager
-def session(url: str, *, headers: Mapping[str, str] | None = None, auth: Any = None) -> Iterator[Bridge]:
+def session(
+    url: str, *, headers: Mapping[str, str] | Mapping[str, bytes] | None = None, auth: Any = None
+) -> Iterator[Bridge]:
     """Open a session of the SDK's client."""
 
     @contextlib.asynccontextmanager
     async def opened() -> AsyncIterator[ClientSession]:
         async with (
-            httpx2.AsyncClient(headers=dict(headers or {}), auth=auth, timeout=SECONDS) as client,
+            httpx2.AsyncClient(headers=headers, auth=auth, timeout=SECONDS) as client,
             streamable_http_client(url, http_client=client) as streams,
             ClientSession(*streams[:2]) as one,
         ):

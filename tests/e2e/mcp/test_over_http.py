@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import jwt
@@ -201,6 +202,55 @@ def test_a_session_is_of_the_key_that_opened_it(keyed: Keyed) -> None:
     assert httpx2.post(url, json=ask, headers=other).status_code in {401, 403, 404}
 
 
+def test_a_header_names_the_user_as_the_url_does(server: ServerProcess, user: str) -> None:
+    """In UTF-8; other bytes are refused."""
+    name = f"é网{user}"
+    with session(f"{server.url}/mcp", headers={"X-Memsvc-User": name.encode()}) as bridge:
+        bridge.done("remember", content="The ladder is behind the shed.")
+    with session(f"{server.url}/mcp?{urlencode({'user': name})}") as bridge:
+        assert "ladder" in bridge.said("recall", query="ladder")
+    with (
+        session(f"{server.url}/mcp", headers={"X-Memsvc-User": b"\xe9"}) as bridge,
+        pytest.raises(MCPError, match="X-Memsvc-User must be text in UTF-8"),
+    ):
+        bridge.call("recall", query="ladder")
+
+
+def test_only_pages_of_listed_origins_may_call(tmp_path: Path) -> None:
+    """With the headers of the protocol; others are refused, as the protocol says. A page of the same host may call."""
+    page = "https://agents.example"
+    ask = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "page", "version": "1"},
+        },
+    }
+    headers = {"Accept": "application/json, text/event-stream"}
+    environment = FAST | HTTP | {"MEMSVC_HTTP__CORS_ORIGINS": f'["{page}"]'}
+    with ServerProcess(tmp_path / "data", environment) as server:
+        url = f"{server.url}/mcp?user=ada"
+        for method in ("POST", "DELETE"):
+            asked = {
+                "origin": page,
+                "access-control-request-method": method,
+                "access-control-request-headers": "authorization,mcp-protocol-version,mcp-session-id,x-memsvc-user",
+            }
+            assert 200 == httpx2.options(url, headers=asked).status_code
+        opened = httpx2.post(url, json=ask, headers=headers | {"origin": page})
+        assert 200 == opened.status_code
+        assert {"mcp-session-id", "www-authenticate"} <= set(
+            opened.headers["access-control-expose-headers"].split(", ")
+        )
+        assert 200 == httpx2.post(url, json=ask, headers=headers | {"origin": server.url}).status_code
+        for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
+            refused = httpx2.post(url, json=ask, headers=headers | {"origin": origin})
+            assert (403, "permission_denied") == (refused.status_code, refused.json()["code"])
+
+
 def test_mcp_is_turned_off_by_a_setting(tmp_path: Path) -> None:
     """Then nothing is at its path."""
     with ServerProcess(tmp_path / "data", FAST | HTTP | {"MEMSVC_HTTP__MCP": "false"}) as server:
@@ -224,10 +274,14 @@ class Issuer:
         answer = httpx2.post(f"{self.url}/token", data=form, auth=(client, "secret"))
         return str(answer.raise_for_status().json()["access_token"])
 
+    def answer(self, token: str) -> httpx2.Response:
+        """Return the answer to a request with a token."""
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+        return httpx2.post(self.resource, json={}, headers=headers)
+
     def status(self, token: str) -> int:
         """Return the status of a request with a token."""
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
-        return httpx2.post(self.resource, json={}, headers=headers).status_code
+        return self.answer(token).status_code
 
 
 @pytest.fixture(scope="module")
@@ -308,12 +362,15 @@ def test_the_metadata_name_the_issuer(issuer: Issuer) -> None:
 
 
 def test_scopes_decide_what_is_offered(issuer: Issuer) -> None:
-    """A token without the scope to write reads; one without the scope of the service is refused."""
+    """A token without the scope to write reads; one without the scope of the service is refused, as not enough."""
     headers = {"Authorization": f"Bearer {issuer.token('ada', 'memory')}"}
     with session(issuer.resource, headers=headers) as bridge:
         assert "remember" not in {tool.name for tool in bridge.ask(bridge.session.list_tools).tools}
         assert bridge.said("recall", query="anything")
-    assert 401 == issuer.status(issuer.token("ada", "memory.write"))
+    refused = issuer.answer(issuer.token("ada", "memory.write"))
+    assert 403 == refused.status_code
+    assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
+    assert "resource_metadata=" in refused.headers["www-authenticate"]
 
 
 def test_tokens_of_others_are_refused(issuer: Issuer) -> None:

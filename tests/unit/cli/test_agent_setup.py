@@ -302,16 +302,160 @@ def test_openclaw_gives_the_memory_slot_back(folder: Path, home: Path) -> None:
     assert setup(folder, "openclaw", "--yes").stdout == "Everything is configured already.\n"
 
     setup(folder, "openclaw", "--undo", "--yes")
-    assert files(home) == {str(path): f"{json.dumps(others, indent=2)}\n"}
+    assert files(home) == {str(path): json.dumps(others)}
 
 
-def test_openclaw_refuses_comments(folder: Path, home: Path) -> None:
-    """They would be lost; nothing is written."""
+def test_openclaw_refuses_what_is_no_json(folder: Path, home: Path) -> None:
+    """As names without quotes, which only JSON5 has; the place is named, and nothing is written."""
     path = home / ".openclaw" / "openclaw.json"
     path.parent.mkdir()
-    path.write_text("{ // mine\n}")
+    path.write_text("{\n  // mine\n  gateway: {}\n}")
 
     done = setup(folder, "openclaw", "--yes")
     assert done.exit_code == 1
-    assert "remove its comments" in done.stderr
-    assert files(home) == {str(path): "{ // mine\n}"}
+    assert "at line 3, column 3" in done.stderr
+    assert files(home) == {str(path): "{\n  // mine\n  gateway: {}\n}"}
+
+
+JSON_FILES = (
+    '{\n    "mcpServers": {\n        "a": {"command": "x"}\n    }\n}\n',
+    '{\n\t"mcpServers": {\n\t\t"a": 1, // about a\n\t\t"b": 2 // about b\n\t},\n}',
+    '{"mcpServers":{"a":{"command":"\\u00e9\\ud83d"}},"n":1.50,"m":1e400}',
+    '\ufeff{\r\n  "mcpServers": {\r\n    "a": 1\r\n  }\r\n}\r\n',
+    '// top\n{\n  "x": {\n    "a": 1\n    // end of x\n  } /* after x */\n}\n// end\n',
+    "{\n  // nothing yet\n}",
+)
+
+
+@pytest.mark.parametrize("text", JSON_FILES)
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("cursor", "{folder}/.cursor/mcp.json"),
+        ("claude-code", "{folder}/.mcp.json"),
+        ("claude-code", "{folder}/.claude/settings.local.json"),
+        ("openclaw", "{home}/.openclaw/openclaw.json"),
+    ],
+)
+def test_each_byte_of_others_in_json_stays(folder: Path, home: Path, agent: str, name: str, text: str) -> None:
+    """Indentation, comments, numbers, escapes, ends of lines and a byte order mark; and everything comes back."""
+    path = Path(name.format(folder=folder, home=home))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+
+    assert setup(folder, agent, "--yes").exit_code == 0
+    written = path.read_bytes().decode()
+    assert len(written) > len(text)
+    rest = iter(written)
+    assert all(letter in rest for letter in text)
+    assert ("\r\n" in text) == ("\r\n" in written)
+    assert setup(folder, agent, "--yes").stdout == "Everything is configured already.\n"
+    assert path.read_bytes().decode() == written
+    setup(folder, agent, "--undo", "--yes")
+    assert path.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "text"),
+    [
+        ("codex", ".codex/config.toml", '# mine\r\nmodel = "x"\r\n\r\n[a]\r\nb = 1\r\n'),
+        ("codex", ".codex/config.toml", '\ufeffmodel = "x"\n\n\n'),
+        ("hermes", ".hermes/config.yaml", "# mine\r\nmodel: x\r\nmemory:\r\n  limit: 3\r\n"),
+        ("hermes", ".hermes/config.yaml", "\ufeffmemory:\n  provider: ''  # none\n  limit: 3\n"),
+        ("hermes", ".hermes/config.yaml", "memory:\n  index:\n    provider: faiss\n  limit: 3\n"),
+        ("hermes", ".hermes/config.yaml", "model: x\n\n\n"),
+    ],
+)
+def test_each_byte_of_others_in_toml_and_yaml_comes_back(
+    folder: Path, home: Path, agent: str, name: str, text: str
+) -> None:
+    """Ends of lines, a byte order mark, comments, and settings of the same name elsewhere."""
+    path = home / name
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    assert setup(folder, agent, "--yes").exit_code == 0
+    written = path.read_bytes().decode()
+    assert ("\r\n" in text) == ("\r\n" in written)
+    assert "\n" not in written.replace("\r\n", "") or "\r\n" not in text
+    assert setup(folder, agent, "--yes").stdout == "Everything is configured already.\n"
+    setup(folder, agent, "--undo", "--yes")
+    assert path.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize("text", ['"memory":\n  provider: mem0\n', "memory:\n  a: [\n", "a: 1\n...\n"])
+def test_hermes_refuses_a_configuration_that_would_become_another_one(folder: Path, home: Path, text: str) -> None:
+    """Such as one with "memory" in quotes, which would be there twice; nothing is written."""
+    path = home / ".hermes" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert setup(folder, "hermes", "--yes").exit_code == 1
+    assert files(home) == {str(path): text}
+
+
+def test_a_server_of_a_person_is_neither_replaced_nor_removed(folder: Path) -> None:
+    """One of the same name that is another program; what a person added to ours stays."""
+    path = folder / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text('{"mcpServers": {"memsvc": {"command": "/my/own", "args": ["x"]}}}')
+    refused = setup(folder, "cursor", "--yes")
+    assert refused.exit_code == 1
+    assert "already" in refused.stderr
+    assert setup(folder, "cursor", "--undo", "--yes").stdout == "There is nothing to undo.\n"
+
+    path.unlink()
+    setup(folder, "cursor", "--yes")
+    value = json.loads(path.read_text())
+    value["mcpServers"]["memsvc"] |= {"env": {"MEMSVC_API_KEY": "memsvc_x"}, "disabled": True}
+    path.write_text(json.dumps(value))
+    setup(folder, "cursor", "--yes", "--project", "other")
+    ours = json.loads(path.read_text())["mcpServers"]["memsvc"]
+    assert (ours["env"], ours["disabled"]) == ({"MEMSVC_API_KEY": "memsvc_x"}, True)
+    assert "other" in ours["args"]
+
+
+def test_ours_is_renewed_in_its_place(folder: Path, home: Path) -> None:
+    """Whatever was written behind it since; a second run changes nothing, and a timeout of a person stays."""
+    for agent in ("claude-code", "openclaw", "codex"):
+        setup(folder, agent, "--yes")
+    settings = folder / ".claude" / "settings.local.json"
+    value = json.loads(settings.read_text())
+    value["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 60
+    value["hooks"]["Stop"].append({"hooks": [{"type": "command", "command": "lint"}]})
+    settings.write_text(json.dumps(value))
+    openclaw = home / ".openclaw" / "openclaw.json"
+    plugins = json.loads(openclaw.read_text())
+    plugins["plugins"]["load"]["paths"].append("/x")
+    openclaw.write_text(json.dumps(plugins))
+    codex = home / ".codex" / "config.toml"
+    with codex.open("a") as file:
+        file.write('[projects."/x"]\ntrust_level = "trusted"\n')
+    for agent in ("claude-code", "openclaw", "codex"):
+        assert setup(folder, agent, "--yes").stdout == "Everything is configured already.\n"
+
+    setup(folder, "claude-code", "--yes", "--project", "other")
+    first, second = json.loads(settings.read_text())["hooks"]["Stop"]
+    assert "--project other" in first["hooks"][0]["command"]
+    assert first["hooks"][0]["timeout"] == 60
+    assert second["hooks"][0]["command"] == "lint"
+    setup(folder, "codex", "--yes", "--project", "other")
+    assert codex.read_text().endswith('# memsvc setup: end\n[projects."/x"]\ntrust_level = "trusted"\n')
+    setup(folder, "codex", "--undo", "--yes")
+    assert codex.read_text() == '[projects."/x"]\ntrust_level = "trusted"\n'
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "empty"), [("cursor", ".cursor/mcp.json", "{}\n"), ("codex", ".codex/config.toml", "")]
+)
+def test_the_file_behind_a_link_is_the_one_that_changes(
+    folder: Path, home: Path, tmp_path: Path, agent: str, name: str, empty: str
+) -> None:
+    """Also one that does not exist yet; the link stays."""
+    link, target = (folder if agent == "cursor" else home) / name, tmp_path / "dotfiles" / "file"
+    link.parent.mkdir()
+    link.symlink_to(target)
+    assert setup(folder, agent, "--yes").exit_code == 0
+    assert "memsvc" in target.read_text()
+    setup(folder, agent, "--undo", "--yes")
+    assert link.is_symlink()
+    assert target.read_text() == empty
+    assert [target] == list(target.parent.iterdir())

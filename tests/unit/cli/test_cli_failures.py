@@ -56,6 +56,26 @@ def test_faults_of_a_connection_are_told_apart(message: str, line: str) -> None:
     assert call_line(MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message), "a") == line
 
 
+@pytest.mark.parametrize("command", ["list", "mcp"])
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("MEMSVC_API_KEY", "“memsvc_x”", "The API key (MEMSVC_API_KEY) has other characters"),
+        ("MEMSVC_ADDRESS", "127.0.0.1", "The address '127.0.0.1' is neither"),
+    ],
+    ids=["typographic quotes", "no port"],
+)
+def test_a_key_or_an_address_that_can_be_none_is_told_in_one_line(
+    command: str, variable: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is sent."""
+    monkeypatch.setenv(variable, value)
+    told = invoke(command, "--user", "ada")
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"memsvc: {words}")
+    assert len(told.stderr.splitlines()) == 1
+
+
 def test_violations_are_listed_field_by_field() -> None:
     """A bad request shows everything that is wrong with it."""
     error = MemsvcCallError(
@@ -166,6 +186,11 @@ def test_a_broken_settings_file_is_named_with_the_place(text: bytes, place: str,
     [
         ("MEMSVC_LOG__LEVEL", "LOUD", "log.level: Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'."),
         ("MEMSVC_CONTEXT__LOCALE", "fr", "context.locale: Input should be 'en' or 'zh'."),
+        (
+            "MEMSVC_HTTP__CORS_ORIGINS",
+            '["https://a.example/"]',
+            "'https://a.example/' is no origin: write SCHEME://HOST",
+        ),
         (
             "MEMSVC_VAULT__GIT__AUTHOR_NAME",
             "<",

@@ -40,6 +40,17 @@ def test_a_malformed_address_is_refused_when_the_client_is_opened(address: str) 
     client.close()
 
 
+@pytest.mark.parametrize("key", ["ünïcode", "memsvc_a\tb", "memsvc_\x01", "memsvc_a\nb"])
+def test_a_key_that_no_header_can_hold_is_refused_when_the_client_is_opened(key: str) -> None:
+    """Without the key in the message."""
+    client = Memsvc("127.0.0.1:1", user_id="u", api_key=key)
+
+    with pytest.raises(ValueError, match=r"API key \(MEMSVC_API_KEY\) has other characters") as raised:
+        client.open()
+    assert key not in str(raised.value)
+    client.close()
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "unix:/nowhere/memsvc.sock"])
 def test_an_unreachable_address_is_reported_by_the_first_call(address: str) -> None:
     """Unary calls and streams alike fail before gRPC begins to retry."""

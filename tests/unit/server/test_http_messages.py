@@ -18,6 +18,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.json_faults import json_fault
 from memsvc.server.http import messages
 from memsvc.server.http.messages import JsonForm
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from tests.support.descriptors import METHODS
 
@@ -203,6 +204,8 @@ def test_a_value_of_the_wrong_form_is_named_with_the_right_form(
         (b'{"limit": 1', "must be JSON: it ends in the middle of a value"),
         (b'{\n"query": "a"\n"limit": 1}', "must be JSON: a comma or a closing bracket is missing, at line 3, column 1"),
         (b'{"limit": 1, "limit": 2}', "must be JSON: the field 'limit' occurs twice in one object"),
+        (b'\xef\xbb\xbf{"limit": 1}', "must be JSON in UTF-8 without a byte order mark"),
+        ('{"limit": 1}'.encode("utf-16"), "must be JSON in UTF-8 without a byte order mark"),
     ],
 )
 def test_a_body_that_is_no_json_is_refused_with_the_place(body: bytes, description: str) -> None:
@@ -215,6 +218,29 @@ def test_a_body_that_is_no_json_is_refused_with_the_place(body: bytes, descripti
     assert violation.description.startswith(description)
     assert "Expecting" not in violation.description
     assert "(char" not in violation.description
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "description"),
+    [
+        ('{"scope": {"userId": "a", "user_id": "b"}}', "scope.user_id", "is given twice, also as userId"),
+        ('{"scope": {"user\\u005fid": "a", "userId": null}}', "scope.userId", "is given twice, also as user_id"),
+        ('{"read_mask": "content", "readMask": "content"}', "readMask", "is given twice, also as read_mask"),
+    ],
+)
+def test_both_names_of_a_field_are_refused(body: str, field: str, description: str) -> None:
+    """Parsers differ in which of them they take."""
+    with pytest.raises(InvalidRequestError) as refused:
+        JsonForm(search_pb.SearchRequest, 1_000).decode(body.encode())
+
+    assert refused.value.violations == (Violation(field, description),)
+
+
+def test_names_of_free_json_may_differ_in_their_underscores_alone() -> None:
+    """They are names of the caller's own."""
+    body = b'{"memory": {"content": "a", "metadata": {"userId": 1, "user_id": 2}}}'
+    request: Any = JsonForm(memory_pb.CreateMemoryRequest, 1_000).decode(body)
+    assert request.memory.metadata["user_id"] == 2
 
 
 def places(described: Descriptor, depth: int = 0) -> Iterator[tuple[FieldDescriptor, ...]]:

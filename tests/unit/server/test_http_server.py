@@ -110,13 +110,16 @@ def test_an_end_of_its_own_is_noticed(monkeypatch: pytest.MonkeyPatch, *, is_at_
 
 def test_connections_beyond_the_limit_are_refused_in_json() -> None:
     """By an error of Connect that says when to come back; open connections go on, and later ones are answered again."""
+    origin = "https://agents.example"
 
     async def run() -> None:
-        async with started(application(), max_connections=2) as url, httpx.AsyncClient(base_url=url) as web:
+        opened = started(application(), max_connections=2, cors_origins=(origin,))
+        async with opened as url, httpx.AsyncClient(base_url=url) as web:
             assert "ok" == (await web.get("/")).text
             async with httpx.AsyncClient(base_url=url) as second, httpx.AsyncClient(base_url=url) as third:
                 assert "ok" == (await second.get("/")).text
-                answer = await third.get("/")
+                answer = await third.get("/", headers={"origin": origin})
+                assert origin == answer.headers["access-control-allow-origin"]
                 assert (503, "1", "application/json") == (
                     answer.status_code,
                     answer.headers["retry-after"],

@@ -37,6 +37,7 @@ class Issuer(ThreadingHTTPServer):
         self.published = ["old"]
         self.status = 200
         self.jwks_uri = f"{self.url}/keys"
+        self.metadata_path = ""
         self.reads: list[float] = []
         self.is_open = threading.Event()
         self.is_open.set()
@@ -61,8 +62,11 @@ class _Answer(BaseHTTPRequestHandler):
             issuer.reads.append(time.monotonic())
             issuer.is_open.wait(60)
             body: Any = issuer.keys()
-        else:
+        elif issuer.metadata_path in {"", self.path}:
             body = {"jwks_uri": issuer.jwks_uri}
+        else:
+            self.send_error(404)
+            return
         data = json.dumps(body).encode()
         self.send_response(issuer.status)
         self.send_header("content-length", str(len(data)))
@@ -258,6 +262,24 @@ def test_checks_are_bounded(issuer: Issuer, verifier: TokenVerifier, monkeypatch
 def test_what_is_no_token_of_the_issuer_is_refused(verifier: TokenVerifier, token: str) -> None:
     """Also a token whose header names the key of another algorithm."""
     asyncio.run(refused(verifier, token))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/realms/agents/.well-known/openid-configuration",
+        "/realms/agents/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration/realms/agents",
+        "/.well-known/oauth-authorization-server/realms/agents",
+    ],
+)
+def test_the_metadata_of_an_issuer_with_a_path_are_found(issuer: Issuer, path: str) -> None:
+    """Behind the path, as OpenID Connect places them, and before it, as RFC 8414 does."""
+    issuer.metadata_path = path
+    issuer.url += "/realms/agents"
+    verifier = TokenVerifier(OAuthOptions(issuer=issuer.url, resource=RESOURCE))
+    key, _ = asyncio.run(verifier.verify(issuer.token("old")))
+    assert key.name == "ada"
 
 
 @pytest.mark.parametrize("claims", [{"sub": 5}, {"sub": ""}, {"exp": 10**18}, {"scope": 5}, {"aud": "https://other"}])
