@@ -30,8 +30,8 @@ from memsvc.domain.field_rules import time_zone
 from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import Open, built
-from memsvc.server.http.application import is_foreign
 from memsvc.server.http.connect import Message, Receive, Scope, Send, in_time, peer_of, send_error
+from memsvc.server.http.cors import is_foreign
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
 from memsvc.server.interceptors.authentication import Authentication

@@ -16,8 +16,8 @@ import uvicorn
 
 from memsvc.domain.errors import ReportedError
 from memsvc.server.addresses import AddressError, bound_address, is_local, remove_stale_socket, socket_path
-from memsvc.server.http.application import with_cors
 from memsvc.server.http.connect import Application, Receive, Scope, Send, send_error
+from memsvc.server.http.cors import with_cors
 from memsvc.server.options import HttpOptions
 from memsvc.server.tls import Certificates
 
