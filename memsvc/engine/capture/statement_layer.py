@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from memsvc.domain.clock import Deadline
 from memsvc.engine.conflicts.replacement import centre
-from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, rounded_halves
 from memsvc.ports.models import Embedder, Vectors
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_cues import plain_words
@@ -76,9 +76,9 @@ class StatementLayer:
         return cls(model, means, weights, phrases)
 
     def save(self, path: Path) -> None:
-        """Write the constants to a file, as half-precision numbers."""
+        """Write the constants to a file, as half-precision numbers that are rounded."""
         arrays = {"means": self._means, "weights": self._weights, "phrases": self._phrases}
-        halves = {name: array.astype(np.float16) for name, array in arrays.items()}
+        halves = {name: rounded_halves(array) for name, array in arrays.items()}
         np.savez_compressed(path, allow_pickle=False, embedding_model=np.array(self.embedding_model), **halves)
 
     def chances(self, vectors: Vectors, texts: Sequence[str]) -> Floats:

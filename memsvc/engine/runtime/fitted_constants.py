@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Arrays: TypeAlias = list[npt.NDArray[Any]]
+_STEP, _HALF_STEP = 1 << 4, 1 << 3
 
 
 class UnusableConstantsError(Exception):
@@ -30,6 +31,15 @@ def read_constants(path: Path, names: Sequence[str]) -> tuple[str, Arrays]:
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         message = f"{path.name} cannot be read ({error})"
         raise UnusableConstantsError(message) from error
+
+
+def rounded_halves(values: npt.NDArray[Any]) -> npt.NDArray[np.float16]:
+    """Return numbers in half precision with 6 instead of 10 binary digits behind the first: they compress better.
+
+    The error is at most 1/128 of a number.
+    """
+    bits = values.astype(np.float16).view(np.uint16).astype(np.uint32)
+    return ((bits + _HALF_STEP) // _STEP * _STEP).astype(np.uint16).view(np.float16)
 
 
 def refuse_shapes(path: Path) -> UnusableConstantsError:

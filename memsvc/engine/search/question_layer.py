@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, rounded_halves
 from memsvc.ports.models import Vector, Vectors
 
 CONSTANTS = Path(__file__).with_name("question_layer.npz")
@@ -68,9 +68,9 @@ class QuestionLayer:
         return cls(model, inner, bias, outer)
 
     def save(self, path: Path) -> None:
-        """Write the constants to a file, as half-precision numbers."""
+        """Write the constants to a file, as half-precision numbers that are rounded."""
         arrays = {"inner": self._inner, "bias": self._bias, "outer": self._outer}
-        halves = {name: array.astype(np.float16) for name, array in arrays.items()}
+        halves = {name: rounded_halves(array) for name, array in arrays.items()}
         np.savez_compressed(path, allow_pickle=False, embedding_model=np.array(self.embedding_model), **halves)
 
     def move(self, vector: Vector, embedding_model: str) -> MovedQuestion:
