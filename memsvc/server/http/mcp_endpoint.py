@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import grpc
 import structlog
@@ -31,7 +32,6 @@ from memsvc.mcp.connection import BridgeScope, CallNotices, Link, client_of
 from memsvc.mcp.resources import Updates
 from memsvc.mcp.server import Open, built
 from memsvc.server.http.connect import Message, Receive, Scope, Send, in_time, peer_of, send_error
-from memsvc.server.http.cors import is_foreign
 from memsvc.server.http.oauth import TokenVerifier
 from memsvc.server.in_process import Caller, InProcessChannel
 from memsvc.server.interceptors.authentication import Authentication
@@ -250,6 +250,13 @@ def _metadata(oauth: OAuthOptions) -> Callable[[Request], Awaitable[Response]]:
     return page
 
 
+def _is_foreign(origin: str, host: str, origins: Collection[str]) -> bool:
+    """Return whether a page of *origin* may not call the service at *host*; empty: the caller is no page."""
+    if not origin or origin in origins or "*" in origins:
+        return False
+    return urlsplit(origin).netloc.lower() != host.lower()
+
+
 class McpEndpoint:
     """The endpoint, as an ASGI application, and its routes."""
 
@@ -300,7 +307,7 @@ class McpEndpoint:
         """Answer a request."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin, host = headers.get(b"origin", ""), headers.get(b"host", headers.get(b":authority", ""))
-        if is_foreign(origin, host, self._origins):
+        if _is_foreign(origin, host, self._origins):
             message = f"Pages of {origin!r} may not call MCP here: list the origin in http.cors_origins."
             await send_error(send, 403, "permission_denied", message)
             return

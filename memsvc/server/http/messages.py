@@ -117,11 +117,9 @@ class JsonForm:
         try:
             value = json.loads(text, object_pairs_hook=read)
             json_format.ParseDict(value, request, max_recursion_depth=MOST_NESTED)
-        except json_format.ParseError:
-            raise
-        except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            raise json_format.ParseError(message) from error
+        except (ValueError, SystemError) as error:
+            # A SystemError: descriptors were asked for a name with half of a surrogate pair.
+            raise json_format.ParseError(str(error)) from error
         described: Any = self._request.DESCRIPTOR
         # Maps and free JSON may have such names.
         if are_doubtful and json_fault(value, described):

@@ -6,18 +6,18 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import structlog
 import uvicorn
+from starlette.middleware.cors import CORSMiddleware
 
 from memsvc.domain.errors import ReportedError
 from memsvc.server.addresses import AddressError, bound_address, is_local, remove_stale_socket, socket_path
 from memsvc.server.http.connect import Application, Receive, Scope, Send, send_error
-from memsvc.server.http.cors import with_cors
 from memsvc.server.options import HttpOptions
 from memsvc.server.tls import Certificates
 
@@ -29,6 +29,44 @@ RETRY_SECONDS = 1
 BUSY = "The service has as many open connections as http.max_connections allows. Try again later."
 CERTIFICATE_SECONDS = 5.0
 """The interval of looks for changed files of the certificate."""
+
+METHODS = ("GET", "POST", "DELETE", "OPTIONS")
+REQUEST_HEADERS = (
+    "authorization",
+    "connect-protocol-version",
+    "connect-timeout-ms",
+    "content-type",
+    "grpc-timeout",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "traceparent",
+    "tracestate",
+    "x-grpc-web",
+    "x-memsvc-agent",
+    "x-memsvc-locale",
+    "x-memsvc-project",
+    "x-memsvc-session",
+    "x-memsvc-time-zone",
+    "x-memsvc-user",
+    "x-request-id",
+    "x-user-agent",
+)
+RESPONSE_HEADERS = (
+    "grpc-message",
+    "grpc-status",
+    "grpc-status-details-bin",
+    "mcp-session-id",
+    "retry-after",
+    "trailer-x-memsvc-notice",
+    "trailer-x-request-id",
+    "www-authenticate",
+    "x-request-id",
+)
+"""Headers that scripts of other origins may send and read: of Connect, gRPC-Web, MCP, tracing, key and request id."""
+CORS_SECONDS = 7_200
 
 
 class StartupError(Exception):
@@ -99,7 +137,7 @@ class HttpServer:
         self._header_seconds = header_seconds
         self._grace_seconds = grace_seconds
         self._application = application
-        self._whole = with_cors(self._answer, options.cors_origins)
+        self._whole = _with_cors(self._answer, options.cors_origins)
         self._server: _Uvicorn | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -239,3 +277,20 @@ async def _follow(certificates: Certificates) -> None:
     while True:
         await asyncio.sleep(CERTIFICATE_SECONDS)
         await asyncio.to_thread(certificates.fetch)
+
+
+def _with_cors(application: Application, origins: Collection[str]) -> Application:
+    """Return an application whose responses, errors included, pages of *origins* can read."""
+    if not origins:
+        return application
+    shared = CORSMiddleware(
+        application,
+        allow_origins=origins,
+        allow_methods=METHODS,
+        allow_headers=REQUEST_HEADERS,
+        expose_headers=RESPONSE_HEADERS,
+        # A page that is named may come from the Internet, and the service be on this machine.
+        allow_private_network=True,
+        max_age=CORS_SECONDS,
+    )
+    return cast("Application", shared)
