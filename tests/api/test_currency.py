@@ -238,7 +238,7 @@ def test_what_is_said_of_the_same_attribute_in_other_words_is_doubted(
     ("older", "newer", "query", "kind"),
     [
         ("I live in Leeds.", "I moved to York.", "Where do I live?", NOTE),
-        ("我喜欢喝咖啡。", "我不喜欢喝咖啡了。", "我爱喝什么？", types_pb.MEMORY_KIND_PREFERENCE),
+        ("我喜欢喝咖啡和茶。", "我不喜欢喝咖啡了。", "我爱喝什么？", types_pb.MEMORY_KIND_PREFERENCE),
     ],
 )
 def test_a_revoked_preference_leaves_the_core(

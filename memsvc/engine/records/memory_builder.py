@@ -41,7 +41,7 @@ from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import ContentName, Record, Transaction
 from memsvc.text.chunking import chunk, count_tokens
-from memsvc.text.facts import USER, facts_in
+from memsvc.text.facts import USER, facts_in, is_choice_of_liked
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import extract_keywords
 from memsvc.text.ranking_cues import pack_cues
@@ -538,14 +538,17 @@ def extract_statements(memory: Memory) -> tuple[Fact, ...]:
 def states_more(memory: Memory, statement: Fact) -> bool:
     """Return whether *memory* states more than *statement*: another sentence, or another topic.
 
-    A job and an employer count as one: they are stated together and change together.
+    A job and an employer count as one: they are stated together and change together. What is not liked is not chosen
+    either, so the choice of a thing adds nothing to the liking of it.
     """
     if len(sentences(memory.content)) > 1:
         return True
     if any(part.sort == SCHEDULE for part in statement.parts):
         return False
-    others = (one for one in statements_of(memory) if one.topic != statement.topic)
-    return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
+    others = [one for one in statements_of(memory) if one.topic != statement.topic]
+    if statement.rule is Rule.OCCUPATION:
+        return any(one.rule is not Rule.OCCUPATION for one in others)
+    return not all(is_choice_of_liked(one, statement) for one in others)
 
 
 def is_personal(statement: Fact, memory: Memory) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memsvc.text.facts.chinese import is_choice_of_liked
 from memsvc.text.facts.statements import (
     MAX_CHARS,
     MAX_LOOSE,
@@ -20,6 +21,7 @@ __all__ = [
     "USER",
     "concerns_answers",
     "facts_in",
+    "is_choice_of_liked",
     "loose_facts_in",
     "persons_in",
 ]

@@ -30,11 +30,13 @@ from memsvc.text.facts.values import (
 
 _NO = r"(?P<no>不再|不|没有?|并不)?"
 _WHEN = r"(?:上个?月|上周|上个?星期|前天|昨天|今天|今年|这个?月|这周|前几天|不久前|前不久|[年月]初|[年月]底)"
+_LIVES_IN = rf"(?<![家记抓留守站停困保拦围锁封])住(?={'|'.join(sorted(CITIES))})"
+"""我住北京, unlike 记住北京, and unlike 住院."""
 _LIVES = tuple(
     re.compile(pattern)
     for pattern in (
         rf"^(?P<who>.*?){_WHEN}(?:从[^从]+?)?(?:移居到?|搬家?(?:到|去|至|回)了?|迁到了?)(?P<value>.+)$",
-        rf"^(?P<who>.*?)(?:从[^从]+?)?{_NO}(?:居住在|住在|定居在?|常住在?|移居到?|现居|搬家?(?:到|去|至|回)了?|迁到了?)(?P<value>.+)$",
+        rf"^(?P<who>.*?)(?:从[^从]+?)?{_NO}(?:居住在|(?<!家)住在|{_LIVES_IN}|定居在?|常住在?|移居到?|现居|搬家?(?:到|去|至|回)了?|迁到了?)(?P<value>.+)$",
         rf"^(?P<who>.*?){_NO}在(?P<value>[^在]+?)(?:生活|居住|定居|安家|租房)(?:了|着)?$",
         r"^(?P<who>.*?)的?家(?P<no>不)?(?:就|还)?(?:搬到了?|住在?|在)(?P<value>.+)$",
     )
@@ -430,6 +432,13 @@ def _likes(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
             yield Fact(Rule.PREFERENCE, topic, (ValuePart(LIKING, "喜欢"),), match["no"] is None)
 
 
+def is_choice_of_liked(choice: Fact, liking: Fact) -> bool:
+    """Return whether *choice* prefers the thing that *liking* says is liked: 我喜欢咖啡 is both."""
+    who = choice.topic.partition(" 偏好")[0]
+    chosen = tuple(f"{who} 喜欢{part.text.partition(':')[2]}" for part in choice.parts if part.sort == POLE)
+    return liking.topic.startswith(chosen) and any(part.sort == LIKING for part in liking.parts)
+
+
 def _thing_of(text: str) -> str:
     thing = _DOING.sub("", _PREFERENCE_TAIL.sub("", text.strip()))
     return thing.lower() if 0 < len(thing) <= _MOST_CHARS and "的是" not in thing else ""
@@ -447,7 +456,7 @@ _UNSAID = re.compile(
     r"|写道|问|吗$|吗？|呢$|？|\?|前年|去年|年前|暂时|有时|偶尔|(?:19|20)\d\d年(?!\d*月)|将(?:会|要|在)|快要|明年|下个?月"
 )
 _LEADING = re.compile(
-    r"^(?:目前|现在|当前|如今|最近|今天|今后|从今天起|以后|更新|备注|注意|另外|还有|事实|偏好|已经|其实|听好"
+    r"^(?:目前|现在|当前|如今|最近|今天|今后|从今天起|以后|更新|备注|注意|另外|还有|事实|偏好(?=[：:，,])|已经|其实|听好"
     r"|上个?(?:周末?|星期|礼拜|月)(?:[一二三四五六日天](?=[^一二三四五六日天]))?|昨天|前天|前几天|去年|前年|今年|这周末?|刚刚?|终于|总算"
     r")[：:，,]?"
 )

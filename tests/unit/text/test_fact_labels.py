@@ -26,6 +26,8 @@ LABELS = [
     ("我不喜欢咖啡。", "喜欢: 咖啡", "不喜欢"),
     ("我结婚了", "婚姻状况", "已婚"),
     ("小王住在北京", "小王 住处", "北京"),
+    ("小王家住在北京", "小王 住处", "北京"),
+    ("我住北京", "住处", "北京"),
     ("数据库密码是abc123", "数据库密码", "abc123"),
     ("I'm allergic to nuts.", "nut allergy", "allergic"),
     ("My wife is not allergic to cats.", "cat allergy of wife", "not allergic"),

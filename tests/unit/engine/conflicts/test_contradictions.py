@@ -22,6 +22,10 @@ PAIRS = {
     "职业": ("王芳在腾讯工作。", "王芳跳槽到了百度。", Rule.OCCUPATION),
     "preference": ("I like coffee.", "I don't like coffee anymore.", Rule.PREFERENCE),
     "偏好": ("用户喜欢吃辣。", "用户讨厌吃辣。", Rule.PREFERENCE),
+    "既喜欢又偏好": ("我喜欢喝咖啡。", "我不喜欢喝咖啡。", Rule.PREFERENCE),
+    "无主语的偏好": ("偏好暗色主题", "偏好亮色主题", Rule.PREFERENCE),
+    "学生到开发者": ("我是学生。", "我是开发者。", Rule.OCCUPATION),
+    "住哪里": ("我住北京。", "我现在住杭州。", Rule.LOCATION),
     "general": ("The deadline of Apollo is March 3.", "The deadline of Apollo is March 9.", Rule.GENERAL),
     "一般": ("项目的截止日期是3月3日。", "项目的截止日期改到了3月9日。", Rule.GENERAL),
 }
@@ -336,6 +340,7 @@ def test_conflicts_are_paged(desk: Desk) -> None:
         ("I like tea and coffee.", "I no longer drink coffee."),
         ("我住在北京。我对花生过敏。", "我搬到了上海。"),
         ("我喜欢吃辣和喝茶。", "我现在不吃辣了。"),
+        ("我喜欢咖啡和茶。", "我不喜欢咖啡。"),
     ],
 )
 def test_a_memory_that_says_more_stays_in_use(desk: Desk, said: str, unsaid: str) -> None:
