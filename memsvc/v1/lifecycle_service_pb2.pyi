@@ -718,8 +718,8 @@ class PromoteMemoryRequest(_message.Message):
     a new memory of layer LONG_TERM, which does not expire; its derived_from_ids name the source. The source becomes
     ARCHIVED and leaves searches and lists unless their filter names that status; its key moves to the new memory, whose
     id is added to the source's related_ids. An open conflict in which the source is the newer memory moves to the new
-    one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. The call is one
-    transaction.
+    one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. An edited text is compared
+    with other memories as new content is, with the policy MARK. The call is one transaction.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is not of layer SHORT_TERM or not ACTIVE;
     ALREADY_EXISTS (MEMORY_EXISTS) when another memory of the kind has the content; ABORTED (REVISION_CONFLICT);
@@ -794,6 +794,7 @@ class PromoteMemoryResponse(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
@@ -808,6 +809,12 @@ class PromoteMemoryResponse(_message.Message):
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
         """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are the contradictions of an edited text with other memories, as in CreateMemoryResponse.conflicts. Those
+        that the source had are not among them.
+        """
+
     def __init__(
         self,
         *,
@@ -815,10 +822,11 @@ class PromoteMemoryResponse(_message.Message):
         source: _types_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

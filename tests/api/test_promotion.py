@@ -95,6 +95,30 @@ def test_a_conflict_goes_on_with_what_is_promoted(
 
 
 @pytest.mark.parametrize(
+    ("older", "said", "edited"),
+    [
+        ("小王住在北京。", "和小王吃了饭。", "小王搬到了深圳。"),
+        ("Anna lives in Lisbon.", "Lunch with Anna.", "Anna has moved to Faro."),
+    ],
+)
+def test_better_words_are_compared_with_other_memories(
+    stubs: Stubs, user: str, older: str, said: str, edited: str
+) -> None:
+    """What only they state contradicts older memories as any new content does."""
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    old, source = create(stubs, scope, older), create(stubs, scope, said, layer=SHORT)
+    reply = promote(stubs, scope, source, content=edited, request_id="once")
+
+    [conflict] = reply.conflicts
+    assert (old.id, reply.memory.id) == (conflict.older_memory_id, conflict.newer_memory_id)
+    assert types_pb.MEMORY_STATUS_CONFLICTED == get(stubs, scope, old.id).status
+    asked = memory_pb.ListConflictsRequest(scope=scope)
+    assert [conflict] == list(stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts)
+    again = promote(stubs, scope, source, content=edited, request_id="once")
+    assert [conflict.id] == [one.id for one in again.conflicts]
+
+
+@pytest.mark.parametrize(
     ("older", "newer"),
     [
         ("小王住在北京。小王有一只狗。", "小王搬到了上海。"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
@@ -12,7 +13,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
-from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
+from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.supersession import require_memory
 from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
@@ -42,7 +43,7 @@ class MemoryPromoter:
         self._record_builder = record_builder
         self._requests = requests
         self._reads = reads
-        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def promote(
         self,
@@ -56,7 +57,7 @@ class MemoryPromoter:
     ) -> tuple[WriteResult, WriteResult]:
         """Store a LONG_TERM memory derived from a SHORT_TERM one; return it and its source, which is ARCHIVED.
 
-        Empty *content* and *title* are those of the source.
+        Empty *content* and *title* are those of the source. Other content is compared with that of other memories.
 
         Raises:
             MemoryNotFoundError: The source is not visible to the scope.
@@ -131,8 +132,12 @@ class MemoryPromoter:
             raise MemoryExistsError(holder.id)
         [new] = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
         transaction.copy_acknowledgements(source, new)
-        self._conflict_states.transfer(transaction, archived, new)
-        return [UpsertResult(new, Outcome.CREATED), UpsertResult(archived, Outcome.UPDATED)]
+        self._conflict_detector.conflict_states.transfer(transaction, archived, new)
+        # The same statements were compared when the source was written.
+        stating = [new] if new.content_hash != source.content_hash else []
+        findings = self._conflict_detector.detect(transaction, stating, policy=ConflictPolicy.MARK)
+        promoted = UpsertResult(findings.current(new), Outcome.CREATED, findings.contradictions(new))
+        return [promoted, UpsertResult(archived, Outcome.UPDATED)]
 
 
 def _draft(source: Memory, content: str, title: str) -> Draft:

@@ -115,6 +115,7 @@ def promote_memory_response(new: WriteResult, source: WriteResult) -> lifecycle_
     fill_memory(response.memory, new.memory)
     fill_memory(response.source, source.memory)
     response.redactions.extend(redactions_to_proto(new.redactions))
+    fill_conflicts(response.conflicts, new.conflicts)
     return response
 
 

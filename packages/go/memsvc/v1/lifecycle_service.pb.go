@@ -1157,8 +1157,8 @@ func (x *ArchiveMemoryResponse) GetConsistencyToken() string {
 // a new memory of layer LONG_TERM, which does not expire; its derived_from_ids name the source. The source becomes
 // ARCHIVED and leaves searches and lists unless their filter names that status; its key moves to the new memory, whose
 // id is added to the source's related_ids. An open conflict in which the source is the newer memory moves to the new
-// one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. The call is one
-// transaction.
+// one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. An edited text is compared
+// with other memories as new content is, with the policy MARK. The call is one transaction.
 //
 // Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is not of layer SHORT_TERM or not ACTIVE;
 // ALREADY_EXISTS (MEMORY_EXISTS) when another memory of the kind has the content; ABORTED (REVISION_CONFLICT);
@@ -1317,7 +1317,10 @@ type PromoteMemoryResponse struct {
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
-	Redactions    []*Redaction `protobuf:"bytes,4,rep,name=redactions,proto3" json:"redactions,omitempty"`
+	Redactions []*Redaction `protobuf:"bytes,4,rep,name=redactions,proto3" json:"redactions,omitempty"`
+	// conflicts are the contradictions of an edited text with other memories, as in CreateMemoryResponse.conflicts. Those
+	// that the source had are not among them.
+	Conflicts     []*Conflict `protobuf:"bytes,5,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1376,6 +1379,13 @@ func (x *PromoteMemoryResponse) GetConsistencyToken() string {
 func (x *PromoteMemoryResponse) GetRedactions() []*Redaction {
 	if x != nil {
 		return x.Redactions
+	}
+	return nil
+}
+
+func (x *PromoteMemoryResponse) GetConflicts() []*Conflict {
+	if x != nil {
+		return x.Conflicts
 	}
 	return nil
 }
@@ -4247,14 +4257,15 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tR\trequestId\x12-\n" +
 	"\bwait_for\x18\b \x01(\x0e2\x12.memsvc.v1.WaitForR\awaitForB\x04\n" +
-	"\x02by\"\xd0\x01\n" +
+	"\x02by\"\x83\x02\n" +
 	"\x15PromoteMemoryResponse\x12)\n" +
 	"\x06memory\x18\x01 \x01(\v2\x11.memsvc.v1.MemoryR\x06memory\x12)\n" +
 	"\x06source\x18\x02 \x01(\v2\x11.memsvc.v1.MemoryR\x06source\x12+\n" +
 	"\x11consistency_token\x18\x03 \x01(\tR\x10consistencyToken\x124\n" +
 	"\n" +
 	"redactions\x18\x04 \x03(\v2\x14.memsvc.v1.RedactionR\n" +
-	"redactions\"\x9e\x02\n" +
+	"redactions\x121\n" +
+	"\tconflicts\x18\x05 \x03(\v2\x13.memsvc.v1.ConflictR\tconflicts\"\x9e\x02\n" +
 	"\x1aConsolidateMemoriesRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12!\n" +
 	"\tthreshold\x18\x02 \x01(\x01H\x00R\tthreshold\x88\x01\x01\x12\x17\n" +
@@ -4657,100 +4668,101 @@ var file_memsvc_v1_lifecycle_service_proto_depIdxs = []int32{
 	57, // 20: memsvc.v1.PromoteMemoryResponse.memory:type_name -> memsvc.v1.Memory
 	57, // 21: memsvc.v1.PromoteMemoryResponse.source:type_name -> memsvc.v1.Memory
 	58, // 22: memsvc.v1.PromoteMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	50, // 23: memsvc.v1.ConsolidateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 24: memsvc.v1.ConsolidateMemoriesRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 25: memsvc.v1.ConsolidatedGroup.merged:type_name -> memsvc.v1.Memory
-	57, // 26: memsvc.v1.ConsolidatedGroup.originals:type_name -> memsvc.v1.Memory
-	16, // 27: memsvc.v1.ConsolidateMemoriesResponse.groups:type_name -> memsvc.v1.ConsolidatedGroup
-	50, // 28: memsvc.v1.UndoConsolidationRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 29: memsvc.v1.UndoConsolidationRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 30: memsvc.v1.UndoConsolidationResponse.originals:type_name -> memsvc.v1.Memory
-	57, // 31: memsvc.v1.UndoConsolidationResponse.merged:type_name -> memsvc.v1.Memory
-	50, // 32: memsvc.v1.SummarizePeriodRequest.scope:type_name -> memsvc.v1.Scope
-	59, // 33: memsvc.v1.SummarizePeriodRequest.time_range:type_name -> memsvc.v1.TimeRange
-	55, // 34: memsvc.v1.SummarizePeriodRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 35: memsvc.v1.SummarizePeriodResponse.memory:type_name -> memsvc.v1.Memory
-	60, // 36: memsvc.v1.SummarizePeriodResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	58, // 37: memsvc.v1.SummarizePeriodResponse.redactions:type_name -> memsvc.v1.Redaction
-	50, // 38: memsvc.v1.ListDueRemindersRequest.scope:type_name -> memsvc.v1.Scope
-	53, // 39: memsvc.v1.ListDueRemindersRequest.time:type_name -> google.protobuf.Timestamp
-	61, // 40: memsvc.v1.ListDueRemindersRequest.slot:type_name -> memsvc.v1.ReminderSlot
-	24, // 41: memsvc.v1.ListDueRemindersResponse.reminders:type_name -> memsvc.v1.DueReminder
-	57, // 42: memsvc.v1.DueReminder.memory:type_name -> memsvc.v1.Memory
-	62, // 43: memsvc.v1.DueReminder.occurrence:type_name -> memsvc.v1.ReminderOccurrence
-	63, // 44: memsvc.v1.DueReminder.currency:type_name -> memsvc.v1.Currency
-	50, // 45: memsvc.v1.AcknowledgeReminderRequest.scope:type_name -> memsvc.v1.Scope
-	64, // 46: memsvc.v1.AcknowledgeReminderRequest.date:type_name -> memsvc.v1.CalendarDate
-	61, // 47: memsvc.v1.AcknowledgeReminderRequest.slot:type_name -> memsvc.v1.ReminderSlot
-	57, // 48: memsvc.v1.AcknowledgeReminderResponse.memory:type_name -> memsvc.v1.Memory
-	53, // 49: memsvc.v1.AcknowledgeReminderResponse.acknowledge_time:type_name -> google.protobuf.Timestamp
-	53, // 50: memsvc.v1.Checkpoint.known_time:type_name -> google.protobuf.Timestamp
-	53, // 51: memsvc.v1.Checkpoint.create_time:type_name -> google.protobuf.Timestamp
-	50, // 52: memsvc.v1.CreateCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	53, // 53: memsvc.v1.CreateCheckpointRequest.known_time:type_name -> google.protobuf.Timestamp
-	27, // 54: memsvc.v1.CreateCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
-	50, // 55: memsvc.v1.ListCheckpointsRequest.scope:type_name -> memsvc.v1.Scope
-	27, // 56: memsvc.v1.ListCheckpointsResponse.checkpoints:type_name -> memsvc.v1.Checkpoint
-	2,  // 57: memsvc.v1.Difference.kind:type_name -> memsvc.v1.DifferenceKind
-	57, // 58: memsvc.v1.Difference.before:type_name -> memsvc.v1.Memory
-	57, // 59: memsvc.v1.Difference.after:type_name -> memsvc.v1.Memory
-	50, // 60: memsvc.v1.DiffCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	32, // 61: memsvc.v1.DiffCheckpointResponse.differences:type_name -> memsvc.v1.Difference
-	50, // 62: memsvc.v1.RollbackToCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 63: memsvc.v1.RollbackToCheckpointRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	3,  // 64: memsvc.v1.UnrestoredMemory.reason:type_name -> memsvc.v1.UnrestoredReason
-	27, // 65: memsvc.v1.RollbackToCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
-	36, // 66: memsvc.v1.RollbackToCheckpointResponse.unrestored:type_name -> memsvc.v1.UnrestoredMemory
-	50, // 67: memsvc.v1.ExportUserRequest.scope:type_name -> memsvc.v1.Scope
-	41, // 68: memsvc.v1.ImportUserRequest.header:type_name -> memsvc.v1.ImportUserHeader
-	50, // 69: memsvc.v1.ImportUserHeader.scope:type_name -> memsvc.v1.Scope
-	55, // 70: memsvc.v1.ImportUserHeader.wait_for:type_name -> memsvc.v1.WaitFor
-	48, // 71: memsvc.v1.ImportUserResponse.stored_counts:type_name -> memsvc.v1.ImportUserResponse.StoredCountsEntry
-	43, // 72: memsvc.v1.ImportUserResponse.issues:type_name -> memsvc.v1.ImportIssue
-	4,  // 73: memsvc.v1.ImportIssue.reason:type_name -> memsvc.v1.ImportIssueReason
-	50, // 74: memsvc.v1.EraseUserRequest.scope:type_name -> memsvc.v1.Scope
-	46, // 75: memsvc.v1.EraseUserResponse.receipt:type_name -> memsvc.v1.ErasureReceipt
-	53, // 76: memsvc.v1.ErasureReceipt.start_time:type_name -> google.protobuf.Timestamp
-	53, // 77: memsvc.v1.ErasureReceipt.end_time:type_name -> google.protobuf.Timestamp
-	47, // 78: memsvc.v1.ErasureReceipt.stores:type_name -> memsvc.v1.ErasedStore
-	49, // 79: memsvc.v1.ErasedStore.removed_counts:type_name -> memsvc.v1.ErasedStore.RemovedCountsEntry
-	5,  // 80: memsvc.v1.LifecycleService.RunMaintenance:input_type -> memsvc.v1.RunMaintenanceRequest
-	9,  // 81: memsvc.v1.LifecycleService.DetectConflicts:input_type -> memsvc.v1.DetectConflictsRequest
-	11, // 82: memsvc.v1.LifecycleService.ArchiveMemory:input_type -> memsvc.v1.ArchiveMemoryRequest
-	13, // 83: memsvc.v1.LifecycleService.PromoteMemory:input_type -> memsvc.v1.PromoteMemoryRequest
-	15, // 84: memsvc.v1.LifecycleService.ConsolidateMemories:input_type -> memsvc.v1.ConsolidateMemoriesRequest
-	18, // 85: memsvc.v1.LifecycleService.UndoConsolidation:input_type -> memsvc.v1.UndoConsolidationRequest
-	20, // 86: memsvc.v1.LifecycleService.SummarizePeriod:input_type -> memsvc.v1.SummarizePeriodRequest
-	22, // 87: memsvc.v1.LifecycleService.ListDueReminders:input_type -> memsvc.v1.ListDueRemindersRequest
-	25, // 88: memsvc.v1.LifecycleService.AcknowledgeReminder:input_type -> memsvc.v1.AcknowledgeReminderRequest
-	28, // 89: memsvc.v1.LifecycleService.CreateCheckpoint:input_type -> memsvc.v1.CreateCheckpointRequest
-	30, // 90: memsvc.v1.LifecycleService.ListCheckpoints:input_type -> memsvc.v1.ListCheckpointsRequest
-	33, // 91: memsvc.v1.LifecycleService.DiffCheckpoint:input_type -> memsvc.v1.DiffCheckpointRequest
-	35, // 92: memsvc.v1.LifecycleService.RollbackToCheckpoint:input_type -> memsvc.v1.RollbackToCheckpointRequest
-	38, // 93: memsvc.v1.LifecycleService.ExportUser:input_type -> memsvc.v1.ExportUserRequest
-	40, // 94: memsvc.v1.LifecycleService.ImportUser:input_type -> memsvc.v1.ImportUserRequest
-	44, // 95: memsvc.v1.LifecycleService.EraseUser:input_type -> memsvc.v1.EraseUserRequest
-	6,  // 96: memsvc.v1.LifecycleService.RunMaintenance:output_type -> memsvc.v1.RunMaintenanceResponse
-	10, // 97: memsvc.v1.LifecycleService.DetectConflicts:output_type -> memsvc.v1.DetectConflictsResponse
-	12, // 98: memsvc.v1.LifecycleService.ArchiveMemory:output_type -> memsvc.v1.ArchiveMemoryResponse
-	14, // 99: memsvc.v1.LifecycleService.PromoteMemory:output_type -> memsvc.v1.PromoteMemoryResponse
-	17, // 100: memsvc.v1.LifecycleService.ConsolidateMemories:output_type -> memsvc.v1.ConsolidateMemoriesResponse
-	19, // 101: memsvc.v1.LifecycleService.UndoConsolidation:output_type -> memsvc.v1.UndoConsolidationResponse
-	21, // 102: memsvc.v1.LifecycleService.SummarizePeriod:output_type -> memsvc.v1.SummarizePeriodResponse
-	23, // 103: memsvc.v1.LifecycleService.ListDueReminders:output_type -> memsvc.v1.ListDueRemindersResponse
-	26, // 104: memsvc.v1.LifecycleService.AcknowledgeReminder:output_type -> memsvc.v1.AcknowledgeReminderResponse
-	29, // 105: memsvc.v1.LifecycleService.CreateCheckpoint:output_type -> memsvc.v1.CreateCheckpointResponse
-	31, // 106: memsvc.v1.LifecycleService.ListCheckpoints:output_type -> memsvc.v1.ListCheckpointsResponse
-	34, // 107: memsvc.v1.LifecycleService.DiffCheckpoint:output_type -> memsvc.v1.DiffCheckpointResponse
-	37, // 108: memsvc.v1.LifecycleService.RollbackToCheckpoint:output_type -> memsvc.v1.RollbackToCheckpointResponse
-	39, // 109: memsvc.v1.LifecycleService.ExportUser:output_type -> memsvc.v1.ExportUserResponse
-	42, // 110: memsvc.v1.LifecycleService.ImportUser:output_type -> memsvc.v1.ImportUserResponse
-	45, // 111: memsvc.v1.LifecycleService.EraseUser:output_type -> memsvc.v1.EraseUserResponse
-	96, // [96:112] is the sub-list for method output_type
-	80, // [80:96] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	56, // 23: memsvc.v1.PromoteMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	50, // 24: memsvc.v1.ConsolidateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	55, // 25: memsvc.v1.ConsolidateMemoriesRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	57, // 26: memsvc.v1.ConsolidatedGroup.merged:type_name -> memsvc.v1.Memory
+	57, // 27: memsvc.v1.ConsolidatedGroup.originals:type_name -> memsvc.v1.Memory
+	16, // 28: memsvc.v1.ConsolidateMemoriesResponse.groups:type_name -> memsvc.v1.ConsolidatedGroup
+	50, // 29: memsvc.v1.UndoConsolidationRequest.scope:type_name -> memsvc.v1.Scope
+	55, // 30: memsvc.v1.UndoConsolidationRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	57, // 31: memsvc.v1.UndoConsolidationResponse.originals:type_name -> memsvc.v1.Memory
+	57, // 32: memsvc.v1.UndoConsolidationResponse.merged:type_name -> memsvc.v1.Memory
+	50, // 33: memsvc.v1.SummarizePeriodRequest.scope:type_name -> memsvc.v1.Scope
+	59, // 34: memsvc.v1.SummarizePeriodRequest.time_range:type_name -> memsvc.v1.TimeRange
+	55, // 35: memsvc.v1.SummarizePeriodRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	57, // 36: memsvc.v1.SummarizePeriodResponse.memory:type_name -> memsvc.v1.Memory
+	60, // 37: memsvc.v1.SummarizePeriodResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	58, // 38: memsvc.v1.SummarizePeriodResponse.redactions:type_name -> memsvc.v1.Redaction
+	50, // 39: memsvc.v1.ListDueRemindersRequest.scope:type_name -> memsvc.v1.Scope
+	53, // 40: memsvc.v1.ListDueRemindersRequest.time:type_name -> google.protobuf.Timestamp
+	61, // 41: memsvc.v1.ListDueRemindersRequest.slot:type_name -> memsvc.v1.ReminderSlot
+	24, // 42: memsvc.v1.ListDueRemindersResponse.reminders:type_name -> memsvc.v1.DueReminder
+	57, // 43: memsvc.v1.DueReminder.memory:type_name -> memsvc.v1.Memory
+	62, // 44: memsvc.v1.DueReminder.occurrence:type_name -> memsvc.v1.ReminderOccurrence
+	63, // 45: memsvc.v1.DueReminder.currency:type_name -> memsvc.v1.Currency
+	50, // 46: memsvc.v1.AcknowledgeReminderRequest.scope:type_name -> memsvc.v1.Scope
+	64, // 47: memsvc.v1.AcknowledgeReminderRequest.date:type_name -> memsvc.v1.CalendarDate
+	61, // 48: memsvc.v1.AcknowledgeReminderRequest.slot:type_name -> memsvc.v1.ReminderSlot
+	57, // 49: memsvc.v1.AcknowledgeReminderResponse.memory:type_name -> memsvc.v1.Memory
+	53, // 50: memsvc.v1.AcknowledgeReminderResponse.acknowledge_time:type_name -> google.protobuf.Timestamp
+	53, // 51: memsvc.v1.Checkpoint.known_time:type_name -> google.protobuf.Timestamp
+	53, // 52: memsvc.v1.Checkpoint.create_time:type_name -> google.protobuf.Timestamp
+	50, // 53: memsvc.v1.CreateCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	53, // 54: memsvc.v1.CreateCheckpointRequest.known_time:type_name -> google.protobuf.Timestamp
+	27, // 55: memsvc.v1.CreateCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	50, // 56: memsvc.v1.ListCheckpointsRequest.scope:type_name -> memsvc.v1.Scope
+	27, // 57: memsvc.v1.ListCheckpointsResponse.checkpoints:type_name -> memsvc.v1.Checkpoint
+	2,  // 58: memsvc.v1.Difference.kind:type_name -> memsvc.v1.DifferenceKind
+	57, // 59: memsvc.v1.Difference.before:type_name -> memsvc.v1.Memory
+	57, // 60: memsvc.v1.Difference.after:type_name -> memsvc.v1.Memory
+	50, // 61: memsvc.v1.DiffCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	32, // 62: memsvc.v1.DiffCheckpointResponse.differences:type_name -> memsvc.v1.Difference
+	50, // 63: memsvc.v1.RollbackToCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	55, // 64: memsvc.v1.RollbackToCheckpointRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	3,  // 65: memsvc.v1.UnrestoredMemory.reason:type_name -> memsvc.v1.UnrestoredReason
+	27, // 66: memsvc.v1.RollbackToCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	36, // 67: memsvc.v1.RollbackToCheckpointResponse.unrestored:type_name -> memsvc.v1.UnrestoredMemory
+	50, // 68: memsvc.v1.ExportUserRequest.scope:type_name -> memsvc.v1.Scope
+	41, // 69: memsvc.v1.ImportUserRequest.header:type_name -> memsvc.v1.ImportUserHeader
+	50, // 70: memsvc.v1.ImportUserHeader.scope:type_name -> memsvc.v1.Scope
+	55, // 71: memsvc.v1.ImportUserHeader.wait_for:type_name -> memsvc.v1.WaitFor
+	48, // 72: memsvc.v1.ImportUserResponse.stored_counts:type_name -> memsvc.v1.ImportUserResponse.StoredCountsEntry
+	43, // 73: memsvc.v1.ImportUserResponse.issues:type_name -> memsvc.v1.ImportIssue
+	4,  // 74: memsvc.v1.ImportIssue.reason:type_name -> memsvc.v1.ImportIssueReason
+	50, // 75: memsvc.v1.EraseUserRequest.scope:type_name -> memsvc.v1.Scope
+	46, // 76: memsvc.v1.EraseUserResponse.receipt:type_name -> memsvc.v1.ErasureReceipt
+	53, // 77: memsvc.v1.ErasureReceipt.start_time:type_name -> google.protobuf.Timestamp
+	53, // 78: memsvc.v1.ErasureReceipt.end_time:type_name -> google.protobuf.Timestamp
+	47, // 79: memsvc.v1.ErasureReceipt.stores:type_name -> memsvc.v1.ErasedStore
+	49, // 80: memsvc.v1.ErasedStore.removed_counts:type_name -> memsvc.v1.ErasedStore.RemovedCountsEntry
+	5,  // 81: memsvc.v1.LifecycleService.RunMaintenance:input_type -> memsvc.v1.RunMaintenanceRequest
+	9,  // 82: memsvc.v1.LifecycleService.DetectConflicts:input_type -> memsvc.v1.DetectConflictsRequest
+	11, // 83: memsvc.v1.LifecycleService.ArchiveMemory:input_type -> memsvc.v1.ArchiveMemoryRequest
+	13, // 84: memsvc.v1.LifecycleService.PromoteMemory:input_type -> memsvc.v1.PromoteMemoryRequest
+	15, // 85: memsvc.v1.LifecycleService.ConsolidateMemories:input_type -> memsvc.v1.ConsolidateMemoriesRequest
+	18, // 86: memsvc.v1.LifecycleService.UndoConsolidation:input_type -> memsvc.v1.UndoConsolidationRequest
+	20, // 87: memsvc.v1.LifecycleService.SummarizePeriod:input_type -> memsvc.v1.SummarizePeriodRequest
+	22, // 88: memsvc.v1.LifecycleService.ListDueReminders:input_type -> memsvc.v1.ListDueRemindersRequest
+	25, // 89: memsvc.v1.LifecycleService.AcknowledgeReminder:input_type -> memsvc.v1.AcknowledgeReminderRequest
+	28, // 90: memsvc.v1.LifecycleService.CreateCheckpoint:input_type -> memsvc.v1.CreateCheckpointRequest
+	30, // 91: memsvc.v1.LifecycleService.ListCheckpoints:input_type -> memsvc.v1.ListCheckpointsRequest
+	33, // 92: memsvc.v1.LifecycleService.DiffCheckpoint:input_type -> memsvc.v1.DiffCheckpointRequest
+	35, // 93: memsvc.v1.LifecycleService.RollbackToCheckpoint:input_type -> memsvc.v1.RollbackToCheckpointRequest
+	38, // 94: memsvc.v1.LifecycleService.ExportUser:input_type -> memsvc.v1.ExportUserRequest
+	40, // 95: memsvc.v1.LifecycleService.ImportUser:input_type -> memsvc.v1.ImportUserRequest
+	44, // 96: memsvc.v1.LifecycleService.EraseUser:input_type -> memsvc.v1.EraseUserRequest
+	6,  // 97: memsvc.v1.LifecycleService.RunMaintenance:output_type -> memsvc.v1.RunMaintenanceResponse
+	10, // 98: memsvc.v1.LifecycleService.DetectConflicts:output_type -> memsvc.v1.DetectConflictsResponse
+	12, // 99: memsvc.v1.LifecycleService.ArchiveMemory:output_type -> memsvc.v1.ArchiveMemoryResponse
+	14, // 100: memsvc.v1.LifecycleService.PromoteMemory:output_type -> memsvc.v1.PromoteMemoryResponse
+	17, // 101: memsvc.v1.LifecycleService.ConsolidateMemories:output_type -> memsvc.v1.ConsolidateMemoriesResponse
+	19, // 102: memsvc.v1.LifecycleService.UndoConsolidation:output_type -> memsvc.v1.UndoConsolidationResponse
+	21, // 103: memsvc.v1.LifecycleService.SummarizePeriod:output_type -> memsvc.v1.SummarizePeriodResponse
+	23, // 104: memsvc.v1.LifecycleService.ListDueReminders:output_type -> memsvc.v1.ListDueRemindersResponse
+	26, // 105: memsvc.v1.LifecycleService.AcknowledgeReminder:output_type -> memsvc.v1.AcknowledgeReminderResponse
+	29, // 106: memsvc.v1.LifecycleService.CreateCheckpoint:output_type -> memsvc.v1.CreateCheckpointResponse
+	31, // 107: memsvc.v1.LifecycleService.ListCheckpoints:output_type -> memsvc.v1.ListCheckpointsResponse
+	34, // 108: memsvc.v1.LifecycleService.DiffCheckpoint:output_type -> memsvc.v1.DiffCheckpointResponse
+	37, // 109: memsvc.v1.LifecycleService.RollbackToCheckpoint:output_type -> memsvc.v1.RollbackToCheckpointResponse
+	39, // 110: memsvc.v1.LifecycleService.ExportUser:output_type -> memsvc.v1.ExportUserResponse
+	42, // 111: memsvc.v1.LifecycleService.ImportUser:output_type -> memsvc.v1.ImportUserResponse
+	45, // 112: memsvc.v1.LifecycleService.EraseUser:output_type -> memsvc.v1.EraseUserResponse
+	97, // [97:113] is the sub-list for method output_type
+	81, // [81:97] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_lifecycle_service_proto_init() }
