@@ -268,6 +268,20 @@ class QuotaExceededError(LimitExceededError):
         }
 
 
+class ResponseTooLargeError(MemsvcError):
+    """The response of a call is larger than a message may be; a change was made all the same."""
+
+    reason = "RESPONSE_TOO_LARGE"
+
+    def __init__(self, *, size: int, limit: int) -> None:
+        super().__init__(
+            f"The response has {size} bytes, more than {limit} (setting server.max_message_bytes): request fewer "
+            "items, such as by page_size, limit or ids, or fewer fields by read_mask. What the call changed is stored.",
+            size_bytes=str(size),
+            limit_bytes=str(limit),
+        )
+
+
 class BackendUnavailableError(MemsvcError):
     """A store, an index or a model cannot be reached now, or cannot be used; nothing was changed."""
 

@@ -366,7 +366,10 @@ class Server:
         )
         self._rules = rules
         executors = {one.name: one for one in context.executors.each()}
-        chain = CallChain(rules, self._layers, executors, limits=context.options.slots)
+        options = context.options
+        chain = CallChain(
+            rules, self._layers, executors, limits=options.slots, max_response_bytes=options.max_message_bytes
+        )
         chain.add(memory_service_pb2_grpc.add_MemoryServiceServicer_to_server, MemoryServicer(context))
         chain.add(search_service_pb2_grpc.add_SearchServiceServicer_to_server, SearchServicer(context))
         chain.add(lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server, LifecycleServicer(context))

@@ -249,6 +249,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     `holder` ("tenant" or "API key"), `name`, `limit`, `used`, `added`. A google.rpc.QuotaFailure names the quota.
     Permanently delete memories or files, or have an administrator raise the quota; retrying alone does not help.
     """
+    ERROR_REASON_RESPONSE_TOO_LARGE: _ErrorReason.ValueType  # 47
+    """ERROR_REASON_RESPONSE_TOO_LARGE comes with RESOURCE_EXHAUSTED when the response is larger than the setting
+    server.max_message_bytes. A mutation is stored all the same. Metadata: `size_bytes`, `limit_bytes`. Request fewer
+    items at a time, such as by page_size, limit or ids, or fewer fields by read_mask; retrying alone does not help.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the reason of an error, finer than the gRPC status code. Every error of the service carries a
@@ -481,6 +486,11 @@ ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 46
 or API key allows. Nothing was stored. Metadata: `quota` ("memories", "bytes_of_content" or "bytes_of_files"),
 `holder` ("tenant" or "API key"), `name`, `limit`, `used`, `added`. A google.rpc.QuotaFailure names the quota.
 Permanently delete memories or files, or have an administrator raise the quota; retrying alone does not help.
+"""
+ERROR_REASON_RESPONSE_TOO_LARGE: ErrorReason.ValueType  # 47
+"""ERROR_REASON_RESPONSE_TOO_LARGE comes with RESOURCE_EXHAUSTED when the response is larger than the setting
+server.max_message_bytes. A mutation is stored all the same. Metadata: `size_bytes`, `limit_bytes`. Request fewer
+items at a time, such as by page_size, limit or ids, or fewer fields by read_mask; retrying alone does not help.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 

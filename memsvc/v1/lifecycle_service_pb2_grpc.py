@@ -30,8 +30,8 @@ class LifecycleServiceStub(object):
     checkpoints, export, import and erasure.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -129,8 +129,8 @@ class LifecycleServiceServicer(object):
     checkpoints, export, import and erasure.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -355,8 +355,8 @@ class LifecycleService(object):
     checkpoints, export, import and erasure.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """

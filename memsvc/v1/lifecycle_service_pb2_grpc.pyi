@@ -31,8 +31,8 @@ class LifecycleServiceStub:
     checkpoints, export, import and erasure.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -100,8 +100,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     checkpoints, export, import and erasure.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -165,8 +165,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     checkpoints, export, import and erasure.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """

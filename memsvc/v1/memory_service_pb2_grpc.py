@@ -48,10 +48,13 @@ class MemoryServiceStub(object):
     strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
-    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size
+    limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the
+    service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
+    API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
+    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
     """
 
     def __init__(self, channel):
@@ -205,10 +208,13 @@ class MemoryServiceServicer(object):
     strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
-    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size
+    limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the
+    service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
+    API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
+    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
     """
 
     def CreateMemory(self, request, context):
@@ -556,10 +562,13 @@ class MemoryService(object):
     strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
-    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size
+    limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the
+    service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
+    API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
+    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
     """
 
     @staticmethod

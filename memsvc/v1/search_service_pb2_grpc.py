@@ -29,8 +29,8 @@ class SearchServiceStub(object):
     """SearchService finds memories by meaning and by words.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -102,8 +102,8 @@ class SearchServiceServicer(object):
     """SearchService finds memories by meaning and by words.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -269,8 +269,8 @@ class SearchService(object):
     """SearchService finds memories by meaning and by words.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """

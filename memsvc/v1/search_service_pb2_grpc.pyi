@@ -30,8 +30,8 @@ class SearchServiceStub:
     """SearchService finds memories by meaning and by words.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -90,8 +90,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """SearchService finds memories by meaning and by words.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """
@@ -146,8 +146,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """SearchService finds memories by meaning and by words.
 
     In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
-    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
     UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
     ApiKeyRole.
     """

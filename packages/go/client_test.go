@@ -110,6 +110,10 @@ func TestSearchesAndBuildsAContext(t *testing.T) {
 	built := memory.Context(ctx, "Book a table", func(r *memsvc.BuildContextRequest) { r.Options.TotalTokens = new(int32(400)) })
 	if text := must(built.Text()); !strings.Contains(text, "我对花生过敏。") {
 		t.Error(text)
+	} else if whole := must(memory.Searches.RenderContext(ctx, &memsvcv1.RenderContextRequest{
+		Scope: memory.Scope(), Query: "Book a table", Options: &memsvc.ContextOptions{TotalTokens: new(int32(400))},
+	})); text != whole.GetMarkdown() {
+		t.Error(text, whole)
 	}
 	var hasPlan, hasSummary bool
 	for event, err := range built.Events() {

@@ -47,16 +47,19 @@ func (s *Context) Events() iter.Seq2[*BuildContextResponse, error] {
 	}
 }
 
-// Text returns the texts of all items as one text, ready for a prompt.
+// Text returns the whole context as one text, ready for a prompt: the texts of all events, as RenderContext joins them.
+// The first lines mark the rest as data, not instructions, and say what day it is.
 func (s *Context) Text() (string, error) {
 	var text strings.Builder
 	for event, err := range s.Events() {
 		if err != nil {
 			return "", err
 		}
+		text.WriteString(event.GetPlan().GetText())
 		for _, item := range event.GetItems().GetItems() {
 			text.WriteString(item.GetText())
 		}
+		text.WriteString(event.GetSummary().GetText())
 	}
 	return text.String(), nil
 }

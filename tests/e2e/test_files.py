@@ -74,6 +74,25 @@ def test_the_smallest_files(stubs: Stubs, scope: types_pb.Scope, parts: list[byt
     assert (file.media_type, file.category) == ("application/octet-stream", types_pb.FILE_CATEGORY_UPLOAD)
 
 
+@pytest.mark.parametrize(
+    ("extension", "media_type"),
+    [
+        ("md", "text/markdown"),
+        ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        ("YAML", "application/yaml"),
+        ("jsonl", "application/x-ndjson"),
+        ("webp", "image/webp"),
+    ],
+)
+def test_the_type_of_a_document_follows_from_its_name(
+    stubs: Stubs, scope: types_pb.Scope, extension: str, media_type: str
+) -> None:
+    """Also where Python does not know the extension; so `text/*` and `image/*` find these files."""
+    file = upload(stubs, scope, [b"x"], name=f"周报.{extension}")
+
+    assert media_type == file.media_type
+
+
 @settings(max_examples=20, deadline=None, database=None)
 @given(offset=st.integers(0, 700_000), length=st.integers(0, 800_000))
 def test_any_range_is_what_it_says(

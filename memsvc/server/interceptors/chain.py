@@ -23,6 +23,7 @@ from memsvc.domain.errors import (
     InvalidRequestError,
     LimitExceededError,
     LimitKind,
+    ResponseTooLargeError,
     ServerStoppingError,
     Violation,
 )
@@ -49,6 +50,8 @@ WAIT_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 ASIDE_BYTES = 64 * 1024
 """The size of a message above which a thread decodes or encodes it: 4 MiB of JSON take over a second."""
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+"""The largest response. gRPC itself refuses a larger one without a reason, when the call has ended with OK."""
 STEP_BYTES = 16 * 1024
 """The size as which a shorter message of a stream counts in the rate of several streams: receiving takes as long."""
 _Group: TypeAlias = tuple[str, bool]
@@ -194,12 +197,15 @@ class CallChain:
         executors: Mapping[str, NamedExecutor],
         *,
         limits: SlotOptions | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """Wrap handlers in *rules*; *layers* are between the request id and the others, the first outermost.
 
         A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor.
-        Clients whose streams are silent for longer than *limits* lose them.
+        Clients whose streams are silent for longer than *limits* lose them. A response has at most
+        *max_response_bytes*.
         """
+        self._max_response_bytes = max_response_bytes
         self._limits = limits or SlotOptions()
         self._rules = rules
         self._layers = tuple(layers)
@@ -244,9 +250,10 @@ class CallChain:
         service, _, name = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
         method = self.methods[path] = Method(service, name, self._handle(handler, kind, service, name))
-        wrapped: Handler = getattr(grpc, f"{kind}_rpc_method_handler")(
-            method.handle, None, handler.response_serializer if handler.response_streaming else None
-        )
+        serialize = handler.response_serializer if handler.response_streaming else None
+        if serialize is not None:
+            serialize = partial(self._bounded, serialize)
+        wrapped: Handler = getattr(grpc, f"{kind}_rpc_method_handler")(method.handle, None, serialize)
         return wrapped
 
     def wrap_unread(self, handler: Handler, path: str) -> Handler:
@@ -341,11 +348,28 @@ class CallChain:
             decode = partial(_readable, self._limits, self._turns, handler.request_deserializer)
         if handler.response_streaming:
             return partial(_streaming, self._limits, self._turns, behaviour, decode)
-        encode = partial(_encoded, handler.response_serializer)
+        encode = partial(self._encoded, handler.response_serializer)
         name = worker_of(behaviour)
         if name is None:
             return partial(_unary, self._turns, behaviour, decode, encode)
         return partial(_threaded, self._executors[name], self._turns, behaviour, decode, encode)
+
+    def _encoded(self, serialize: Callable[[Any], bytes] | None, call: Call, response: Any) -> Any:
+        call.response = response
+        if call.form is not None:
+            serialize = call.form.encode
+        return response if serialize is None else self._bounded(serialize, response)
+
+    def _bounded(self, serialize: Callable[[Any], bytes], response: Any) -> bytes:
+        """Return the bytes of a response.
+
+        Raises:
+            ResponseTooLargeError: They are more than a message may have.
+        """
+        encoded = serialize(response)
+        if len(encoded) > self._max_response_bytes:
+            raise ResponseTooLargeError(size=len(encoded), limit=self._max_response_bytes)
+        return encoded
 
 
 class _Registry:
@@ -396,13 +420,6 @@ def _message(deserialize: Callable[[bytes], Any] | None, call: Call, body: bytes
         return deserialize(body) if len(body) <= ASIDE_BYTES else parse(body, deserialize)
     except DecodeError:
         raise _no_request() from None
-
-
-def _encoded(serialize: Callable[[Any], bytes] | None, call: Call, response: Any) -> Any:
-    call.response = response
-    if call.form is not None:
-        serialize = call.form.encode
-    return response if serialize is None else serialize(response)
 
 
 async def aside(size: int, work: Callable[..., R], *given: Any) -> R:

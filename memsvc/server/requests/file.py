@@ -24,6 +24,20 @@ MEDIA_TYPES = re.compile(rf"{_NAME}/(?:{_NAME}|\*)", re.ASCII)
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 _TYPES = MimeTypes(filenames=())
 """The same on every machine: without the system's own lists."""
+_MORE_TYPES = {
+    **dict.fromkeys(("md", "markdown"), "text/markdown"),
+    **dict.fromkeys(("log", "ini"), "text/plain"),
+    "rst": "text/x-rst",
+    "jsonl": "application/x-ndjson",
+    **dict.fromkeys(("yaml", "yml"), "application/yaml"),
+    "toml": "application/toml",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "webp": "image/webp",
+    "avif": "image/avif",
+}
+"""Types that Python does not know, or not in every version: of the documents whose text is extracted, and of images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +166,7 @@ def resolve_file_refs_request(message: file_pb.ResolveFileRefsRequest) -> tuple[
 def _media_type(decoder: RequestDecoder, header: file_pb.UploadFileHeader, rules: FileRules) -> str:
     """Return the media type that is given, or else that of the name's extension."""
     extension = fold_text(header.name).rpartition(".")[2] if "." in header.name else ""
-    found = header.media_type.lower() or _TYPES.guess_type(f"x.{extension}")[0] or DEFAULT_MEDIA_TYPE
+    found = header.media_type.lower() or _type_of(extension)
     if header.media_type and not _is_media_type(header.media_type, MEDIA_TYPE):
         decoder.add("media_type", "must be a type and a subtype without parameters, such as 'image/png'")
     elif rules.media_types and not any(media_type_matches(one, found) for one in rules.media_types):
@@ -162,6 +176,10 @@ def _media_type(decoder: RequestDecoder, header: file_pb.UploadFileHeader, rules
         allowed = ", ".join(rules.extensions)
         decoder.add("name", f"must end in one of {allowed} (setting files.extensions)")
     return found
+
+
+def _type_of(extension: str) -> str:
+    return _MORE_TYPES.get(extension) or _TYPES.guess_type(f"x.{extension}")[0] or DEFAULT_MEDIA_TYPE
 
 
 def _is_media_type(value: str, pattern: re.Pattern[str]) -> bool:

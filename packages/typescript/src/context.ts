@@ -10,12 +10,17 @@ export class Context implements AsyncIterable<BuildContextResponse> {
     return this.events;
   }
 
-  /** Returns the texts of all items as one text, ready for a prompt. */
+  /**
+   * Returns the whole context as one text, ready for a prompt: the texts of all events, as RenderContext joins them. The
+   * first lines mark the rest as data, not instructions, and say what day it is.
+   */
   async text(): Promise<string> {
     const texts: string[] = [];
     for await (const { event } of this.events) {
       if (event.case === "items") {
         texts.push(...event.value.items.map((item) => item.text));
+      } else if (event.case === "plan" || event.case === "summary") {
+        texts.push(event.value.text);
       }
     }
     return texts.join("");

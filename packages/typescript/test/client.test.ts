@@ -88,6 +88,9 @@ for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as co
 
       const text = await memory.context("Book a table", { totalTokens: 400 }).text();
       assert.match(text, /我对花生过敏。/);
+      const { scope } = memory;
+      const whole = { scope, query: "Book a table", options: { totalTokens: 400 } };
+      assert.equal(text, (await memory.services.searches.renderContext(whole)).markdown);
       const cases: (string | undefined)[] = [];
       const sections: ContextSection[] = [];
       for await (const { event } of memory.context("Book a table", { totalTokens: 400 })) {

@@ -40,6 +40,7 @@ EXAMPLES = [
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         details.QuotaFailure,
     ),
+    (errors.ResponseTooLargeError(size=2, limit=1), grpc.StatusCode.RESOURCE_EXHAUSTED, None),
     (errors.BackendUnavailableError("b"), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.DeadlineExceededError("w"), grpc.StatusCode.DEADLINE_EXCEEDED, None),
     (errors.NotReadyError(5), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),

@@ -207,6 +207,10 @@ const (
 	// `holder` ("tenant" or "API key"), `name`, `limit`, `used`, `added`. A google.rpc.QuotaFailure names the quota.
 	// Permanently delete memories or files, or have an administrator raise the quota; retrying alone does not help.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 46
+	// ERROR_REASON_RESPONSE_TOO_LARGE comes with RESOURCE_EXHAUSTED when the response is larger than the setting
+	// server.max_message_bytes. A mutation is stored all the same. Metadata: `size_bytes`, `limit_bytes`. Request fewer
+	// items at a time, such as by page_size, limit or ids, or fewer fields by read_mask; retrying alone does not help.
+	ErrorReason_ERROR_REASON_RESPONSE_TOO_LARGE ErrorReason = 47
 )
 
 // Enum value maps for ErrorReason.
@@ -259,6 +263,7 @@ var (
 		44: "ERROR_REASON_MIGRATION_RUNNING",
 		45: "ERROR_REASON_SELECTION_CHANGED",
 		46: "ERROR_REASON_QUOTA_EXCEEDED",
+		47: "ERROR_REASON_RESPONSE_TOO_LARGE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":           0,
@@ -308,6 +313,7 @@ var (
 		"ERROR_REASON_MIGRATION_RUNNING":     44,
 		"ERROR_REASON_SELECTION_CHANGED":     45,
 		"ERROR_REASON_QUOTA_EXCEEDED":        46,
+		"ERROR_REASON_RESPONSE_TOO_LARGE":    47,
 	}
 )
 
@@ -479,7 +485,7 @@ const file_memsvc_v1_errors_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x16.memsvc.v1.ErrorReasonR\x06reason\x12D\n" +
-	"\x10field_violations\x18\x04 \x03(\v2\x19.memsvc.v1.FieldViolationR\x0ffieldViolations*\xea\f\n" +
+	"\x10field_violations\x18\x04 \x03(\v2\x19.memsvc.v1.FieldViolationR\x0ffieldViolations*\x8f\r\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12!\n" +
@@ -528,7 +534,8 @@ const file_memsvc_v1_errors_proto_rawDesc = "" +
 	"\x1eERROR_REASON_MIGRATION_REFUSED\x10+\x12\"\n" +
 	"\x1eERROR_REASON_MIGRATION_RUNNING\x10,\x12\"\n" +
 	"\x1eERROR_REASON_SELECTION_CHANGED\x10-\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10.BU\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10.\x12#\n" +
+	"\x1fERROR_REASON_RESPONSE_TOO_LARGE\x10/BU\n" +
 	"\fio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3"
 
 var (

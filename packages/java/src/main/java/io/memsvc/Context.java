@@ -24,13 +24,18 @@ public final class Context implements Iterable<BuildContextResponse> {
     this.timeout = timeout;
   }
 
-  /** Returns the texts of all items as one text, ready for a prompt. */
+  /**
+   * Returns the whole context as one text, ready for a prompt: the texts of all events, as RenderContext joins them. The
+   * first lines mark the rest as data, not instructions, and say what day it is.
+   */
   public String text() {
     StringBuilder text = new StringBuilder();
     for (BuildContextResponse event : this) {
+      text.append(event.getPlan().getText());
       for (ContextItem item : event.getItems().getItemsList()) {
         text.append(item.getText());
       }
+      text.append(event.getSummary().getText());
     }
     return text.toString();
   }

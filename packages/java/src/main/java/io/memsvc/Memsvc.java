@@ -1,6 +1,7 @@
 package io.memsvc;
 
 import com.google.protobuf.FieldMask;
+import io.grpc.Channel;
 import io.grpc.ChannelCredentials;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
@@ -66,7 +67,7 @@ public final class Memsvc implements AutoCloseable {
 
   /**
    * The generated blocking stubs of all services. Their calls have no deadline, are not repeated, and throw
-   * StatusRuntimeException.
+   * StatusRuntimeException. They lack the methods whose requests are a stream: see {@link Memsvc#channel}.
    */
   public record Services(
       MemoryServiceGrpc.MemoryServiceBlockingStub memories,
@@ -205,6 +206,15 @@ public final class Memsvc implements AutoCloseable {
   /** Returns the generated stubs. */
   public Services services() {
     return services;
+  }
+
+  /**
+   * Returns the connection, which sends the API key, for stubs of other kinds, such as {@code
+   * FileServiceGrpc.newBlockingV2Stub(memory.channel())}. The methods whose requests are a stream need one: UploadFile,
+   * IngestDocument, ImportMemories and ImportUser.
+   */
+  public Channel channel() {
+    return channel;
   }
 
   /** Returns the scope of the calls. */

@@ -58,13 +58,18 @@ public final class Session {
    * of the user.
    */
   public AppendMessagesResponse append(List<ChatMessage> messages) {
-    AppendMessagesRequest request =
+    return append(messages, request -> {});
+  }
+
+  /** Appends messages as {@link #append(List)} does. A consumer sets further fields of the request. */
+  public AppendMessagesResponse append(List<ChatMessage> messages, Consumer<AppendMessagesRequest.Builder> set) {
+    AppendMessagesRequest.Builder request =
         AppendMessagesRequest.newBuilder()
             .setScope(memory.scope())
             .addAllMessages(messages.stream().map(Session::withRole).toList())
-            .setRequestId(Memsvc.newId())
-            .build();
-    return memory.call(memory.services().sessions(), (stub, each) -> stub.appendMessages(each), request);
+            .setRequestId(Memsvc.newId());
+    set.accept(request);
+    return memory.call(memory.services().sessions(), (stub, each) -> stub.appendMessages(each), request.build());
   }
 
   private static ChatMessage withRole(ChatMessage message) {

@@ -6,12 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
+import io.memsvc.v1.AppendMessagesResponse;
 import io.memsvc.v1.BuildContextResponse;
 import io.memsvc.v1.ChatMessage;
+import io.memsvc.v1.ContextOptions;
 import io.memsvc.v1.CreateMemoryResponse;
 import io.memsvc.v1.Memory;
 import io.memsvc.v1.MemoryLayer;
 import io.memsvc.v1.MessageRole;
+import io.memsvc.v1.RenderContextRequest;
 import io.memsvc.v1.WriteOutcome;
 import java.io.IOException;
 import java.io.InputStream;
@@ -91,7 +94,14 @@ class MemsvcTest {
     assertEquals("我对花生过敏。", memory.search("花生", request -> request.setLimit(1)).getHits(0).getMemory().getContent());
 
     Context context = memory.context("Book a table", request -> request.getOptionsBuilder().setTotalTokens(400));
+    RenderContextRequest request =
+        RenderContextRequest.newBuilder()
+            .setScope(memory.scope())
+            .setQuery("Book a table")
+            .setOptions(ContextOptions.newBuilder().setTotalTokens(400))
+            .build();
     assertTrue(context.text().contains("我对花生过敏。"));
+    assertEquals(memory.services().searches().renderContext(request).getMarkdown(), context.text());
     List<BuildContextResponse> events = new ArrayList<>();
     context.forEach(events::add);
     assertEquals(400, events.get(0).getPlan().getTotalTokens());
@@ -111,7 +121,9 @@ class MemsvcTest {
     session.append("A table for two?");
     ChatMessage answer =
         ChatMessage.newBuilder().setRole(MessageRole.MESSAGE_ROLE_ASSISTANT).setContent("At eight.").build();
-    assertEquals(1, session.append(List.of(answer)).getMessagesCount());
+    String id = UUID.randomUUID().toString();
+    AppendMessagesResponse appended = session.append(List.of(answer), request -> request.setRequestId(id));
+    assertEquals(appended, session.append(List.of(answer), request -> request.setRequestId(id)));
     assertTrue(session.memory().context("dinner").text().contains("At eight."));
     assertEquals(session.id(), session.close(request -> request.setFlush(false)).getSession().getScope().getSessionId());
   }
