@@ -445,8 +445,12 @@ class ErasureReads(Protocol):
         """Return whether the content of any memory, of any owner and revision, holds *text*. It reads them all."""
         ...
 
-    def is_part_of_others(self, owner: str) -> bool:
-        """Return whether the name of another owner, of whom anything is stored, has that of *owner* within it."""
+    def is_ambiguous(self, owner: str) -> bool:
+        """Return whether the name of *owner* may be found in files although nothing of that owner is stored.
+
+        That is so if the name of another owner, of whom anything is stored, contains it, or is its beginning: values
+        are next to each other in files, so that "user-1" before a hash "2…" reads as "user-12".
+        """
         ...
 
     def files(self) -> Sequence[Path]:

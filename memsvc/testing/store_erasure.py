@@ -193,12 +193,22 @@ class StoreErasureContract(StoreSeams):
 
     def test_names_within_others_are_known(self, store: MetadataStore) -> None:
         """Of whatever the other has anything; not those of whom alone something is stored."""
-        assert not store.erasures.is_part_of_others(OWNER)
+        assert not store.erasures.is_ambiguous(OWNER)
         insert(store, factories.memory("own"))
-        assert not store.erasures.is_part_of_others(OWNER)
+        assert not store.erasures.is_ambiguous(OWNER)
         with store.transaction() as transaction:
             transaction.remember_request(Scope("ada2", tenant_id="t").owner, "M", "r", RequestRecord("d", "a"))
-        assert store.erasures.is_part_of_others(OWNER)
+        assert store.erasures.is_ambiguous(OWNER)
+        assert not store.erasures.is_ambiguous(Scope("da2", tenant_id="t").owner)
+
+    def test_names_that_begin_with_others_are_known(self, store: MetadataStore) -> None:
+        """Of whatever the other has anything; not those that begin with the tenant alone."""
+        longer = Scope("ada-12", tenant_id="t").owner
+        insert(store, factories.memory("other", user_id="bo", tenant_id="t"))
+        assert not store.erasures.is_ambiguous(longer)
+        with store.transaction() as transaction:
+            transaction.remember_request(Scope("ada-1", tenant_id="t").owner, "M", "r", RequestRecord("d", "a"))
+        assert store.erasures.is_ambiguous(longer)
 
     def test_files_can_be_cleared(self, store: MetadataStore) -> None:
         """Of what was removed, while the store is open."""

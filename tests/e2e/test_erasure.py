@@ -152,6 +152,17 @@ def test_a_copy_for_another_user_keeps_its_vectors(server: ServerProcess, stubs:
     assert server.process is not None
 
 
+def test_a_user_whose_name_begins_with_another_is_forgotten(stubs: Stubs, user: str) -> None:
+    """What the files hold of the other user, before values such as hashes, is no residue."""
+    longer = f"{user}2"
+    create_all(stubs, types_pb.Scope(user_id=user), [f"Stone {number} is heavy." for number in range(80)])
+    create_all(stubs, types_pb.Scope(user_id=longer), ["A short stay."])
+
+    receipt = erase(stubs, longer, confirm=True)
+
+    assert (True, 0) == (receipt.clean, sum(store.remaining_count for store in receipt.stores))
+
+
 def test_an_unknown_user_is_forgotten_at_once(stubs: Stubs, user: str) -> None:
     """Nothing was there, nothing is removed, and the indexes stay as they are."""
     receipt = erase(stubs, user, confirm=True)

@@ -104,12 +104,14 @@ class SqlErasureReads:
                 for column, part in places
             )
 
-    def is_part_of_others(self, owner: str) -> bool:
+    def is_ambiguous(self, owner: str) -> bool:
         """Look into every table that names owners."""
+        beginnings = [owner[:length] for length in range(owner.find(OWNER_SEPARATOR) + 1, len(owner))]
         with self._database.read_connection() as connection:
             for table in (memories, *_OWNED, outbox):
-                others = (table.c.owner != owner, holds_text(table.c.owner, owner))
-                if execute(connection, sa.select(sa.literal(1)).where(*others).limit(1)).first():
+                name = table.c.owner
+                others = sa.or_(sa.and_(name != owner, holds_text(name, owner)), name.in_(beginnings))
+                if execute(connection, sa.select(sa.literal(1)).where(others).limit(1)).first():
                     return True
         return False
 

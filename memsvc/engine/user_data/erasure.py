@@ -208,7 +208,7 @@ class StorageScrubber:
             return search
         own = [needle for needle in needles if not self._is_of_others(needle, owner, journal)]
         search = self._search(own)
-        # A match of a name that is part of another user's name is ambiguous.
+        # A match of a name that contains or is part of another user's name can be ambiguous.
         if search.holding or (is_searchable and owner not in own and not is_rewritten):
             log.warning("files may still hold erased data and are rewritten: %s", ", ".join(search.holding))
             self._erasures.rewrite()
@@ -233,7 +233,7 @@ class StorageScrubber:
     def _is_of_others(self, needle: str, owner: str, journal: ErasureJournal) -> bool:
         """Return whether *needle* also occurs in data of other users, so that a match is no residue."""
         if needle == owner:
-            return self._erasures.is_part_of_others(owner)
+            return self._erasures.is_ambiguous(owner)
         return needle in journal.samples and self._erasures.is_elsewhere(needle)
 
     def _search(self, needles: Sequence[str]) -> ResidueScan:

@@ -244,9 +244,13 @@ def _time(value: Any) -> datetime | None:
 
 
 def _moment(moment: datetime) -> datetime:
-    """Return a moment in UTC; one that names no zone is there already."""
+    """Return a moment in UTC; one that names no zone is there already.
+
+    A moment as the parser returns it is of a class of its own, which would remain in the memory and cannot be rendered.
+    """
+    plain = datetime.combine(moment.date(), moment.timetz())
     try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return plain.replace(tzinfo=UTC) if plain.tzinfo is None else plain.astimezone(UTC)
     except OverflowError as error:
         message = "must be between the years 1 and 9999"
         raise FieldError(message) from error

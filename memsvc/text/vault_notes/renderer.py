@@ -27,6 +27,14 @@ DEFAULTS: Mapping[str, PatchValue] = {
 """The fields that a file leaves out where they have these values."""
 
 
+class _Dumper(yaml.CSafeDumper):
+    """Repeats a value wherever it occurs: an anchor would depend on which values are one object."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        del data
+        return True
+
+
 def note_of(memory: Memory) -> Note:
     """Return the note that the file of *memory* is read as."""
     values: dict[str, PatchValue] = {name: getattr(memory, name) for name in DEFAULTS}
@@ -59,7 +67,7 @@ def refs_to_list(body: str) -> tuple[str, tuple[FileRef, ...]]:
 
 def file_bytes(front: Mapping[str, Any], content: str) -> bytes:
     """Return a file of this front matter, its keys in the order given, and this content."""
-    text = yaml.dump(dict(front), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    text = yaml.dump(dict(front), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return f"{FENCE}\n{text}{FENCE}\n\n{content}\n".encode()
 
 
@@ -135,7 +143,7 @@ def _reminder(reminder: Reminder | None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON as PyYAML writes it without anchors: every list and mapping an object of its own."""
+    """Return JSON as PyYAML writes it: of lists and dictionaries."""
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -113,6 +113,17 @@ def test_every_memory_comes_back_as_it_was(
     assert note.memory_id == written.id
 
 
+@pytest.mark.parametrize("form", NoteFormat)
+def test_times_that_are_equal_are_written_alike(form: NoteFormat) -> None:
+    """The file has the same bytes, without anchors, when two fields of the memory are one object and when they are not."""
+    day = datetime(2026, 2, 6, 9, 30, tzinfo=UTC)
+    one = memory("Tea.", create_time=day, update_time=day, event_time=day)
+    two = replace(one, update_time=day + timedelta(0), event_time=day + timedelta(0))
+
+    assert render_note(one, form) == render_note(two, form)
+    assert b"&" not in render_note(one, form)
+
+
 def front_of(data: bytes) -> Any:
     """Return the front matter of a file."""
     return yaml.safe_load(data.decode().removeprefix("---\n").partition("\n---\n")[0])

@@ -37,8 +37,8 @@ class Erasures:
     def files(self) -> Sequence[Path]:
         return (self.place, self.place.with_name("store.db-wal"))
 
-    def is_part_of_others(self, owner: str) -> bool:
-        return any(owner in other for other in self.others)
+    def is_ambiguous(self, owner: str) -> bool:
+        return any(owner in other or owner.startswith(other) for other in self.others)
 
     def is_elsewhere(self, text: str) -> bool:
         return False
@@ -92,6 +92,15 @@ def test_a_name_within_another_is_no_alarm(tmp_path: Path) -> None:
     """What is found may be either's: the store is written anew, and what is found then is the other's."""
     other = f"acme{OWNER}-2"
     erasures = Erasures(tmp_path, left=OWNER, live=other, others=[other])
+    assert cleared(erasures)
+    assert erasures.rewrites == 1
+
+
+@pytest.mark.usefixtures("large")
+def test_a_name_that_begins_with_another_is_no_alarm(tmp_path: Path) -> None:
+    """What is found may be the other's, before a value that begins as the rest of the name."""
+    other = OWNER[:-1]
+    erasures = Erasures(tmp_path, left=OWNER, live=f"{other}{OWNER[-1]}3f9", others=[other])
     assert cleared(erasures)
     assert erasures.rewrites == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,35 @@ def test_a_new_file_becomes_a_memory(bench: Bench) -> None:
     )
     assert f"id: {made.id}" in bench.text(path)
     assert bench.take(path) is VaultAction.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-01-02", "2026-01-02 03:04:05", "2026-01-02T03:04:05Z", "2026-01-02 03:04:05+00:00"]
+)
+def test_a_new_file_with_a_time_becomes_one_memory(bench: Bench, time: str) -> None:
+    """The file names the memory whichever form the time has, and a second look changes nothing."""
+    path = bench.put(f"{BASE}/long_term/a.md", f"---\nevent_time: {time}\n---\nThe lake froze.\n")
+
+    taken = bench.took(path)
+
+    assert taken.action is VaultAction.CREATED
+    assert bench.memory(taken.memory_id).event_time == datetime.fromisoformat(time).replace(tzinfo=UTC)
+    assert f"id: {taken.memory_id}" in bench.text(path)
+    assert bench.take(path) is VaultAction.UNCHANGED
+
+
+def test_a_copy_of_a_file_that_expires_is_another_memory(bench: Bench) -> None:
+    """The copy has the time of the original, in another project, too."""
+    path = bench.put(f"{BASE}/short_term/a.md", "Buy oats.\n")
+    first = bench.memory(bench.took(path).memory_id)
+    assert "expire_time: " in bench.text(path)
+
+    for copy in (f"{BASE}/short_term/copy.md", f"{BASE.replace('apollo', 'gemini')}/short_term/copy.md"):
+        bench.put(copy, bench.text(path))
+        taken = bench.took(copy)
+        assert taken.memory_id != first.id
+        assert [first.expire_time] == [one.expire_time for one in bench.memories() if one.id == taken.memory_id]
+        assert f"id: {taken.memory_id}" in bench.text(copy)
 
 
 def test_an_edit_becomes_a_revision(bench: Bench) -> None:
