@@ -15,6 +15,7 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
@@ -124,6 +125,34 @@ def test_what_is_past_its_time_is_put_away(
     back = restore(stubs, scope, over.id)
     assert (ACTIVE, True) == (back.status, back.expire_time.ToDatetime(tzinfo=UTC) > datetime.now(UTC))
     assert said in found(stubs, scope, query, mode=SEMANTIC)
+
+
+@pytest.mark.parametrize("content", ["The otter plans a dam.", "水獭计划建一座水坝。"])
+def test_work_in_progress_never_expires(stubs: Stubs, user: str, content: str) -> None:
+    """Between its time and its finish it is found as before, and its content is not stored a second time."""
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    fields: dict[str, Any] = {"expire_time": ago(minutes=1), "tier": types_pb.MEMORY_TIER_ACTIVE}
+    work = create(stubs, scope, content, work_in_progress=True, **fields)
+    over = create(stubs, scope, f"{content} 2", **fields)
+    later = Timestamp()
+    later.FromDatetime(datetime.now(UTC))
+
+    for request in (
+        {},
+        {"as_of": types_pb.AsOf(known_time=later)},
+        {"as_of": types_pb.AsOf(valid_time=later)},
+        {"filter": filters_pb.Filter(kinds=[work.kind])},
+    ):
+        assert [work.id] == [memory.id for memory in list_all(stubs, scope, **request)]
+        assert [content] == found(stubs, scope, content, mode=SEMANTIC, **request)
+        assert [content] == found(stubs, scope, content, **request)
+    assert [content] == found(stubs, scope, content, mode=KEYWORD)
+    loaded = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+    assert [work.id] == [memory.id for memory in loaded.active]
+    again = write(stubs, scope, content)
+    assert (work.id, types_pb.WRITE_OUTCOME_DUPLICATE) == (again.memory.id, again.outcome)
+
+    assert {(work.id, "FINISHED"), (over.id, "EXPIRED")} == set(changes(run(stubs, scope=scope, steps=[EXPIRE])))
 
 
 @pytest.mark.parametrize(
