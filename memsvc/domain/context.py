@@ -298,4 +298,4 @@ def is_in_use(memory: Memory, now: datetime) -> bool:
 
 def is_current(memory: Memory, now: datetime) -> bool:
     """Return whether a memory is neither expired nor outside of the time in which it holds."""
-    return (memory.expire_time is None or memory.expire_time > now) and is_valid_at(memory, now)
+    return not memory.is_expired(now) and is_valid_at(memory, now)

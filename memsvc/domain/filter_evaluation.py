@@ -45,6 +45,8 @@ def within(reach: Reach, attributes: Attributes) -> bool:
 def _memory_reader(field: Field) -> Callable[[Memory], Values]:
     if field is Field.METADATA:
         return metadata_of
+    if field is Field.EXPIRE_TIME:
+        return attrgetter("expiry")
     return attrgetter(f"scope.{field.value}" if field in _OF_SCOPE else field.value)
 
 

@@ -26,7 +26,8 @@ class Field(StrEnum):
 
     ID, KEY, ACCESS_TIME, ORIGIN and TRUST are known to the metadata store alone: the engine resolves them to ROW
     before an index sees the tree. The fields of numbers are IMPORTANCE, CONFIDENCE, TRUST, ROW and the times
-    (microseconds); TAGS and METADATA hold several strings each; all others hold one string.
+    (microseconds); TAGS and METADATA hold several strings each; all others hold one string. EXPIRE_TIME is
+    `memsvc.domain.memory.Memory.expiry`.
     """
 
     ID = "id"

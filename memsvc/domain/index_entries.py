@@ -53,6 +53,7 @@ class Attributes(NamedTuple):
     A tuple, which is made in a fraction of the time. Times are microseconds since the epoch; None where the memory
     has none. *metadata* holds one canonical string for each scalar of the memory's metadata (see
     `memsvc.domain.filters.metadata_term`), and those by which ranges find its numbers and prefixes its key.
+    *expire_time* is `Memory.expiry`: work in progress has none.
     """
 
     row: int
@@ -118,7 +119,7 @@ def attributes_of(memory: Memory) -> Attributes:
         create_time=to_micros(memory.create_time),
         update_time=to_micros(memory.update_time),
         event_time=None if memory.event_time is None else to_micros(memory.event_time),
-        expire_time=None if memory.expire_time is None else to_micros(memory.expire_time),
+        expire_time=None if (expiry := memory.expiry) is None else to_micros(expiry),
         valid_from=None if memory.valid_from is None else to_micros(memory.valid_from),
         valid_to=None if memory.valid_to is None else to_micros(memory.valid_to),
         fingerprint=fingerprint(memory),

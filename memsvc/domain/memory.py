@@ -199,6 +199,18 @@ class Memory:
         return self.event_time or self.create_time
 
     @property
+    def expiry(self) -> datetime | None:
+        """Return when it expires; None: never.
+
+        Work in progress does not expire: maintenance finishes it after its expire_time.
+        """
+        return None if self.work_in_progress else self.expire_time
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether it has expired at *now*, whether or not maintenance has set its status since."""
+        return self.expiry is not None and self.expiry <= now
+
+    @property
     def said_time(self) -> datetime:
         """Return when it was said: at its event_time, or when it was stored if that lay ahead or is not known."""
         return self.create_time if self.event_time is None else min(self.event_time, self.create_time)

@@ -185,7 +185,7 @@ class UpkeepReads(Protocol):
     def expired_memories(
         self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
-        """Return those whose expire_time is not after *at*, the first to expire first."""
+        """Return those whose expire_time is not after *at*, the first to expire first; CONFLICTED ones too."""
         ...
 
     def frequently_read(

@@ -61,7 +61,8 @@ class ServerContext:
         memory_id = self.application.key_resolver.id_of(
             write.scope, write.memory, method=method, request_id=write.options.request_id, prefer=prefer
         )
-        return work(write.scope, memory_id, *arguments, **options)
+        with write.memory.name_violations():
+            return work(write.scope, memory_id, *arguments, **options)
 
 
 NOT_INDEXED = "Stored, but the indexes have not followed yet: searches will find it later."

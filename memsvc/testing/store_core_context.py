@@ -60,7 +60,10 @@ class StoreEssentialsContract(StoreSeams):
 
     @pytest.mark.parametrize("essential", Essential)
     def test_only_what_is_in_use_counts(self, store: MetadataStore, essential: Essential) -> None:
-        """Another status, a private memory, a purged one and one that does not hold now are left out."""
+        """Another status, a private memory, a purged one and one that does not hold now are left out.
+
+        Work in progress does not expire.
+        """
         fields = FITTING[essential][-1]
         made = [distinct(status=status, **fields) for status in Status if status is not Status.ACTIVE]
         made.append(distinct(layer=Layer.SESSION, session_id="s", **fields))
@@ -74,6 +77,8 @@ class StoreEssentialsContract(StoreSeams):
 
         assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=1) == [kept]
         assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=100) == [kept]
+        [work] = insert(store, distinct(**fields, expire_time=NOW, work_in_progress=True))
+        assert store.memories.essentials(essential, reach=ADA, now=NOW, limit=100) == [kept, work]
 
     @pytest.mark.parametrize("essential", Essential)
     def test_the_next_one_to_begin_is_foretold(self, store: MetadataStore, essential: Essential) -> None:

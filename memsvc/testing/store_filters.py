@@ -116,6 +116,15 @@ class StoreFiltersContract(StoreSeams):
         assert self.rows(store, Not(AnyOf(field, (one,)))) == [2]
         assert self.rows(store, Not(AnyOf(field, ()))) == [1, 2]
 
+    def test_work_in_progress_has_no_time_of_expiry(self, store: MetadataStore) -> None:
+        """It does not expire, so no test of its expiry finds it, and every negated one does."""
+        insert(store, everything(1), everything(2, work_in_progress=True))
+        moment = to_micros(LATER)
+
+        for test in (Range(Field.EXPIRE_TIME, at_most=moment), AnyOf(Field.EXPIRE_TIME, (moment,))):
+            assert self.rows(store, test) == [1]
+            assert self.rows(store, Not(test)) == [2]
+
     @pytest.mark.parametrize("field", NUMBERS, ids=str)
     def test_numbers_are_exact(self, store: MetadataStore, field: Field) -> None:
         """A number matches when it is one of the values, or within the bounds, to the microsecond."""

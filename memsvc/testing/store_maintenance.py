@@ -27,6 +27,7 @@ LEFT_ALONE: tuple[dict[str, Any], ...] = (
     *({"status": status} for status in Status if status is not Status.ACTIVE),
 )
 """Upkeep is never due of such memories."""
+CONFLICTED = {"status": Status.CONFLICTED}
 _numbers = count(1)
 
 Listing = Callable[[UpkeepReads, MaintenanceScope, ScanPosition, int], list[MaintenanceCandidate]]
@@ -82,9 +83,13 @@ class StoreUpkeepContract(StoreSeams):
 
     @pytest.mark.parametrize("name", LISTS)
     def test_upkeep_leaves_some_memories_alone(self, store: MetadataStore, name: str) -> None:
-        """Those of tier or layer CORE, and of every status but ACTIVE, withheld ones among them."""
+        """Those of tier or layer CORE, and of every status but ACTIVE, withheld ones among them.
+
+        CONFLICTED memories expire.
+        """
         fields, listing = LISTS[name]
-        insert(store, *(distinct(**fields | other) for other in (*LEFT_ALONE, {"layer": Layer.CORE})))
+        left_alone = [other for other in LEFT_ALONE if name != "expired" or other != CONFLICTED]
+        insert(store, *(distinct(**fields | other) for other in (*left_alone, {"layer": Layer.CORE})))
         reminder = Reminder(3, 5, 2026, Recurrence.NONE)
         [due] = insert(store, distinct(**fields, project_id="web", session_id="s", agent_id="a", reminder=reminder))
 
@@ -110,18 +115,21 @@ class StoreUpkeepContract(StoreSeams):
         assert rows(listing(store.upkeep, MaintenanceScope(OWNER, "we"), (), 9)) == []
 
     def test_expired_memories_come_by_their_time(self, store: MetadataStore) -> None:
-        """The first to expire first, up to the very moment; finished work is distinguished."""
-        late, early, work, _, _ = insert(
+        """The first to expire first, up to the very moment; finished work is distinguished, CONFLICTED ones are due."""
+        late, early, conflicted, work, *_ = insert(
             store,
             distinct(expire_time=NOW),
             distinct(expire_time=NOW - SECOND, layer=Layer.SHORT_TERM),
+            distinct(expire_time=NOW, **CONFLICTED),
             distinct(expire_time=NOW, work_in_progress=True, content="进行中"),
             distinct(expire_time=NOW + TICK),
+            distinct(expire_time=NOW, tier=Tier.CORE, **CONFLICTED),
+            distinct(**CONFLICTED),
             distinct(),
         )
 
         found = store.upkeep.expired_memories(EVERYBODY, at=NOW, after=(), limit=9)
-        assert rows(found) == [early.row, late.row, work.row]
+        assert rows(found) == [early.row, late.row, conflicted.row, work.row]
         assert [(one.work_in_progress, one.content_bytes) for one in found][-1] == (True, 9)
 
     def test_what_is_read_often_is_short_term_and_settled(self, store: MetadataStore) -> None:

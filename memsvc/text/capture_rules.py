@@ -950,9 +950,13 @@ def _verdict(reason: CaptureReason, text: str, cue: re.Match[str] | None, *, lea
 
 
 def _tags(category: str, text: str) -> tuple[str, ...]:
-    """Return the category and the technologies that are named, each once, at most five."""
-    named = [match[0].lower() for match in cues.TECHNOLOGY.pattern.finditer(text)]
+    """Return the category and the technologies that are named, each once, at most five; no web address names one."""
+    found = (match for match in cues.TECHNOLOGY.pattern.finditer(text) if not _WEB_SCHEME.match(text, match.start()))
+    named = [match[0].lower() for match in found]
     return tuple(dict.fromkeys((category, *named)))[:5]
+
+
+_WEB_SCHEME = re.compile(r"https?://", re.IGNORECASE)
 
 
 def _nothing_stated(reason: CaptureReason, cue: re.Match[str]) -> CaptureVerdict:

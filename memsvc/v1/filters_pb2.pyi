@@ -419,7 +419,7 @@ class Filter(_message.Message):
     """project_visibility restricts the read to the scope's project or to the global memories. Unspecified: both."""
     include_expired: _builtins.bool
     """include_expired adds memories whose expire_time has passed but whose status is not EXPIRED yet. False: they are
-    left out, unless `statuses` contains EXPIRED.
+    left out, unless `statuses` contains EXPIRED. Work in progress does not expire and is never left out.
     """
     min_trust: _builtins.float
     """min_trust is the minimum trust: 0 to 1. Absent: no bound."""

@@ -1126,7 +1126,9 @@ class Memory(_message.Message):
     most one access an hour counts. It is written with a delay of some seconds.
     """
     work_in_progress: _builtins.bool
-    """work_in_progress marks work that is finished instead of expired at its expire_time: see MaintenanceStep EXPIRE."""
+    """work_in_progress marks work that never expires: after its expire_time searches and lists still return it, and
+    maintenance finishes it: see MaintenanceStep EXPIRE.
+    """
     content_hash: _builtins.str
     """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content."""
     source: _builtins.str
@@ -1208,7 +1210,7 @@ class Memory(_message.Message):
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
-        maintenance later sets it to EXPIRED without destroying it. Unset: SHORT_TERM gets 14 days from the write, or from the
+        maintenance later sets it to EXPIRED without destroying it (work_in_progress differs). Unset: SHORT_TERM gets 14 days from the write, or from the
         day of its reminder if that is later, and never expires with a recurring one; other layers never expire. The same
         defaults apply when a memory is written again under its key, or made ACTIVE again, after its time, unless a new one
         is given; an update of other fields keeps it, but a new reminder moves it when it would be too early. A time in the

@@ -46,6 +46,21 @@ def seen_elsewhere(stubs: Stubs, user: str) -> list[str]:
     return [one.content for one in list_all(stubs, types_pb.Scope(user_id=user, project_id="another"))]
 
 
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("We decided to keep the runbook at https://github.com/example/runbook.", []),
+        ("我们决定把手册放在 https://wiki.example.com/runbook 。", []),
+        ("We decided to serve the wiki over HTTPS only.", ["https"]),
+        ("We decided to keep the Docker images at http://images.example.com/x.", ["docker"]),
+    ],
+)
+def test_a_web_address_is_no_technology(stubs: Stubs, user: str, text: str, tags: list[str]) -> None:
+    [memory] = capture(stubs, user, text)
+
+    assert tags == [tag for tag in memory.tags if tag != memory.category]
+
+
 EVENTS = [
     ("The demo is on December 10.", "The demo is cancelled."),
     ("The demo is on December 10.", "The demo has been postponed to December 12."),

@@ -15,6 +15,7 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
@@ -27,9 +28,10 @@ EXPIRE, PROMOTE, ARCHIVE = (
 COMPACT, CONSOLIDATE = lifecycle_pb.MAINTENANCE_STEP_COMPACT, lifecycle_pb.MAINTENANCE_STEP_CONSOLIDATE
 REPLAY_USE = lifecycle_pb.MAINTENANCE_STEP_REPLAY_USE
 SHORT = types_pb.MEMORY_LAYER_SHORT_TERM
-ACTIVE, ARCHIVED, EXPIRED = (
+ACTIVE, ARCHIVED, CONFLICTED, EXPIRED = (
     types_pb.MEMORY_STATUS_ACTIVE,
     types_pb.MEMORY_STATUS_ARCHIVED,
+    types_pb.MEMORY_STATUS_CONFLICTED,
     types_pb.MEMORY_STATUS_EXPIRED,
 )
 
@@ -64,6 +66,11 @@ def ago(**parts: float) -> Timestamp:
     moment = Timestamp()
     moment.FromDatetime(datetime.now(UTC) - timedelta(**parts))
     return moment
+
+
+def ahead(**parts: float) -> Timestamp:
+    """Return a moment of the future."""
+    return ago(**{unit: -number for unit, number in parts.items()})
 
 
 @pytest.mark.parametrize(
@@ -118,6 +125,67 @@ def test_what_is_past_its_time_is_put_away(
     back = restore(stubs, scope, over.id)
     assert (ACTIVE, True) == (back.status, back.expire_time.ToDatetime(tzinfo=UTC) > datetime.now(UTC))
     assert said in found(stubs, scope, query, mode=SEMANTIC)
+
+
+@pytest.mark.parametrize("content", ["The otter plans a dam.", "水獭计划建一座水坝。"])
+def test_work_in_progress_never_expires(stubs: Stubs, user: str, content: str) -> None:
+    """Between its time and its finish it is found as before, and its content is not stored a second time."""
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    fields: dict[str, Any] = {"expire_time": ago(minutes=1), "tier": types_pb.MEMORY_TIER_ACTIVE}
+    work = create(stubs, scope, content, work_in_progress=True, **fields)
+    over = create(stubs, scope, f"{content} 2", **fields)
+    later = Timestamp()
+    later.FromDatetime(datetime.now(UTC))
+
+    for request in (
+        {},
+        {"as_of": types_pb.AsOf(known_time=later)},
+        {"as_of": types_pb.AsOf(valid_time=later)},
+        {"filter": filters_pb.Filter(kinds=[work.kind])},
+    ):
+        assert [work.id] == [memory.id for memory in list_all(stubs, scope, **request)]
+        assert [content] == found(stubs, scope, content, mode=SEMANTIC, **request)
+        assert [content] == found(stubs, scope, content, **request)
+    assert [content] == found(stubs, scope, content, mode=KEYWORD)
+    loaded = stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope), timeout=TIMEOUT)
+    assert [work.id] == [memory.id for memory in loaded.active]
+    again = write(stubs, scope, content)
+    assert (work.id, types_pb.WRITE_OUTCOME_DUPLICATE) == (again.memory.id, again.outcome)
+
+    assert {(work.id, "FINISHED"), (over.id, "EXPIRED")} == set(changes(run(stubs, scope=scope, steps=[EXPIRE])))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"), [("I live in Lisbon.", "I live in Porto."), ("我住在上海。", "我住在广州。")]
+)
+@pytest.mark.parametrize("is_work", [False, True])
+def test_the_older_side_of_a_conflict_expires_too(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str, *, is_work: bool
+) -> None:
+    """Its open conflict is closed with it; work in progress is finished, and its conflict stays open."""
+    before = create(stubs, scope, older, expire_time=ahead(hours=1), work_in_progress=is_work)
+    after = create(stubs, scope, newer)
+    assert CONFLICTED == get(stubs, scope, before.id).status
+    over = types_pb.Memory(id=before.id, expire_time=ago(minutes=1))
+    stubs.memory.UpdateMemory(
+        memory_pb.UpdateMemoryRequest(scope=scope, memory=over, update_mask={"paths": ["expire_time"]}), timeout=TIMEOUT
+    )
+    expected = [(before.id, "FINISHED" if is_work else "EXPIRED")]
+
+    assert expected == changes(run(stubs, scope=scope, steps=[EXPIRE], dry_run=True))
+    assert expected == changes(run(stubs, scope=scope, steps=[EXPIRE]))
+    assert [] == changes(run(stubs, scope=scope, steps=[EXPIRE]))
+
+    now = get(stubs, scope, before.id)
+    asked = memory_pb.ListConflictsRequest(scope=scope)
+    conflicts = [conflict.id for conflict in stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts]
+    if is_work:
+        assert (CONFLICTED, False, True) == (now.status, now.work_in_progress, "finished" in now.tags)
+        assert 1 == len(conflicts)
+    else:
+        assert (EXPIRED, older) == (now.status, now.content)
+        assert [] == conflicts
+    assert ACTIVE == get(stubs, scope, after.id).status
 
 
 def test_maintenance_keeps_to_its_scope(stubs: Stubs, user: str) -> None:

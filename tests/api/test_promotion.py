@@ -69,6 +69,23 @@ def test_a_promotion_is_done_once(stubs: Stubs, user: str) -> None:
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("id",)) == (refusal.code, refusal.fields)
 
 
+def test_an_error_is_of_the_field_that_names_the_memory(stubs: Stubs, user: str) -> None:
+    """The key, where the request names the memory by its key."""
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    lasting = create(stubs, scope, "The kettle is blue.", key="kettle")
+    day = types_pb.CalendarDate(year=2026, month=3, day=5)
+    calls: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
+        (stubs.lifecycle.PromoteMemory, lifecycle_pb.PromoteMemoryRequest, {}),
+        (stubs.lifecycle.UndoConsolidation, lifecycle_pb.UndoConsolidationRequest, {}),
+        (stubs.lifecycle.AcknowledgeReminder, lifecycle_pb.AcknowledgeReminderRequest, {"date": day}),
+    )
+    for call, request, fields in calls:
+        by_key = refused(call, request(scope=scope, key=lasting.key, **fields))
+        by_id = refused(call, request(scope=scope, id=lasting.id, **fields))
+        assert (grpc.StatusCode.INVALID_ARGUMENT, ("key",), ("id",)) == (by_key.code, by_key.fields, by_id.fields)
+        assert by_key.message.replace("key: ", "id: ") == by_id.message
+
+
 @pytest.mark.parametrize(
     ("older", "said", "edited", "value"),
     [

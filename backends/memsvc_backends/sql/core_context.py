@@ -12,7 +12,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.dialect import cached_statement, execute, rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
-from memsvc_backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, memories
+from memsvc_backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, ONE, memories
 
 _CONDITIONS: Mapping[Essential, sa.ColumnElement[bool]] = {
     Essential.CORE: IS_CORE,
@@ -126,6 +126,6 @@ def _in_use() -> Iterator[sa.ColumnElement[bool]]:
     now: sa.BindParameter[Any] = sa.bindparam("now")
     yield memories.c.status == Status.ACTIVE.value
     yield memories.c.tier != Tier.ARCHIVED.value
-    for column in (memories.c.expire_time, memories.c.valid_to):
-        yield sa.or_(column.is_(None), column > now)
+    yield sa.or_(memories.c.expire_time.is_(None), memories.c.expire_time > now, memories.c.work_in_progress == ONE)
+    yield sa.or_(memories.c.valid_to.is_(None), memories.c.valid_to > now)
     yield sa.or_(memories.c.valid_from.is_(None), memories.c.valid_from <= now)

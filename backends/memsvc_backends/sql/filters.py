@@ -22,6 +22,7 @@ from memsvc_backends.sql.tables import (
     IS_FORMER_HOLDER,
     IS_NAMED,
     IS_QUARANTINED,
+    ZERO,
     memories,
     memory_metadata,
     memory_tags,
@@ -141,6 +142,9 @@ def _range(bounds: Range) -> Condition:
 
 
 def _present(column: sa.ColumnElement[object], *tests: Condition) -> Condition:
+    if column is memories.c.expire_time:
+        # Work in progress does not expire.
+        tests = (memories.c.work_in_progress == ZERO, *tests)
     if getattr(column, "nullable", False):
         return sa.and_(column.is_not(None), *tests)
     return sa.and_(sa.true(), *tests)

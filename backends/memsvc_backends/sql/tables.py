@@ -92,12 +92,16 @@ IS_LOG = sa.and_(
     memories.c.status == sa.literal_column("'ACTIVE'"),
 )
 IS_SHORT_TERM = memories.c.layer == sa.literal_column("'SHORT_TERM'")
-_IS_KEPT_UP = sa.and_(
-    memories.c.status == sa.literal_column("'ACTIVE'"),
+_IS_NO_CORE = sa.and_(
     memories.c.tier != sa.literal_column("'CORE'"),
     memories.c.layer != sa.literal_column("'CORE'"),
 )
-IS_EXPIRING = sa.and_(_IS_KEPT_UP, memories.c.expire_time.is_not(None))
+_IS_KEPT_UP = sa.and_(memories.c.status == sa.literal_column("'ACTIVE'"), _IS_NO_CORE)
+IS_EXPIRING = sa.and_(
+    sa.or_(memories.c.status == sa.literal_column("'ACTIVE'"), memories.c.status == sa.literal_column("'CONFLICTED'")),
+    _IS_NO_CORE,
+    memories.c.expire_time.is_not(None),
+)
 IS_PROMOTABLE = sa.and_(_IS_KEPT_UP, IS_SHORT_TERM)
 IS_ARCHIVABLE = sa.and_(_IS_KEPT_UP, memories.c.layer == sa.literal_column("'LONG_TERM'"))
 ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")

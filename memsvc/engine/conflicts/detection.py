@@ -330,9 +330,7 @@ class ConflictDetector:
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()
-        if memory.status is not Status.ACTIVE or not is_valid_at(memory, now):
-            return False
-        return memory.expire_time is None or memory.expire_time > now
+        return memory.status is Status.ACTIVE and is_valid_at(memory, now) and not memory.is_expired(now)
 
     def _apply(
         self, transaction: Transaction, written: Memory, sides: _Sides, policy: ConflictPolicy, result: DetectionResult

@@ -310,9 +310,8 @@ def _pair_of(earlier: Memory, later: Memory, statements: Sequence[tuple[Fact, Fa
 
 
 def _is_comparable(memory: Memory, now: datetime, before: datetime | None) -> bool:
-    is_expired = memory.expire_time is not None and memory.expire_time <= now
     is_settled = before is None or memory.update_time < before
-    return memory.status is Status.ACTIVE and is_valid_at(memory, now) and is_settled and not is_expired
+    return memory.status is Status.ACTIVE and is_valid_at(memory, now) and is_settled and not memory.is_expired(now)
 
 
 def _is_marked(known: Sequence[Conflict], found: FoundPair, policy: ConflictPolicy) -> bool:

@@ -209,7 +209,7 @@ class CoreMemoryCache:
         if self._reminders(reach, now, begin_soon, 1):
             return now
         moments = [now + MAX_AGE, self._reads.next_essential(reach=reach, now=now)]
-        moments += [moment for part in lists for memory in part for moment in (memory.expire_time, memory.valid_to)]
+        moments += [moment for part in lists for memory in part for moment in (memory.expiry, memory.valid_to)]
         moments += [memory.event_time and memory.event_time + REMINDER_SPAN for memory in lists[-1]]
         return min(moment for moment in moments if moment is not None and moment > now)
 

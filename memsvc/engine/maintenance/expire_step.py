@@ -25,6 +25,7 @@ _UNFINISHED = frozenset(
     | {"进行中", "進行中", "未完成"}
 )
 """Tags removed from finished work, in lower case."""
+_EXPIRING = frozenset({Status.ACTIVE, Status.CONFLICTED})
 
 
 class ExpireStep:
@@ -61,17 +62,18 @@ class ExpireStep:
     def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Expire the memories; finish work in progress."""
 
-        def work(transaction: Transaction) -> list[DueChange]:
+        def expire(transaction: Transaction) -> list[DueChange]:
             now = self._now()
-            found = [(one, memory) for one, memory in eligible(transaction, due) if _is_over(memory, now)]
+            found = [(one, memory) for one, memory in eligible(transaction, due, _EXPIRING) if _is_over(memory, now)]
             over = [memory for _, memory in found if not memory.work_in_progress]
             self._status_change.set_status(transaction, over, Status.EXPIRED)
-            for _, memory in found:
-                if memory.work_in_progress:
-                    self._finish(transaction, memory, now)
+            # Read again one by one: a memory changes too when the other side of its conflict does.
+            work = [one for one, memory in found if memory.work_in_progress]
+            for _, memory in eligible(transaction, work, _EXPIRING):
+                self._finish(transaction, memory, now)
             return [one for one, _ in found]
 
-        done = self._committer.submit(work).value
+        done = self._committer.submit(expire).value
         return StepResult(tuple(done), len(due) - len(done))
 
     def _finish(self, transaction: Transaction, before: Memory, now: datetime) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -114,18 +114,26 @@ class BulkStatusChange:
             self._conflict_states.update(transaction, own)
 
 
-def eligible(transaction: Transaction, due: Sequence[DueChange]) -> Iterator[tuple[DueChange, Memory]]:
-    """Yield due changes with their memory, locked; purged memories and those exempt from maintenance are skipped."""
+_ACTIVE = frozenset({Status.ACTIVE})
+
+
+def eligible(
+    transaction: Transaction, due: Sequence[DueChange], statuses: Collection[Status] = _ACTIVE
+) -> Iterator[tuple[DueChange, Memory]]:
+    """Yield due changes with their memory, locked; purged memories and those exempt from maintenance are skipped.
+
+    *statuses* are those of the memories that the step may change.
+    """
     for one in due:
         reach = Reach(one.scope.owner, (one.scope.project_id,))
         memory = transaction.get(one.memory_id, reach=reach)
-        if memory is not None and is_maintained(memory):
+        if memory is not None and is_maintained(memory, statuses):
             yield one, memory
 
 
-def is_maintained(memory: Memory) -> bool:
-    """Return whether maintenance may change a memory: it is ACTIVE, and of neither layer nor tier CORE."""
-    return memory.status is Status.ACTIVE and memory.layer is not Layer.CORE and memory.tier is not Tier.CORE
+def is_maintained(memory: Memory, statuses: Collection[Status] = _ACTIVE) -> bool:
+    """Return whether maintenance may change a memory: it has one of *statuses*, and neither layer nor tier CORE."""
+    return memory.status in statuses and memory.layer is not Layer.CORE and memory.tier is not Tier.CORE
 
 
 def due_of(step: UpkeepStep, reason: MaintenanceReason, waiting: MaintenanceCandidate) -> DueChange:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.errors import MemoryNotFoundError
+from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
@@ -27,6 +28,21 @@ class MemoryName:
 
     id: str = ""
     key: str = ""
+
+    @contextmanager
+    def name_violations(self) -> Iterator[None]:
+        """Report what is wrong with the memory's id as an error of its key if the request names it by that.
+
+        Raises:
+            InvalidRequestError: As the block raised it, with the field of the request.
+        """
+        try:
+            yield
+        except InvalidRequestError as error:
+            if not self.key:
+                raise
+            own = (replace(one, field="key") if one.field == "id" else one for one in error.violations)
+            raise InvalidRequestError(tuple(own)) from error
 
 
 class KeyResolver:

@@ -209,25 +209,23 @@ class _UpsertBatch:
         is_future = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
         if self._on_duplicate is OnDuplicate.KEEP_BOTH or is_future or not visible(holder, newcomer.scope):
             return store(False)  # noqa: FBT003 - the parameter of a callback has no name
-        if holder.expire_time is not None and holder.expire_time <= now:
-            return store(self._expire(holder, newcomer.create_time))
+        if holder.is_expired(now):
+            self._expire(holder, newcomer.create_time)
+            return store(True)  # noqa: FBT003 - as above
         if self._on_duplicate is OnDuplicate.REJECT:
             return MemoryExistsError(holder.id)
         return UpsertResult(holder, Outcome.DUPLICATE)
 
-    def _expire(self, holder: Memory, moment: datetime) -> bool:
-        """Expire *holder*, whose expiry has passed, as maintenance would; return whether its content is free.
+    def _expire(self, holder: Memory, moment: datetime) -> None:
+        """Expire *holder*, whose expiry has passed, as maintenance would, which frees its content.
 
         The content changes hands at one *moment*: the two memories never hold it at the same time.
         """
-        if holder.work_in_progress:
-            return False
         before = self._as_stored(holder)
         update_time = max(before.update_time, moment)
         after = replace(before, status=Status.EXPIRED, update_time=update_time, revision=before.revision + 1)
         self._update(before, self._record_builder.record(before, after))
         self.expired[before.id] = after
-        return True
 
     def _change(self, before: Memory, item: PreparedMemory) -> ItemResult:
         draft, own = item.draft, item.record.memory

@@ -162,9 +162,10 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         memory_id = self._app.key_resolver.id_of(
             scope, reminder.memory, method="AcknowledgeReminder", request_id=request_id
         )
-        memory, moment = self._app.reminders.acknowledge(
-            scope, memory_id, day=reminder.day, slot=reminder.slot, request_id=request_id
-        )
+        with reminder.memory.name_violations():
+            memory, moment = self._app.reminders.acknowledge(
+                scope, memory_id, day=reminder.day, slot=reminder.slot, request_id=request_id
+            )
         return responses.acknowledge_reminder_response(memory, moment)
 
     async def ConsolidateMemories(

@@ -242,11 +242,14 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         memory_id = self._app.key_resolver.id_of(
             change.scope, change.memory, method="SupersedeMemory", request_id=options.request_id
         )
-        if isinstance(change.successor, str):
-            return supersede.by_existing(
+        with change.memory.name_violations():
+            if isinstance(change.successor, str):
+                return supersede.by_existing(
+                    change.scope, memory_id, change.successor, expected_revision=revision, options=options
+                )
+            return supersede.by_new(
                 change.scope, memory_id, change.successor, expected_revision=revision, options=options
             )
-        return supersede.by_new(change.scope, memory_id, change.successor, expected_revision=revision, options=options)
 
     @runs_in("meta")
     def ListConflicts(

@@ -95,6 +95,9 @@ TEXT_COLUMNS = (
 )
 
 
+EXPIRING = "status = 'ACTIVE' AND tier != 'CORE' AND layer != 'CORE' AND expire_time IS NOT NULL"
+
+
 def test_memories_of_the_first_version_get_their_cues_and_numbers(
     places: tuple[SqlSettings, SqlSettings], context: BackendContext
 ) -> None:
@@ -111,6 +114,8 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
                 f"DROP TABLE {name}"
                 for name in ("call_rates", "use_calls", "use_reports", "use_counts", "use_feedback")
             ),
+            "DROP INDEX memories_expiring",
+            f"CREATE INDEX memories_expiring ON memories (expire_time, row, owner, project_id) WHERE {EXPIRING}",
             "DROP TABLE file_words",
             "DROP TABLE file_passages",
             "DROP INDEX files_text_waiting",

@@ -611,7 +611,7 @@ type Filter struct {
 	// ids are the ids of the accepted memories. Each a UUID; unknown ones match nothing. Empty: any.
 	Ids []string `protobuf:"bytes,23,rep,name=ids,proto3" json:"ids,omitempty"`
 	// include_expired adds memories whose expire_time has passed but whose status is not EXPIRED yet. False: they are
-	// left out, unless `statuses` contains EXPIRED.
+	// left out, unless `statuses` contains EXPIRED. Work in progress does not expire and is never left out.
 	IncludeExpired bool `protobuf:"varint,24,opt,name=include_expired,json=includeExpired,proto3" json:"include_expired,omitempty"`
 	// origins are the accepted classes of sources. Empty: any.
 	Origins []MemoryOrigin `protobuf:"varint,25,rep,packed,name=origins,proto3,enum=memsvc.v1.MemoryOrigin" json:"origins,omitempty"`

@@ -1654,7 +1654,7 @@ type Memory struct {
 	// event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known.
 	EventTime *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=event_time,json=eventTime,proto3" json:"event_time,omitempty"`
 	// expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
-	// maintenance later sets it to EXPIRED without destroying it. Unset: SHORT_TERM gets 14 days from the write, or from the
+	// maintenance later sets it to EXPIRED without destroying it (work_in_progress differs). Unset: SHORT_TERM gets 14 days from the write, or from the
 	// day of its reminder if that is later, and never expires with a recurring one; other layers never expire. The same
 	// defaults apply when a memory is written again under its key, or made ACTIVE again, after its time, unless a new one
 	// is given; an update of other fields keeps it, but a new reminder moves it when it would be too early. A time in the
@@ -1663,7 +1663,8 @@ type Memory struct {
 	// ttl sets expire_time to this duration after the write. More than 0, at most 36 500 days. Input only: never in
 	// responses.
 	Ttl *durationpb.Duration `protobuf:"bytes,25,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// work_in_progress marks work that is finished instead of expired at its expire_time: see MaintenanceStep EXPIRE.
+	// work_in_progress marks work that never expires: after its expire_time searches and lists still return it, and
+	// maintenance finishes it: see MaintenanceStep EXPIRE.
 	WorkInProgress bool `protobuf:"varint,26,opt,name=work_in_progress,json=workInProgress,proto3" json:"work_in_progress,omitempty"`
 	// content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content.
 	ContentHash string `protobuf:"bytes,27,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.maintenance import MaintenanceReason, MaintenanceScope, UpkeepStep
+from memsvc.domain.maintenance import MaintenancePlan, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode
@@ -137,6 +137,27 @@ def test_expiry_settles_conflicts(house: House) -> None:
     house.run(EXPIRE)
 
     assert (house.now(newer).status, house.now(older).status) == (Status.EXPIRED, Status.ACTIVE)
+
+
+@pytest.mark.parametrize("finished", ["older", "newer", "both", "none"])
+def test_both_sides_of_a_conflict_that_are_over_at_once(house: House, finished: str) -> None:
+    """Each is expired or finished, in one run, whatever the other's end does to it."""
+    older = house.create("Anna lives in Lisbon.", ttl=timedelta(days=2), work_in_progress=finished in {"older", "both"})
+    newer = house.create("Anna lives in Porto.", ttl=timedelta(days=1), work_in_progress=finished in {"newer", "both"})
+    assert house.now(older).status is Status.CONFLICTED
+    house.clock.advance(days=3)
+    foretold, _ = house.run(EXPIRE, doing=MaintenancePlan.DRY_RUN)
+
+    changes, _ = house.run(EXPIRE)
+
+    assert [one.memory_id for one in changes] == [newer.id, older.id]
+    assert foretold == changes
+    expected = {"older": ("ACTIVE", "EXPIRED"), "newer": ("EXPIRED", "ACTIVE"), "none": ("EXPIRED", "EXPIRED")}
+    states = (house.now(older), house.now(newer))
+    assert tuple(one.status for one in states) == expected.get(finished, ("CONFLICTED", "ACTIVE"))
+    assert [one.work_in_progress for one in states] == [False, False]
+    assert house.run(EXPIRE)[0] == []
+    assert house.differences() == []
 
 
 def test_a_draft_with_a_past_expiry_is_kept_as_asked(house: House) -> None:

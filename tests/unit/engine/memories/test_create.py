@@ -120,6 +120,18 @@ def test_an_expired_memory_is_no_duplicate(desk: Desk) -> None:
     assert new.memory.id == desk.create("Buy milk.").memory.id
 
 
+def test_work_in_progress_is_a_duplicate_after_its_time(desk: Desk) -> None:
+    """It does not expire, so its content is not stored a second time."""
+    old = desk.create("Buy milk.", layer=Layer.SHORT_TERM, ttl=timedelta(hours=1), work_in_progress=True).memory
+    desk.clock.advance(hours=1)
+
+    again = desk.create("Buy milk.", layer=Layer.SHORT_TERM)
+
+    assert (old.id, Outcome.DUPLICATE) == (again.memory.id, again.outcome)
+    with pytest.raises(MemoryExistsError):
+        desk.create("Buy milk.", on_duplicate=OnDuplicate.REJECT)
+
+
 def test_a_private_memory_is_no_duplicate_for_other_sessions(desk: Desk) -> None:
     """Equal content of another session's private memory is stored anew; its existence does not show."""
     desk.create("The password is 42.", S1, layer=Layer.SESSION)

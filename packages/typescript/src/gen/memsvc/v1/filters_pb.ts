@@ -281,7 +281,7 @@ export type Filter = Message<"memsvc.v1.Filter"> & {
 
   /**
    * include_expired adds memories whose expire_time has passed but whose status is not EXPIRED yet. False: they are
-   * left out, unless `statuses` contains EXPIRED.
+   * left out, unless `statuses` contains EXPIRED. Work in progress does not expire and is never left out.
    *
    * @generated from field: bool include_expired = 24;
    */

@@ -2269,8 +2269,8 @@ export const ErasedStoreSchema: GenMessage<ErasedStore> = /*@__PURE__*/
 
 /**
  * MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
- * and those of layer or tier CORE, except CHECK_REFERENCES and COMPARE_INDEXES, which repair all memories. No step
- * destroys data: RestoreMemory restores archived and expired memories.
+ * and those of layer or tier CORE, except CHECK_REFERENCES and COMPARE_INDEXES, which repair all memories, and EXPIRE,
+ * which takes CONFLICTED memories too. No step destroys data: RestoreMemory restores archived and expired memories.
  *
  * @generated from enum memsvc.v1.MaintenanceStep
  */
@@ -2286,7 +2286,8 @@ export enum MaintenanceStep {
    * MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
    * in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
    * "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
-   * expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time).
+   * expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories expire
+   * or are finished too; the open conflicts of an expired memory are CLOSED.
    *
    * @generated from enum value: MAINTENANCE_STEP_EXPIRE = 1;
    */

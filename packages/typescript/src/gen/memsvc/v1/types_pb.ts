@@ -330,7 +330,7 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
 
   /**
    * expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
-   * maintenance later sets it to EXPIRED without destroying it. Unset: SHORT_TERM gets 14 days from the write, or from the
+   * maintenance later sets it to EXPIRED without destroying it (work_in_progress differs). Unset: SHORT_TERM gets 14 days from the write, or from the
    * day of its reminder if that is later, and never expires with a recurring one; other layers never expire. The same
    * defaults apply when a memory is written again under its key, or made ACTIVE again, after its time, unless a new one
    * is given; an update of other fields keeps it, but a new reminder moves it when it would be too early. A time in the
@@ -349,7 +349,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   ttl?: Duration | undefined;
 
   /**
-   * work_in_progress marks work that is finished instead of expired at its expire_time: see MaintenanceStep EXPIRE.
+   * work_in_progress marks work that never expires: after its expire_time searches and lists still return it, and
+   * maintenance finishes it: see MaintenanceStep EXPIRE.
    *
    * @generated from field: bool work_in_progress = 26;
    */
