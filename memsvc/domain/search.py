@@ -53,14 +53,15 @@ class Normalization(StrEnum):
 class Fusion:
     """Fusion options. Retrievers missing from *weights* have the method's default weight.
 
-    *single_retriever_factor* (0..1) multiplies the fused score of a memory that only one retriever found.
+    *single_retriever_factor* (0..1) multiplies the score of a memory that only one retriever found: the fused score in
+    RECIPROCAL_RANK, that of the retriever in WEIGHTED. None: the fused score counts.
     """
 
     method: FusionMethod = FusionMethod.DEFAULT
     weights: Mapping[Retriever, float] | None = None
     rank_constant: int = 60
     normalization: Normalization = Normalization.MIN_MAX
-    single_retriever_factor: float = 1.0
+    single_retriever_factor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

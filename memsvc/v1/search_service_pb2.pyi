@@ -107,7 +107,7 @@ class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMe
     """FUSION_METHOD_RECIPROCAL_RANK sums weight / (rank_constant + rank) and divides by the largest possible sum."""
     FUSION_METHOD_WEIGHTED: _FusionMethod.ValueType  # 3
     """FUSION_METHOD_WEIGHTED sums weight * normalised score and divides by the sum of the weights. A memory that a
-    retriever did not find scores 0 there.
+    retriever did not find scores 0 there, unless there is a single_retriever_factor.
     """
 
 class FusionMethod(_FusionMethod, metaclass=_FusionMethodEnumTypeWrapper):
@@ -124,7 +124,7 @@ FUSION_METHOD_RECIPROCAL_RANK: FusionMethod.ValueType  # 2
 """FUSION_METHOD_RECIPROCAL_RANK sums weight / (rank_constant + rank) and divides by the largest possible sum."""
 FUSION_METHOD_WEIGHTED: FusionMethod.ValueType  # 3
 """FUSION_METHOD_WEIGHTED sums weight * normalised score and divides by the sum of the weights. A memory that a
-retriever did not find scores 0 there.
+retriever did not find scores 0 there, unless there is a single_retriever_factor.
 """
 Global___FusionMethod: _TypeAlias = FusionMethod  # noqa: Y015
 
@@ -647,8 +647,9 @@ class Fusion(_message.Message):
     normalization: Global___FusionNormalization.ValueType
     """normalization is the normalisation of scores in WEIGHTED. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it."""
     single_retriever_factor: _builtins.float
-    """single_retriever_factor multiplies the fused score of memories that only one of several retrievers found: above 0,
-    at most 1. 0: 1, or that of the preset.
+    """single_retriever_factor is for memories that only one of several retrievers found: above 0, at most 1. Their fused
+    score in WEIGHTED is their normalised score of that retriever times the factor, and not a mean in which the others
+    count as 0. In RECIPROCAL_RANK it is the fused score times the factor. 0: that of the preset, or none.
     """
     @_builtins.property
     def weights(self) -> Global___FusionWeights:

@@ -141,21 +141,24 @@ def test_reciprocal_rank_has_a_constant_of_60_by_default(stubs: Stubs, stocked: 
 @pytest.mark.parametrize(
     ("fusion", "weights", "factor"),
     [
-        (search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_70_BM25_30), {DENSE: 0.7, BM25: 0.3}, 1.0),
+        (search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_70_BM25_30), {DENSE: 0.7, BM25: 0.3}, None),
         (search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40), {DENSE: 0.6, TABLE: 0.4}, 0.7),
         (
             search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40, single_retriever_factor=0.9),
             {DENSE: 0.6, TABLE: 0.4},
             0.9,
         ),
-        (search_pb.Fusion(method=WEIGHTED), {DENSE: 1 / 3, BM25: 1 / 3, TABLE: 1 / 3}, 1.0),
-        (search_pb.Fusion(weights=search_pb.FusionWeights(bm25=3, dense=1)), {DENSE: 0.25, BM25: 0.75}, 1.0),
+        (search_pb.Fusion(method=WEIGHTED), {DENSE: 1 / 3, BM25: 1 / 3, TABLE: 1 / 3}, None),
+        (search_pb.Fusion(weights=search_pb.FusionWeights(bm25=3, dense=1)), {DENSE: 0.25, BM25: 0.75}, None),
     ],
 )
 def test_weighted_fusion_sums_normalised_scores(
-    stubs: Stubs, stocked: types_pb.Scope, fusion: search_pb.Fusion, weights: dict[int, float], factor: float
+    stubs: Stubs, stocked: types_pb.Scope, fusion: search_pb.Fusion, weights: dict[int, float], factor: float | None
 ) -> None:
-    """Min-max within each list; what a retriever did not find has 0 there; retrievers of weight 0 are not asked."""
+    """Min-max within each list; what a retriever did not find has 0 there; retrievers of weight 0 are not asked.
+
+    With a factor, what a single retriever found has its own score times the factor.
+    """
     raw = {retriever: alone(stubs, stocked, retriever) for retriever in weights}
     found = hits(stubs, stocked, fusion=fusion)
 
@@ -170,7 +173,9 @@ def test_weighted_fusion_sums_normalised_scores(
             normalized = (one.raw_score - low) / (high - low) if high > low else 1.0
             assert one.normalized_score == pytest.approx(normalized, abs=1e-5)
             total += weights[retriever] * normalized
-        assert hit.score == pytest.approx(total * (factor if len(said) == 1 else 1.0), abs=1e-5)
+        if factor is not None and len(said) == 1:
+            total = normalized * factor
+        assert hit.score == pytest.approx(total, abs=1e-5)
         assert [] == list(hit.explanation.boosts)
 
 

@@ -417,21 +417,21 @@ def _fuse(query: SearchQuery, rankings: RankedLists, found: RetrievalResult, con
         weights[TABLE] = _weight(fusion, Retriever.BM25)
     weights |= dict.fromkeys(rankings.keys() - weights.keys(), 0.0)
     whole = sum(weights[one.value] for one in answered)
-    factor = fusion.single_retriever_factor if len(answered) > 1 else 1.0
+    factor = fusion.single_retriever_factor if len(answered) > 1 else None
     if fusion.method is FusionMethod.RECIPROCAL_RANK:
         ranks = reciprocal_rank(
-            rankings, weights=weights, constant=fusion.rank_constant, single_retriever_factor=factor
+            rankings, weights=weights, constant=fusion.rank_constant, single_retriever_factor=factor or 1.0
         )
         return ranks.scale_by((fusion.rank_constant + 1) / whole if whole else 1.0)
-    mean = weighted_sum(
+    # A retriever that answered without hits gives every memory 0.
+    absent = max(0.0, whole - sum(weights[name] for name in rankings))
+    return weighted_sum(
         _clip_scores(rankings) if fusion.normalization is Normalization.NONE else rankings,
         weights=weights,
         normalization=fusion.normalization,
+        absent_weight=absent,
         single_retriever_factor=factor,
     )
-    # The mean is over lists with hits; a retriever that answered without hits gives every memory 0.
-    used = sum(weights[name] for name in rankings)
-    return mean.scale_by(used / whole) if 0.0 < used < whole else mean
 
 
 def _clip_scores(rankings: RankedLists) -> RankedLists:

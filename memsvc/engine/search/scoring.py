@@ -167,7 +167,9 @@ def reciprocal_rank(
     """
     used = _effective_weights(rankings, weights)
     columns = {name: _reciprocal(rankings[name], constant) for name in used}
-    return FusedScores(*_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
+    rows, totals, is_single = _totals(columns, used)
+    totals[is_single] *= single_retriever_factor
+    return FusedScores(rows, totals, columns, used, is_normalized=False)
 
 
 def weighted_sum(
@@ -175,21 +177,28 @@ def weighted_sum(
     *,
     weights: Mapping[str, float],
     normalization: Normalization = Normalization.MIN_MAX,
-    single_retriever_factor: float = 1.0,
+    absent_weight: float = 0.0,
+    single_retriever_factor: float | None = None,
 ) -> FusedScores:
     """Fuse by the weighted mean of the scores; a memory that is not in a list has score 0 there.
 
     MIN_MAX maps the scores of each list to 0..1, and to 1 if they are all equal; totals are then in 0..1. A list
     missing from *weights* has weight 1.0; lists of weight 0 and empty lists have no effect: the mean is over the
-    others. The result does not depend on the order of the lists, to the last bit. *single_retriever_factor* multiplies
-    the total of a memory that only one list has.
+    others, and over *absent_weight* of scores of 0. The result does not depend on the order of the lists, to the last
+    bit. With a *single_retriever_factor* the total of a memory that only one list has is its score there times that.
     """
     used = _effective_weights(rankings, weights)
-    whole = math.fsum(used.values())
+    whole = math.fsum((*used.values(), absent_weight))
     is_scaled = normalization is Normalization.MIN_MAX
     columns = {name: _min_max(rankings[name]) if is_scaled else ListScores(rankings[name]) for name in used}
     shares = {name: weight / whole for name, weight in used.items()}
-    return FusedScores(*_totals(columns, shares, single_retriever_factor), columns, shares)
+    rows, totals, is_single = _totals(columns, shares)
+    if single_retriever_factor is not None:
+        for column in columns.values():
+            _, places = _Places(rows).of(column.ranking.rows)
+            own = is_single[places]
+            totals[places[own]] = column.times_weight(single_retriever_factor)[own]
+    return FusedScores(rows, totals, columns, shares)
 
 
 def _effective_weights(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
@@ -210,11 +219,11 @@ def _min_max(ranking: RankedList) -> ListScores:
 
 
 def _totals(
-    columns: Mapping[str, ListScores], weights: Mapping[str, float], single_retriever_factor: float
-) -> tuple[Integers, Numbers]:
-    """Return the rows of all columns, ascending, and their sums."""
+    columns: Mapping[str, ListScores], weights: Mapping[str, float]
+) -> tuple[Integers, Numbers, npt.NDArray[np.bool_]]:
+    """Return the rows of all columns, ascending, their sums, and which of them a single column has."""
     if not columns:
-        return np.empty(0, dtype=np.int64), np.empty(0)
+        return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.bool_)
     rows = np.concatenate([column.ranking.rows for column in columns.values()])
     shares = np.concatenate([column.times_weight(weights[name]) for name, column in columns.items()])
     # Sum in ascending order: the last bit depends on the order, which must not be that of the lists.
@@ -222,9 +231,8 @@ def _totals(
     rows, shares = rows[order], shares[order]
     begins = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1))
     totals: Numbers = np.add.reduceat(shares, begins)
-    if single_retriever_factor != 1.0:
-        totals[np.diff(begins, append=len(rows)) == 1] *= single_retriever_factor
-    return rows[begins], totals
+    is_single: npt.NDArray[np.bool_] = np.diff(begins, append=len(rows)) == 1
+    return rows[begins], totals, is_single
 
 
 # From fused scores to final ones.

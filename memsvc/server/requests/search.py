@@ -54,10 +54,10 @@ RELEVANT_LIMIT = 50
 SHARES_TOLERANCE = 0.001
 CORE_LIMIT = 50
 
-PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
+PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float | None]] = {
     search_pb.FUSION_PRESET_DENSE_70_BM25_30: (
         {Retriever.DENSE: 0.7, Retriever.BM25: 0.3, Retriever.KEYWORD_TABLE: 0.0},
-        1.0,
+        None,
     ),
     search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40: (
         {Retriever.DENSE: 0.6, Retriever.BM25: 0.0, Retriever.KEYWORD_TABLE: 0.4},
@@ -384,7 +384,7 @@ def _fusion(decoder: RequestDecoder, fusion: search_pb.Fusion) -> Fusion:
         _check_method(decoder, fusion, method)
     if method is FusionMethod.DEFAULT:
         return Fusion()
-    weights, preset_factor = PRESETS.get(fusion.preset, (weights, 1.0))
+    weights, preset_factor = PRESETS.get(fusion.preset, (weights, None))
     return Fusion(
         method=method,
         weights=weights,

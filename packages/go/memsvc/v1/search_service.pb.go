@@ -154,7 +154,7 @@ const (
 	// FUSION_METHOD_RECIPROCAL_RANK sums weight / (rank_constant + rank) and divides by the largest possible sum.
 	FusionMethod_FUSION_METHOD_RECIPROCAL_RANK FusionMethod = 2
 	// FUSION_METHOD_WEIGHTED sums weight * normalised score and divides by the sum of the weights. A memory that a
-	// retriever did not find scores 0 there.
+	// retriever did not find scores 0 there, unless there is a single_retriever_factor.
 	FusionMethod_FUSION_METHOD_WEIGHTED FusionMethod = 3
 )
 
@@ -947,8 +947,9 @@ type Fusion struct {
 	RankConstant uint32 `protobuf:"varint,4,opt,name=rank_constant,json=rankConstant,proto3" json:"rank_constant,omitempty"`
 	// normalization is the normalisation of scores in WEIGHTED. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it.
 	Normalization FusionNormalization `protobuf:"varint,5,opt,name=normalization,proto3,enum=memsvc.v1.FusionNormalization" json:"normalization,omitempty"`
-	// single_retriever_factor multiplies the fused score of memories that only one of several retrievers found: above 0,
-	// at most 1. 0: 1, or that of the preset.
+	// single_retriever_factor is for memories that only one of several retrievers found: above 0, at most 1. Their fused
+	// score in WEIGHTED is their normalised score of that retriever times the factor, and not a mean in which the others
+	// count as 0. In RECIPROCAL_RANK it is the fused score times the factor. 0: that of the preset, or none.
 	SingleRetrieverFactor float64 `protobuf:"fixed64,6,opt,name=single_retriever_factor,json=singleRetrieverFactor,proto3" json:"single_retriever_factor,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache

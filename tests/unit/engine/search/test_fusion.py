@@ -138,12 +138,16 @@ def test_equal_scores_are_all_the_best(scores: tuple[float, ...]) -> None:
 
 
 def test_the_factor_meets_memories_of_one_list_only() -> None:
-    """Two retrievers that agree need no discount."""
+    """It multiplies their score in that list, whatever its weight is; two retrievers that agree need no discount."""
     rankings = {"dense": _ranking(0.9, 0.8), "bm25": _ranking(5.0)}
+    weights = {"dense": 0.6, "bm25": 0.4}
 
-    fused = weighted_sum(rankings, weights={}, normalization=Normalization.NONE, single_retriever_factor=0.7)
+    fused = weighted_sum(
+        rankings, weights=weights, normalization=Normalization.NONE, absent_weight=1.0, single_retriever_factor=0.7
+    )
 
-    assert _totals(fused) == pytest.approx({1: (0.9 + 5.0) / 2, 2: 0.7 * 0.8 / 2})
+    assert _totals(fused) == pytest.approx({1: (0.6 * 0.9 + 0.4 * 5.0) / 2, 2: 0.7 * 0.8})
+    assert fused.share("dense", 2) == pytest.approx(0.7 * 0.8)
 
 
 def test_nothing_fuses_to_nothing() -> None:

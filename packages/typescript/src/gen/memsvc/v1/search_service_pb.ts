@@ -104,8 +104,9 @@ export type Fusion = Message<"memsvc.v1.Fusion"> & {
   normalization: FusionNormalization;
 
   /**
-   * single_retriever_factor multiplies the fused score of memories that only one of several retrievers found: above 0,
-   * at most 1. 0: 1, or that of the preset.
+   * single_retriever_factor is for memories that only one of several retrievers found: above 0, at most 1. Their fused
+   * score in WEIGHTED is their normalised score of that retriever times the factor, and not a mean in which the others
+   * count as 0. In RECIPROCAL_RANK it is the fused score times the factor. 0: that of the preset, or none.
    *
    * @generated from field: double single_retriever_factor = 6;
    */
@@ -3068,7 +3069,7 @@ export enum FusionMethod {
 
   /**
    * FUSION_METHOD_WEIGHTED sums weight * normalised score and divides by the sum of the weights. A memory that a
-   * retriever did not find scores 0 there.
+   * retriever did not find scores 0 there, unless there is a single_retriever_factor.
    *
    * @generated from enum value: FUSION_METHOD_WEIGHTED = 3;
    */
