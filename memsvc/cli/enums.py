@@ -20,6 +20,14 @@ class Layer(_Hyphenated):
     LONG_TERM = auto()
 
 
+class WordMatch(_Hyphenated):
+    """Which keywords of memories a word of a search stands for."""
+
+    WHOLE = auto()
+    PREFIX = auto()
+    SUBSTRING = auto()
+
+
 class Kind(_Hyphenated):
     """Sort of statement that a memory is."""
 

@@ -9,7 +9,7 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
-from memsvc.cli.enums import Mode
+from memsvc.cli.enums import Mode, WordMatch
 from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table, written_ref
 from memsvc.domain.files import FileCategory as Category
@@ -31,6 +31,9 @@ def search(  # noqa: PLR0913 - an option each
     *,
     query: Annotated[str, typer.Argument(help="Query, in any language.")],
     mode: Annotated[Mode, typer.Option(help="Search by meaning, by words, or by both.")] = Mode.HYBRID,
+    words: Annotated[
+        WordMatch, typer.Option(help="Let a word also stand for keywords that begin with it or contain it.")
+    ] = WordMatch.WHOLE,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of hits.")] = 10,
     explain: Annotated[bool, typer.Option("--explain", help="Explain the scores and show timings.")] = False,
     layer: options.Layers = None,
@@ -65,6 +68,7 @@ def search(  # noqa: PLR0913 - an option each
 
     asked: SearchOptions = {
         "mode": cast("request_types.SearchMode", mode.name),
+        "word_match": cast("request_types.WordMatch", words.name),
         "limit": limit,
         "explain": explain,
         "min_score": min_score,

@@ -41,6 +41,7 @@ Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
 SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
+WordMatch = Literal["WHOLE", "PREFIX", "SUBSTRING"]
 Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE", "FILES"]
 CitationStyle = Literal["HANDLE", "MEMORY_ID"]
 Index = Literal["VECTORS", "LEXICAL"]
@@ -253,6 +254,7 @@ class SearchOptions(TypedDict, total=False):
     """Options of a search, as SearchRequest in search_service.proto; *fields* are the paths of its read_mask."""
 
     mode: SearchMode
+    word_match: WordMatch
     limit: int
     filters: Filters
     time_range: TimeRange

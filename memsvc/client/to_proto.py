@@ -60,6 +60,7 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "session_visibility": (filters_pb.SessionVisibility, "SESSION_VISIBILITY_"),
     "last_days_field": (filters_pb.TimeField, "TIME_FIELD_"),
     "mode": (search_pb.SearchMode, "SEARCH_MODE_"),
+    "word_match": (search_pb.WordMatch, "WORD_MATCH_"),
     "wait_for": (types_pb.WaitFor, "WAIT_FOR_"),
     "on_duplicate": (types_pb.OnDuplicate, "ON_DUPLICATE_"),
     "conflict_policy": (types_pb.ConflictPolicy, "CONFLICT_POLICY_"),

@@ -64,6 +64,14 @@ class Fusion:
     single_retriever_factor: float | None = None
 
 
+class WordMatch(StrEnum):
+    """Which keywords of memories a word of a search stands for: itself, or those that begin with or contain it."""
+
+    WHOLE = "WHOLE"
+    PREFIX = "PREFIX"
+    SUBSTRING = "SUBSTRING"
+
+
 @dataclass(frozen=True, slots=True)
 class TimeWeighting:
     """Time weighting and layer boosts; factors of 1 change nothing."""
@@ -123,6 +131,7 @@ class SearchQuery:
     vector: Sequence[float] | None = None
     keywords: tuple[str, ...] = ()
     mode: Mode = Mode.HYBRID
+    word_match: WordMatch = WordMatch.WHOLE
     fusion: Fusion = Fusion()
     selection: Selection = Selection()
     min_score: float = 0.0

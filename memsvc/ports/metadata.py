@@ -18,7 +18,7 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import ChangeAction, Chunk, Hit
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.domain.search import Order, PageCursor
+from memsvc.domain.search import Order, PageCursor, WordMatch
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc.ports.candidates import Candidates, Rows
@@ -271,6 +271,14 @@ class MemoryReads(HistoryReads, Protocol):
 
         The score is min(0.3 * sum of the matched keywords' weights + 0.2 * number of matched keywords, 1). The entry
         is the memory's first chunk.
+        """
+        ...
+
+    def keywords_with(self, parts: Sequence[str], *, reach: Reach, match: WordMatch, limit: int) -> list[str]:
+        """Return at most *limit* keywords of memories that begin with one of *parts*, or contain one.
+
+        The shortest first, equal ones in their order by code point; those that are one of *parts* are left out, and so
+        are all of them with the match WHOLE.
         """
         ...
 

@@ -20,7 +20,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Recurrence, Review, Slot, Status, Tier
 from memsvc.domain.provenance import ReviewVerdict
 from memsvc.domain.scope import SessionVisibility, Visibility
-from memsvc.domain.search import FusionMethod, Mode, Normalization, ResultGroup, Retriever
+from memsvc.domain.search import FusionMethod, Mode, Normalization, ResultGroup, Retriever, WordMatch
 from memsvc.domain.sessions import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.use_feedback import FeedbackState, UseOutcome
 from memsvc.domain.user_data import ImportIssueReason
@@ -106,6 +106,7 @@ AUTO_TRIM = EnumTable(AutoTrim, session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 USE_OUTCOME = EnumTable(UseOutcome, search_pb.UseOutcome, "USE_OUTCOME")
 FEEDBACK_STATE = EnumTable(FeedbackState, search_pb.UseFeedbackState, "USE_FEEDBACK_STATE")
+WORD_MATCH = EnumTable(WordMatch, search_pb.WordMatch, "WORD_MATCH")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
 NORMALIZATION = EnumTable(Normalization, search_pb.FusionNormalization, "FUSION_NORMALIZATION")

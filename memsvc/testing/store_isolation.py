@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.filters import And
 from memsvc.domain.memory import Keyword, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
-from memsvc.domain.search import Order, OrderField
+from memsvc.domain.search import Order, OrderField, WordMatch
 from memsvc.ports.metadata import ContentName, MetadataStore
 from memsvc.testing import factories
 from memsvc.testing.store_harness import StoreSeams, insert
@@ -43,6 +43,9 @@ LOOKS: dict[str, Look] = {
     "keyword_hits": lambda store, _, reach: store.memories.keyword_hits(["word"], reach=reach, where=None, limit=9),
     "keyword_hits where": lambda store, _, reach: store.memories.keyword_hits(
         ["word"], reach=reach, where=And(()), limit=9
+    ),
+    "keywords_with": lambda store, _, reach: store.memories.keywords_with(
+        ["wo"], reach=reach, match=WordMatch.PREFIX, limit=9
     ),
     "rows_where": lambda store, _, reach: store.memories.rows_where(And(()), reach=reach),
     "revision": lambda store, memory, reach: store.memories.revision(memory.id, 1, reach=reach),

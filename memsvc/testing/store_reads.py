@@ -14,7 +14,7 @@ from memsvc.domain.diagnostics import MemoryCounts, PlacePart
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not
 from memsvc.domain.index_entries import ChangeAction, Hit, View, entry_id
 from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier
-from memsvc.domain.search import Order, OrderField, PageCursor
+from memsvc.domain.search import Order, OrderField, PageCursor, WordMatch
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -198,6 +198,31 @@ class StoreReadsContract(StoreSeams):
 
         rows = range(1, 301, 1 if where is None else 2)
         assert [hit.entry_id for hit in hits] == [entry_id(row, View.CHUNK, 0) for row in rows][:limit]
+
+    @pytest.mark.parametrize(
+        ("match", "parts", "expected"),
+        [
+            (WordMatch.WHOLE, ["data"], []),
+            (WordMatch.PREFIX, ["data"], ["data_x", "database", "databases"]),
+            (WordMatch.PREFIX, ["数据", "database"], ["数据库", "databases"]),
+            (WordMatch.PREFIX, ["x", "_", "%"], []),
+            (WordMatch.PREFIX, ["\U0010ffff"], ["\U0010ffffb"]),
+            (WordMatch.SUBSTRING, ["base"], ["database", "databases"]),
+            (WordMatch.SUBSTRING, ["据", "_"], ["数据", "数据库", "data_x"]),
+            (WordMatch.SUBSTRING, [], []),
+        ],
+    )
+    def test_keywords_are_found_by_a_part(
+        self, store: MetadataStore, match: WordMatch, parts: list[str], expected: list[str]
+    ) -> None:
+        """By their beginning or any part, as it is written, each once, the shortest first; the parts are left out."""
+        terms = ("data", "database", "databases", "data_x", "dat", "数据", "数据库", "b\U0010ffff", "\U0010ffffb")
+        keywords = words(*((term, 1.0) for term in terms))
+        others = factories.memory("other", user_id="bo", keywords=words(("database_of_bo", 1.0)))
+        insert(store, *(factories.memory(f"{number}", keywords=keywords) for number in range(2)), others)
+
+        assert store.memories.keywords_with(parts, reach=ADA, match=match, limit=9) == expected
+        assert store.memories.keywords_with(parts, reach=ADA, match=match, limit=1) == expected[:1]
 
     def test_keywords_follow_an_update(self, store: MetadataStore) -> None:
         """New keywords and weights hold at once, and the old ones are gone."""

@@ -58,6 +58,36 @@ SEARCH_MODE_KEYWORD: SearchMode.ValueType  # 3
 """SEARCH_MODE_KEYWORD uses BM25 and KEYWORD_TABLE. Requires a query or keywords."""
 Global___SearchMode: _TypeAlias = SearchMode  # noqa: Y015
 
+class _WordMatch:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WordMatchEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WordMatch.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WORD_MATCH_UNSPECIFIED: _WordMatch.ValueType  # 0
+    """WORD_MATCH_UNSPECIFIED means WHOLE."""
+    WORD_MATCH_WHOLE: _WordMatch.ValueType  # 1
+    """WORD_MATCH_WHOLE: the word itself."""
+    WORD_MATCH_PREFIX: _WordMatch.ValueType  # 2
+    """WORD_MATCH_PREFIX: also those that begin with it: "datab" finds "database", "数据" finds "数据库"."""
+    WORD_MATCH_SUBSTRING: _WordMatch.ValueType  # 3
+    """WORD_MATCH_SUBSTRING: also those that contain it: "base" finds "database". It reads every keyword of the user once."""
+
+class WordMatch(_WordMatch, metaclass=_WordMatchEnumTypeWrapper):
+    """WordMatch tells which keywords of memories a word of a search stands for, in BM25 and KEYWORD_TABLE. A keyword is one
+    of Memory.keywords; other words of a content are found whole alone.
+    """
+
+WORD_MATCH_UNSPECIFIED: WordMatch.ValueType  # 0
+"""WORD_MATCH_UNSPECIFIED means WHOLE."""
+WORD_MATCH_WHOLE: WordMatch.ValueType  # 1
+"""WORD_MATCH_WHOLE: the word itself."""
+WORD_MATCH_PREFIX: WordMatch.ValueType  # 2
+"""WORD_MATCH_PREFIX: also those that begin with it: "datab" finds "database", "数据" finds "数据库"."""
+WORD_MATCH_SUBSTRING: WordMatch.ValueType  # 3
+"""WORD_MATCH_SUBSTRING: also those that contain it: "base" finds "database". It reads every keyword of the user once."""
+Global___WordMatch: _TypeAlias = WordMatch  # noqa: Y015
+
 class _Retriever:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -836,6 +866,7 @@ class SearchRequest(_message.Message):
     MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
     JUDGE_CURRENCY_FIELD_NUMBER: _builtins.int
     USE_FEEDBACK_FIELD_NUMBER: _builtins.int
+    WORD_MATCH_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
     White space alone counts as empty. Of a long one only the beginning is searched by meaning (see
@@ -874,6 +905,11 @@ class SearchRequest(_message.Message):
     """use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
     it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
     setting ranking.use_feedback, off by default.
+    """
+    word_match: Global___WordMatch.ValueType
+    """word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
+    each of `keywords`, or without them each keyword of the query, also stands for up to 32 keywords of the memories
+    of the scope in all, the shortest first. Words of fewer than 2 characters stand for themselves. Unspecified: WHOLE.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -974,10 +1010,11 @@ class SearchRequest(_message.Message):
         min_relevance: _builtins.float = ...,
         judge_currency: _builtins.bool = ...,
         use_feedback: _builtins.bool | None = ...,
+        word_match: Global___WordMatch.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback", "as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "use_feedback", b"use_feedback", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback", "as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "judge_currency", b"judge_currency", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "use_feedback", b"use_feedback", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback", "as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "judge_currency", b"judge_currency", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "use_feedback", b"use_feedback", "vector", b"vector", "weighting", b"weighting", "word_match", b"word_match"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__use_feedback: _TypeAlias = _typing.Literal["use_feedback"]  # noqa: Y015
     _WhichOneofArgType__use_feedback: _TypeAlias = _typing.Literal["_use_feedback", b"_use_feedback"]  # noqa: Y015

@@ -33,6 +33,16 @@ from tests.support.rpc import (
 from tests.support.server_process import Stubs
 from tests.support.until import until
 
+PARTS = {
+    # A part of a word, how it is meant, and which memories it finds by words.
+    ("datab", "PREFIX"): ["database", "databases"],
+    ("数据", "PREFIX"): ["数据库"],
+    ("abase", "PREFIX"): [],
+    ("abase", "SUBSTRING"): ["database", "databases"],
+    ("据库", "SUBSTRING"): ["数据库"],
+    ("datab", "WHOLE"): [],
+    ("d", "PREFIX"): [],
+}
 ENGLISH = {
     "Anna drinks green tea every morning before work.": ("Which green tea does Anna drink?", "green teas"),
     "The invoice for the new office chairs was paid in March.": ("Were the office chairs paid?", "invoices"),
@@ -409,3 +419,29 @@ def test_a_user_without_memories_finds_nothing(stubs: Stubs) -> None:
     for mode in MODES:
         reply = search(stubs, types_pb.Scope(user_id=uuid.uuid4().hex), "walrus", mode=mode)
         assert (0, 0, "") == (len(reply.hits), reply.candidate_count, reply.next_page_token)
+
+
+@pytest.mark.parametrize("is_keyword", [True, False], ids=["keywords", "query"])
+@pytest.mark.parametrize(("part", "match"), PARTS, ids=str)
+def test_a_part_of_a_word_stands_for_keywords_on_request(
+    stubs: Stubs, scope: types_pb.Scope, part: str, match: str, *, is_keyword: bool
+) -> None:
+    """Of the user alone; by its beginning or any part, in both languages; a filter holds as ever."""
+    texts = {
+        "database": "Migration moved the database to Frankfurt.",
+        "databases": "Nightly copies of the databases go to Zurich.",
+        "数据库": "数据库每天凌晨备份。",
+    }
+    made = {name: create(stubs, scope, text).id for name, text in texts.items()}
+    create(stubs, types_pb.Scope(user_id=f"{scope.user_id}-2"), "Another database is in Oslo.")
+    at_rest(stubs)
+    asked = {"keywords": [part]} if is_keyword else {"query": part}
+
+    number = search_pb.WordMatch.Value(f"WORD_MATCH_{match}")
+    request = search_pb.SearchRequest(scope=scope, mode=KEYWORD, word_match=number, **asked)  # type: ignore[arg-type]
+    assert {hit.memory.id for hit in stubs.search.Search(request, timeout=TIMEOUT).hits} == {
+        made[name] for name in PARTS[part, match]
+    }
+    request.filter.ids.append(made["数据库"])
+    hits = stubs.search.Search(request, timeout=TIMEOUT).hits
+    assert [hit.memory.id for hit in hits] == [made[name] for name in PARTS[part, match] if name == "数据库"]

@@ -98,11 +98,11 @@ def _of_keys(test: Condition) -> Condition:
 
 
 def _begins(prefix: str) -> Condition:
-    end = _end_of_prefix(prefix)
+    end = end_of_prefix(prefix)
     return sa.and_(memories.c.key >= prefix, sa.true() if end is None else memories.c.key < end)
 
 
-def _end_of_prefix(prefix: str) -> str | None:
+def end_of_prefix(prefix: str) -> str | None:
     """Return the first text behind all that begin with *prefix*, in the order of their characters; None: there is none.
 
     Texts cannot hold the surrogates.

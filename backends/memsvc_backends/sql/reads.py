@@ -21,7 +21,7 @@ from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, 
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.search import Order, PageCursor
+from memsvc.domain.search import Order, PageCursor, WordMatch
 from memsvc.domain.visibility import split_default_visible
 from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record, SelectedMemory
@@ -32,6 +32,7 @@ from memsvc_backends.sql.dialect import (
     NUMBER,
     cached_statement,
     execute,
+    holds_text,
     in_json_list,
     integer_part,
     list_parameter,
@@ -39,7 +40,7 @@ from memsvc_backends.sql.dialect import (
     rows_of_text,
     without_index,
 )
-from memsvc_backends.sql.filters import Condition, condition, within
+from memsvc_backends.sql.filters import Condition, condition, end_of_prefix, within
 from memsvc_backends.sql.history import SqlHistoryReads
 from memsvc_backends.sql.memory_codec import (
     DOUBTFUL_COLUMNS,
@@ -174,6 +175,13 @@ class SqlMemoryReads(SqlHistoryReads):
             return []
         with self._database.snapshot() as connection:
             return search_keywords(connection, terms, KeywordMatcher(reach, where, self._ranked), limit)
+
+    def keywords_with(self, parts: Sequence[str], *, reach: Reach, match: WordMatch, limit: int) -> list[str]:
+        """Search the terms of the keyword table."""
+        if not parts or limit <= 0 or match is WordMatch.WHOLE:
+            return []
+        with self._database.read_connection() as connection:
+            return find_keywords(connection, frozenset(parts), reach, match, limit)
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
@@ -591,6 +599,49 @@ def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: Key
         if len(hits) >= limit:
             break
     return hits[:limit]
+
+
+def find_keywords(
+    connection: sa.Connection, parts: AbstractSet[str], reach: Reach, match: WordMatch, limit: int
+) -> list[str]:
+    """Return the first keywords of the reach with one of the parts, other than these; each term is read once."""
+    found: set[str] = set()
+    for prefix in sorted(parts) if match is WordMatch.PREFIX else ("",):
+        term = _each_term(reach.owner, prefix).c.term
+        wanted: list[sa.ColumnElement[bool]] = [term.is_not(None), term.not_in(sorted(parts)), _is_held(term, reach)]
+        if match is WordMatch.SUBSTRING:
+            wanted.append(sa.or_(*(holds_text(term, part) for part in sorted(parts))))
+        statement = sa.select(term).where(*wanted).order_by(sa.func.length(term), term).limit(limit)
+        found |= set(execute(connection, statement).scalars())
+    return sorted(found, key=lambda keyword: (len(keyword), keyword))[:limit]
+
+
+def _is_held(term: sa.ColumnElement[str], reach: Reach) -> sa.ColumnElement[bool]:
+    """Return the condition that a term is a keyword of a memory of the reach."""
+    table = memory_keywords.c
+    holders = memory_keywords.join(memories, memories.c.row == table.row)
+    return (
+        sa.select(sa.literal(1))
+        .select_from(holders)
+        .where(table.owner == reach.owner, table.term == term, within(reach))
+        .exists()
+    )
+
+
+def _each_term(owner: str, prefix: str) -> sa.CTE:
+    """Return the different terms of an owner with a prefix; each is found by the one before, in the table's key.
+
+    The last row is NULL.
+    """
+    table, end = memory_keywords.c, end_of_prefix(prefix)
+    place = (table.owner == owner, sa.true() if end is None else table.term < end)
+
+    def first(bound: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        return sa.select(sa.func.min(table.term).label("term")).where(*place, bound)
+
+    terms = first(table.term >= prefix).cte("listed_terms", recursive=True)
+    following = first(table.term > terms.c.term).scalar_subquery()
+    return terms.union_all(sa.select(following).where(terms.c.term.is_not(None)))
 
 
 @lru_cache(maxsize=64)

@@ -207,7 +207,7 @@ class AsOfRetrieval:
         if Retriever.BM25 in answered and matching:
             found.bm25 = self._rescore(found, words)[: asked.depth]
         if Retriever.KEYWORD_TABLE in answered:
-            hits = [*found.keyword_table, *_keyword_hits(documents, table_terms(asked.query))]
+            hits = [*found.keyword_table, *_keyword_hits(documents, [*table_terms(asked.query), *found.meant])]
             found.keyword_table = _best(hits, asked.depth)
         if Retriever.DENSE in answered:
             self._add_dense(asked, found, matching)

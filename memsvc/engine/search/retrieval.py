@@ -42,7 +42,7 @@ from memsvc.domain.filters import (
 from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
+from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery, WordMatch
 from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans, Means
 from memsvc.engine.search.question_layer import MovedQuestion, QuestionLayer
 from memsvc.ports.candidates import Candidates, Rows
@@ -72,6 +72,8 @@ BEING_BUILT = "vectors (the index is being built)"
 EMBEDDING = "the vector of the query"
 QUERY_TERMS = 512
 """Terms of a query that are looked up: each takes 6 µs, and the longest query has 7 000."""
+LEAST_PART, MOST_MEANT = 2, 32
+"""The length of words that stand for others, and how many of these a search looks for."""
 RETRIEVER_SECONDS = 1.0
 """Default patience with a retriever beyond its usual duration."""
 RETRIEVERS = "the retrievers"
@@ -117,7 +119,8 @@ class HybridRetriever:
         if asked.deadline.has_passed():
             raise DeadlineExceededError(RETRIEVERS)
         query = asked.query
-        found = RetrievalResult(select_retrievers(query), terms=_terms(query))
+        found = RetrievalResult(select_retrievers(query), meant=self._meant(asked))
+        found.terms = _terms(query, found.meant)
         inner = asked.where
         if inner is not None and self._needs_store.get(inner, _needs_store):
             inner = _resolve(inner, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
@@ -157,8 +160,16 @@ class HybridRetriever:
         )
         self._budgets[Retriever.BM25].note(time.perf_counter() - started)
 
+    def _meant(self, asked: RetrievalRequest) -> list[str]:
+        """Return the keywords that words of the query stand for beside themselves."""
+        query = asked.query
+        if query.mode is Mode.SEMANTIC or query.word_match is WordMatch.WHOLE:
+            return []
+        parts = [word for word in table_terms(query) if len(word) >= LEAST_PART]
+        return self._reads.keywords_with(parts, reach=asked.reach, match=query.word_match, limit=MOST_MEANT)
+
     def _table(self, asked: RetrievalRequest, found: RetrievalResult) -> None:
-        if terms := table_terms(asked.query):
+        if terms := [*table_terms(asked.query), *found.meant]:
             found.keyword_table = self._reads.keyword_hits(
                 terms, reach=asked.reach, where=asked.where, limit=asked.depth
             )
@@ -203,6 +214,8 @@ class RetrievalResult:
         embedded_chars: The number of characters of the query that the dense retriever searched with; 0: all, or none
             because its vector was given.
         moved: How far the vector of the query was moved to those of its answers, in 0..1.
+        terms: The terms for the lexical index.
+        meant: The keywords that words of the query stand for beside themselves.
     """
 
     asked: frozenset[Retriever] = frozenset()
@@ -210,6 +223,7 @@ class RetrievalResult:
     bm25: Sequence[Hit] = field(default_factory=list)
     keyword_table: Sequence[Hit] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
+    meant: list[str] = field(default_factory=list)
     query_tokens: QueryTokens | None = None
     token_model: str = ""
     embedded_chars: int = 0
@@ -240,10 +254,11 @@ def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
     return frozenset(asked)
 
 
-def _terms(query: SearchQuery) -> list[str]:
-    """Return the terms of a query, given keywords first if there are too many."""
-    found = query_terms(" ".join((query.text, *query.keywords)))
-    return found if len(found) <= QUERY_TERMS else query_terms(" ".join((*query.keywords, query.text)))[:QUERY_TERMS]
+def _terms(query: SearchQuery, meant: Sequence[str]) -> list[str]:
+    """Return the terms of a query and of what its words stand for, keywords first if there are too many."""
+    keywords = (*query.keywords, *meant)
+    found = query_terms(" ".join((query.text, *keywords)))
+    return found if len(found) <= QUERY_TERMS else query_terms(" ".join((*keywords, query.text)))[:QUERY_TERMS]
 
 
 def table_terms(query: SearchQuery) -> list[str]:

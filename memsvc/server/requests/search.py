@@ -23,6 +23,7 @@ from memsvc.domain.search import (
     Retriever,
     SearchQuery,
     TimeWeighting,
+    WordMatch,
 )
 from memsvc.domain.use_feedback import UseOutcome, UseReport
 from memsvc.engine.search.retrieval import select_retrievers
@@ -37,6 +38,7 @@ from memsvc.server.enums import (
     SECTION,
     SESSION_VISIBILITY,
     USE_OUTCOME,
+    WORD_MATCH,
 )
 from memsvc.server.options import ContextDefaults
 from memsvc.server.requests.decoder import RequestDecoder, unique
@@ -108,6 +110,7 @@ def search_request(
         vector=vector,
         keywords=unique(word.lower() for word in keywords),
         mode=mode,
+        word_match=decoder.enum("word_match", message.word_match, WORD_MATCH, WordMatch.WHOLE),
         fusion=fusion,
         selection=selection,
         min_score=decoder.number("min_score", message.min_score, most=1.0),

@@ -24,6 +24,7 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"keywords": ["a"] * 33}, ("keywords",)),
     ({"keywords": ["", "x" * 65]}, ("keywords[0]", "keywords[1]")),
     ({"mode": 4}, ("mode",)),
+    ({"word_match": 4}, ("word_match",)),
     ({"min_score": 1.1}, ("min_score",)),
     ({"min_score": -0.1}, ("min_score",)),
     ({"min_score": NAN}, ("min_score",)),

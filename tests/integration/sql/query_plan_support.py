@@ -79,7 +79,7 @@ class Plans:
         yield
         with closing(sqlite3.connect(self._path)) as connection:
             for statement, parameters in _Cursor.noted:
-                if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT"}:
+                if statement.split()[0] in {"SELECT", "UPDATE", "DELETE", "INSERT", "WITH"}:
                     plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
                     self.lines += [line[3] for line in plan]
 

@@ -18,7 +18,7 @@ from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import FileRef, Keyword, Memory, Reminder, Slot, Status
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Scope, SessionVisibility
-from memsvc.domain.search import Order, OrderField, PageCursor
+from memsvc.domain.search import Order, OrderField, PageCursor, WordMatch
 from memsvc.domain.sessions import (
     Message,
     MessageRecord,
@@ -101,6 +101,7 @@ USES: dict[str, Use] = {
     "by_rows": lambda store: store.memories.by_rows([1, 2, 3], reach=ADA),
     "candidates": lambda store: store.memories.candidates([1, 2, 3], reach=ADA),
     "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),
+    "keywords_with": lambda store: store.memories.keywords_with(["a"], reach=ADA, match=WordMatch.PREFIX, limit=9),
     "rows_where": lambda store: store.memories.rows_where(AnyOf(Field.TAGS, ("a", "b")), reach=ADA),
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
     "rows_where of numbers in metadata": lambda store: store.memories.rows_where(

@@ -83,6 +83,64 @@ func (SearchMode) EnumDescriptor() ([]byte, []int) {
 	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{0}
 }
 
+// WordMatch tells which keywords of memories a word of a search stands for, in BM25 and KEYWORD_TABLE. A keyword is one
+// of Memory.keywords; other words of a content are found whole alone.
+type WordMatch int32
+
+const (
+	// WORD_MATCH_UNSPECIFIED means WHOLE.
+	WordMatch_WORD_MATCH_UNSPECIFIED WordMatch = 0
+	// WORD_MATCH_WHOLE: the word itself.
+	WordMatch_WORD_MATCH_WHOLE WordMatch = 1
+	// WORD_MATCH_PREFIX: also those that begin with it: "datab" finds "database", "数据" finds "数据库".
+	WordMatch_WORD_MATCH_PREFIX WordMatch = 2
+	// WORD_MATCH_SUBSTRING: also those that contain it: "base" finds "database". It reads every keyword of the user once.
+	WordMatch_WORD_MATCH_SUBSTRING WordMatch = 3
+)
+
+// Enum value maps for WordMatch.
+var (
+	WordMatch_name = map[int32]string{
+		0: "WORD_MATCH_UNSPECIFIED",
+		1: "WORD_MATCH_WHOLE",
+		2: "WORD_MATCH_PREFIX",
+		3: "WORD_MATCH_SUBSTRING",
+	}
+	WordMatch_value = map[string]int32{
+		"WORD_MATCH_UNSPECIFIED": 0,
+		"WORD_MATCH_WHOLE":       1,
+		"WORD_MATCH_PREFIX":      2,
+		"WORD_MATCH_SUBSTRING":   3,
+	}
+)
+
+func (x WordMatch) Enum() *WordMatch {
+	p := new(WordMatch)
+	*p = x
+	return p
+}
+
+func (x WordMatch) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WordMatch) Descriptor() protoreflect.EnumDescriptor {
+	return file_memsvc_v1_search_service_proto_enumTypes[1].Descriptor()
+}
+
+func (WordMatch) Type() protoreflect.EnumType {
+	return &file_memsvc_v1_search_service_proto_enumTypes[1]
+}
+
+func (x WordMatch) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WordMatch.Descriptor instead.
+func (WordMatch) EnumDescriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Retriever is one method of finding memories.
 type Retriever int32
 
@@ -125,11 +183,11 @@ func (x Retriever) String() string {
 }
 
 func (Retriever) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[1].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[2].Descriptor()
 }
 
 func (Retriever) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[1]
+	return &file_memsvc_v1_search_service_proto_enumTypes[2]
 }
 
 func (x Retriever) Number() protoreflect.EnumNumber {
@@ -138,7 +196,7 @@ func (x Retriever) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Retriever.Descriptor instead.
 func (Retriever) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{1}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{2}
 }
 
 // FusionMethod is the method that combines the lists of the retrievers.
@@ -185,11 +243,11 @@ func (x FusionMethod) String() string {
 }
 
 func (FusionMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[2].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[3].Descriptor()
 }
 
 func (FusionMethod) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[2]
+	return &file_memsvc_v1_search_service_proto_enumTypes[3]
 }
 
 func (x FusionMethod) Number() protoreflect.EnumNumber {
@@ -198,7 +256,7 @@ func (x FusionMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FusionMethod.Descriptor instead.
 func (FusionMethod) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{2}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{3}
 }
 
 // FusionPreset is a named set of weights for FUSION_METHOD_WEIGHTED. With another method, or together with weights, it
@@ -240,11 +298,11 @@ func (x FusionPreset) String() string {
 }
 
 func (FusionPreset) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[3].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[4].Descriptor()
 }
 
 func (FusionPreset) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[3]
+	return &file_memsvc_v1_search_service_proto_enumTypes[4]
 }
 
 func (x FusionPreset) Number() protoreflect.EnumNumber {
@@ -253,7 +311,7 @@ func (x FusionPreset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FusionPreset.Descriptor instead.
 func (FusionPreset) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{3}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{4}
 }
 
 // FusionNormalization is the method that maps raw scores to 0..1 before FUSION_METHOD_WEIGHTED sums them.
@@ -294,11 +352,11 @@ func (x FusionNormalization) String() string {
 }
 
 func (FusionNormalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[4].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[5].Descriptor()
 }
 
 func (FusionNormalization) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[4]
+	return &file_memsvc_v1_search_service_proto_enumTypes[5]
 }
 
 func (x FusionNormalization) Number() protoreflect.EnumNumber {
@@ -307,7 +365,7 @@ func (x FusionNormalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FusionNormalization.Descriptor instead.
 func (FusionNormalization) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{4}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{5}
 }
 
 // DegradationReason is the reason for which a retriever or a stage of a search was left out or incomplete. More reasons
@@ -369,11 +427,11 @@ func (x DegradationReason) String() string {
 }
 
 func (DegradationReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[5].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[6].Descriptor()
 }
 
 func (DegradationReason) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[5]
+	return &file_memsvc_v1_search_service_proto_enumTypes[6]
 }
 
 func (x DegradationReason) Number() protoreflect.EnumNumber {
@@ -382,7 +440,7 @@ func (x DegradationReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DegradationReason.Descriptor instead.
 func (DegradationReason) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{5}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{6}
 }
 
 // RefinementStage is an optional stage of a search, applied to the best hits.
@@ -431,11 +489,11 @@ func (x RefinementStage) String() string {
 }
 
 func (RefinementStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[6].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[7].Descriptor()
 }
 
 func (RefinementStage) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[6]
+	return &file_memsvc_v1_search_service_proto_enumTypes[7]
 }
 
 func (x RefinementStage) Number() protoreflect.EnumNumber {
@@ -444,7 +502,7 @@ func (x RefinementStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RefinementStage.Descriptor instead.
 func (RefinementStage) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{6}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{7}
 }
 
 // SearchGroup is a group of objects that SearchAll searches.
@@ -496,11 +554,11 @@ func (x SearchGroup) String() string {
 }
 
 func (SearchGroup) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[7].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[8].Descriptor()
 }
 
 func (SearchGroup) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[7]
+	return &file_memsvc_v1_search_service_proto_enumTypes[8]
 }
 
 func (x SearchGroup) Number() protoreflect.EnumNumber {
@@ -509,7 +567,7 @@ func (x SearchGroup) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchGroup.Descriptor instead.
 func (SearchGroup) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{7}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{8}
 }
 
 // ContextSection is one part of a context. Sections are in the order of the numbers, the most stable first, so that a
@@ -593,11 +651,11 @@ func (x ContextSection) String() string {
 }
 
 func (ContextSection) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[8].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[9].Descriptor()
 }
 
 func (ContextSection) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[8]
+	return &file_memsvc_v1_search_service_proto_enumTypes[9]
 }
 
 func (x ContextSection) Number() protoreflect.EnumNumber {
@@ -606,7 +664,7 @@ func (x ContextSection) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ContextSection.Descriptor instead.
 func (ContextSection) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{8}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{9}
 }
 
 // CitationStyle is the form of the citations in a context.
@@ -647,11 +705,11 @@ func (x CitationStyle) String() string {
 }
 
 func (CitationStyle) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[9].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[10].Descriptor()
 }
 
 func (CitationStyle) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[9]
+	return &file_memsvc_v1_search_service_proto_enumTypes[10]
 }
 
 func (x CitationStyle) Number() protoreflect.EnumNumber {
@@ -660,7 +718,7 @@ func (x CitationStyle) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CitationStyle.Descriptor instead.
 func (CitationStyle) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{9}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{10}
 }
 
 // OmissionReason is the reason for which a section left memories out. More reasons may be added.
@@ -724,11 +782,11 @@ func (x OmissionReason) String() string {
 }
 
 func (OmissionReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[10].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[11].Descriptor()
 }
 
 func (OmissionReason) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[10]
+	return &file_memsvc_v1_search_service_proto_enumTypes[11]
 }
 
 func (x OmissionReason) Number() protoreflect.EnumNumber {
@@ -737,7 +795,7 @@ func (x OmissionReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OmissionReason.Descriptor instead.
 func (OmissionReason) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{10}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{11}
 }
 
 // UseOutcome is what became of a memory that the agent was shown.
@@ -782,11 +840,11 @@ func (x UseOutcome) String() string {
 }
 
 func (UseOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[11].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[12].Descriptor()
 }
 
 func (UseOutcome) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[11]
+	return &file_memsvc_v1_search_service_proto_enumTypes[12]
 }
 
 func (x UseOutcome) Number() protoreflect.EnumNumber {
@@ -795,7 +853,7 @@ func (x UseOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UseOutcome.Descriptor instead.
 func (UseOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{11}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{12}
 }
 
 // UseFeedbackState is the reason for which reports are, or are not, part of the ranking. More states may be added.
@@ -850,11 +908,11 @@ func (x UseFeedbackState) String() string {
 }
 
 func (UseFeedbackState) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[12].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[13].Descriptor()
 }
 
 func (UseFeedbackState) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[12]
+	return &file_memsvc_v1_search_service_proto_enumTypes[13]
 }
 
 func (x UseFeedbackState) Number() protoreflect.EnumNumber {
@@ -863,7 +921,7 @@ func (x UseFeedbackState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UseFeedbackState.Descriptor instead.
 func (UseFeedbackState) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{12}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{13}
 }
 
 // FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
@@ -1340,7 +1398,11 @@ type SearchRequest struct {
 	// use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
 	// it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
 	// setting ranking.use_feedback, off by default.
-	UseFeedback   *bool `protobuf:"varint,24,opt,name=use_feedback,json=useFeedback,proto3,oneof" json:"use_feedback,omitempty"`
+	UseFeedback *bool `protobuf:"varint,24,opt,name=use_feedback,json=useFeedback,proto3,oneof" json:"use_feedback,omitempty"`
+	// word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
+	// each of `keywords`, or without them each keyword of the query, also stands for up to 32 keywords of the memories
+	// of the scope in all, the shortest first. Words of fewer than 2 characters stand for themselves. Unspecified: WHOLE.
+	WordMatch     WordMatch `protobuf:"varint,25,opt,name=word_match,json=wordMatch,proto3,enum=memsvc.v1.WordMatch" json:"word_match,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1541,6 +1603,13 @@ func (x *SearchRequest) GetUseFeedback() bool {
 		return *x.UseFeedback
 	}
 	return false
+}
+
+func (x *SearchRequest) GetWordMatch() WordMatch {
+	if x != nil {
+		return x.WordMatch
+	}
+	return WordMatch_WORD_MATCH_UNSPECIFIED
 }
 
 // Span is a range of a snippet that matched. Spans of a snippet are in order and do not overlap.
@@ -5750,7 +5819,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"Collapsing\x12\x1c\n" +
 	"\tthreshold\x18\x01 \x01(\x01R\tthreshold\"!\n" +
 	"\tReranking\x12\x14\n" +
-	"\x05depth\x18\x01 \x01(\x05R\x05depth\"\xd7\a\n" +
+	"\x05depth\x18\x01 \x01(\x05R\x05depth\"\x8c\b\n" +
 	"\rSearchRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12\x16\n" +
@@ -5780,7 +5849,9 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\tread_mask\x18\x15 \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\x12#\n" +
 	"\rmin_relevance\x18\x16 \x01(\x01R\fminRelevance\x12%\n" +
 	"\x0ejudge_currency\x18\x17 \x01(\bR\rjudgeCurrency\x12&\n" +
-	"\fuse_feedback\x18\x18 \x01(\bH\x00R\vuseFeedback\x88\x01\x01B\x0f\n" +
+	"\fuse_feedback\x18\x18 \x01(\bH\x00R\vuseFeedback\x88\x01\x01\x123\n" +
+	"\n" +
+	"word_match\x18\x19 \x01(\x0e2\x14.memsvc.v1.WordMatchR\twordMatchB\x0f\n" +
 	"\r_use_feedback\".\n" +
 	"\x04Span\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
@@ -6108,7 +6179,12 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SEARCH_MODE_HYBRID\x10\x01\x12\x18\n" +
 	"\x14SEARCH_MODE_SEMANTIC\x10\x02\x12\x17\n" +
-	"\x13SEARCH_MODE_KEYWORD\x10\x03*l\n" +
+	"\x13SEARCH_MODE_KEYWORD\x10\x03*n\n" +
+	"\tWordMatch\x12\x1a\n" +
+	"\x16WORD_MATCH_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10WORD_MATCH_WHOLE\x10\x01\x12\x15\n" +
+	"\x11WORD_MATCH_PREFIX\x10\x02\x12\x18\n" +
+	"\x14WORD_MATCH_SUBSTRING\x10\x03*l\n" +
 	"\tRetriever\x12\x19\n" +
 	"\x15RETRIEVER_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRETRIEVER_DENSE\x10\x01\x12\x12\n" +
@@ -6211,232 +6287,234 @@ func file_memsvc_v1_search_service_proto_rawDescGZIP() []byte {
 	return file_memsvc_v1_search_service_proto_rawDescData
 }
 
-var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
 var file_memsvc_v1_search_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(SearchMode)(0),                  // 0: memsvc.v1.SearchMode
-	(Retriever)(0),                   // 1: memsvc.v1.Retriever
-	(FusionMethod)(0),                // 2: memsvc.v1.FusionMethod
-	(FusionPreset)(0),                // 3: memsvc.v1.FusionPreset
-	(FusionNormalization)(0),         // 4: memsvc.v1.FusionNormalization
-	(DegradationReason)(0),           // 5: memsvc.v1.DegradationReason
-	(RefinementStage)(0),             // 6: memsvc.v1.RefinementStage
-	(SearchGroup)(0),                 // 7: memsvc.v1.SearchGroup
-	(ContextSection)(0),              // 8: memsvc.v1.ContextSection
-	(CitationStyle)(0),               // 9: memsvc.v1.CitationStyle
-	(OmissionReason)(0),              // 10: memsvc.v1.OmissionReason
-	(UseOutcome)(0),                  // 11: memsvc.v1.UseOutcome
-	(UseFeedbackState)(0),            // 12: memsvc.v1.UseFeedbackState
-	(*FusionWeights)(nil),            // 13: memsvc.v1.FusionWeights
-	(*Fusion)(nil),                   // 14: memsvc.v1.Fusion
-	(*Weighting)(nil),                // 15: memsvc.v1.Weighting
-	(*Diversity)(nil),                // 16: memsvc.v1.Diversity
-	(*Collapsing)(nil),               // 17: memsvc.v1.Collapsing
-	(*Reranking)(nil),                // 18: memsvc.v1.Reranking
-	(*SearchRequest)(nil),            // 19: memsvc.v1.SearchRequest
-	(*Span)(nil),                     // 20: memsvc.v1.Span
-	(*Hit)(nil),                      // 21: memsvc.v1.Hit
-	(*Explanation)(nil),              // 22: memsvc.v1.Explanation
-	(*RetrieverScore)(nil),           // 23: memsvc.v1.RetrieverScore
-	(*Boost)(nil),                    // 24: memsvc.v1.Boost
-	(*DegradedRetriever)(nil),        // 25: memsvc.v1.DegradedRetriever
-	(*StageTiming)(nil),              // 26: memsvc.v1.StageTiming
-	(*SkippedStage)(nil),             // 27: memsvc.v1.SkippedStage
-	(*SearchResponse)(nil),           // 28: memsvc.v1.SearchResponse
-	(*StreamSearchRequest)(nil),      // 29: memsvc.v1.StreamSearchRequest
-	(*StreamSearchResponse)(nil),     // 30: memsvc.v1.StreamSearchResponse
-	(*BatchSearchRequest)(nil),       // 31: memsvc.v1.BatchSearchRequest
-	(*BatchSearchResult)(nil),        // 32: memsvc.v1.BatchSearchResult
-	(*BatchSearchResponse)(nil),      // 33: memsvc.v1.BatchSearchResponse
-	(*SearchAllRequest)(nil),         // 34: memsvc.v1.SearchAllRequest
-	(*FilePassage)(nil),              // 35: memsvc.v1.FilePassage
-	(*FileHit)(nil),                  // 36: memsvc.v1.FileHit
-	(*SearchAllResponse)(nil),        // 37: memsvc.v1.SearchAllResponse
-	(*ContextShares)(nil),            // 38: memsvc.v1.ContextShares
-	(*ContextOptions)(nil),           // 39: memsvc.v1.ContextOptions
-	(*BuildContextRequest)(nil),      // 40: memsvc.v1.BuildContextRequest
-	(*BuildContextResponse)(nil),     // 41: memsvc.v1.BuildContextResponse
-	(*ContextPlan)(nil),              // 42: memsvc.v1.ContextPlan
-	(*PlannedSection)(nil),           // 43: memsvc.v1.PlannedSection
-	(*ContextItems)(nil),             // 44: memsvc.v1.ContextItems
-	(*ContextItem)(nil),              // 45: memsvc.v1.ContextItem
-	(*ContextFilePassage)(nil),       // 46: memsvc.v1.ContextFilePassage
-	(*ContextOmission)(nil),          // 47: memsvc.v1.ContextOmission
-	(*ContextSummary)(nil),           // 48: memsvc.v1.ContextSummary
-	(*ContextSectionSummary)(nil),    // 49: memsvc.v1.ContextSectionSummary
-	(*RenderContextRequest)(nil),     // 50: memsvc.v1.RenderContextRequest
-	(*ContextCitation)(nil),          // 51: memsvc.v1.ContextCitation
-	(*RenderContextResponse)(nil),    // 52: memsvc.v1.RenderContextResponse
-	(*ResolveCitationsRequest)(nil),  // 53: memsvc.v1.ResolveCitationsRequest
-	(*ResolvedCitation)(nil),         // 54: memsvc.v1.ResolvedCitation
-	(*ResolveCitationsResponse)(nil), // 55: memsvc.v1.ResolveCitationsResponse
-	(*LoadCoreRequest)(nil),          // 56: memsvc.v1.LoadCoreRequest
-	(*LoadCoreResponse)(nil),         // 57: memsvc.v1.LoadCoreResponse
-	(*MemoryCurrency)(nil),           // 58: memsvc.v1.MemoryCurrency
-	(*UseReport)(nil),                // 59: memsvc.v1.UseReport
-	(*ReportUseRequest)(nil),         // 60: memsvc.v1.ReportUseRequest
-	(*ReportUseResponse)(nil),        // 61: memsvc.v1.ReportUseResponse
-	(*ListUseReportsRequest)(nil),    // 62: memsvc.v1.ListUseReportsRequest
-	(*StoredUseReport)(nil),          // 63: memsvc.v1.StoredUseReport
-	(*ListUseReportsResponse)(nil),   // 64: memsvc.v1.ListUseReportsResponse
-	(*GetUseFeedbackRequest)(nil),    // 65: memsvc.v1.GetUseFeedbackRequest
-	(*UseReplay)(nil),                // 66: memsvc.v1.UseReplay
-	(*GetUseFeedbackResponse)(nil),   // 67: memsvc.v1.GetUseFeedbackResponse
-	(*Scope)(nil),                    // 68: memsvc.v1.Scope
-	(*Filter)(nil),                   // 69: memsvc.v1.Filter
-	(*TimeRange)(nil),                // 70: memsvc.v1.TimeRange
-	(*AsOf)(nil),                     // 71: memsvc.v1.AsOf
-	(*fieldmaskpb.FieldMask)(nil),    // 72: google.protobuf.FieldMask
-	(*Memory)(nil),                   // 73: memsvc.v1.Memory
-	(*FileRef)(nil),                  // 74: memsvc.v1.FileRef
-	(*ResolvedFileRef)(nil),          // 75: memsvc.v1.ResolvedFileRef
-	(Currency)(0),                    // 76: memsvc.v1.Currency
-	(*durationpb.Duration)(nil),      // 77: google.protobuf.Duration
-	(*ItemStatus)(nil),               // 78: memsvc.v1.ItemStatus
-	(*Warning)(nil),                  // 79: memsvc.v1.Warning
-	(*ReminderOccurrence)(nil),       // 80: memsvc.v1.ReminderOccurrence
-	(SessionVisibility)(0),           // 81: memsvc.v1.SessionVisibility
-	(*timestamppb.Timestamp)(nil),    // 82: google.protobuf.Timestamp
-	(*UseCounts)(nil),                // 83: memsvc.v1.UseCounts
+	(WordMatch)(0),                   // 1: memsvc.v1.WordMatch
+	(Retriever)(0),                   // 2: memsvc.v1.Retriever
+	(FusionMethod)(0),                // 3: memsvc.v1.FusionMethod
+	(FusionPreset)(0),                // 4: memsvc.v1.FusionPreset
+	(FusionNormalization)(0),         // 5: memsvc.v1.FusionNormalization
+	(DegradationReason)(0),           // 6: memsvc.v1.DegradationReason
+	(RefinementStage)(0),             // 7: memsvc.v1.RefinementStage
+	(SearchGroup)(0),                 // 8: memsvc.v1.SearchGroup
+	(ContextSection)(0),              // 9: memsvc.v1.ContextSection
+	(CitationStyle)(0),               // 10: memsvc.v1.CitationStyle
+	(OmissionReason)(0),              // 11: memsvc.v1.OmissionReason
+	(UseOutcome)(0),                  // 12: memsvc.v1.UseOutcome
+	(UseFeedbackState)(0),            // 13: memsvc.v1.UseFeedbackState
+	(*FusionWeights)(nil),            // 14: memsvc.v1.FusionWeights
+	(*Fusion)(nil),                   // 15: memsvc.v1.Fusion
+	(*Weighting)(nil),                // 16: memsvc.v1.Weighting
+	(*Diversity)(nil),                // 17: memsvc.v1.Diversity
+	(*Collapsing)(nil),               // 18: memsvc.v1.Collapsing
+	(*Reranking)(nil),                // 19: memsvc.v1.Reranking
+	(*SearchRequest)(nil),            // 20: memsvc.v1.SearchRequest
+	(*Span)(nil),                     // 21: memsvc.v1.Span
+	(*Hit)(nil),                      // 22: memsvc.v1.Hit
+	(*Explanation)(nil),              // 23: memsvc.v1.Explanation
+	(*RetrieverScore)(nil),           // 24: memsvc.v1.RetrieverScore
+	(*Boost)(nil),                    // 25: memsvc.v1.Boost
+	(*DegradedRetriever)(nil),        // 26: memsvc.v1.DegradedRetriever
+	(*StageTiming)(nil),              // 27: memsvc.v1.StageTiming
+	(*SkippedStage)(nil),             // 28: memsvc.v1.SkippedStage
+	(*SearchResponse)(nil),           // 29: memsvc.v1.SearchResponse
+	(*StreamSearchRequest)(nil),      // 30: memsvc.v1.StreamSearchRequest
+	(*StreamSearchResponse)(nil),     // 31: memsvc.v1.StreamSearchResponse
+	(*BatchSearchRequest)(nil),       // 32: memsvc.v1.BatchSearchRequest
+	(*BatchSearchResult)(nil),        // 33: memsvc.v1.BatchSearchResult
+	(*BatchSearchResponse)(nil),      // 34: memsvc.v1.BatchSearchResponse
+	(*SearchAllRequest)(nil),         // 35: memsvc.v1.SearchAllRequest
+	(*FilePassage)(nil),              // 36: memsvc.v1.FilePassage
+	(*FileHit)(nil),                  // 37: memsvc.v1.FileHit
+	(*SearchAllResponse)(nil),        // 38: memsvc.v1.SearchAllResponse
+	(*ContextShares)(nil),            // 39: memsvc.v1.ContextShares
+	(*ContextOptions)(nil),           // 40: memsvc.v1.ContextOptions
+	(*BuildContextRequest)(nil),      // 41: memsvc.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),     // 42: memsvc.v1.BuildContextResponse
+	(*ContextPlan)(nil),              // 43: memsvc.v1.ContextPlan
+	(*PlannedSection)(nil),           // 44: memsvc.v1.PlannedSection
+	(*ContextItems)(nil),             // 45: memsvc.v1.ContextItems
+	(*ContextItem)(nil),              // 46: memsvc.v1.ContextItem
+	(*ContextFilePassage)(nil),       // 47: memsvc.v1.ContextFilePassage
+	(*ContextOmission)(nil),          // 48: memsvc.v1.ContextOmission
+	(*ContextSummary)(nil),           // 49: memsvc.v1.ContextSummary
+	(*ContextSectionSummary)(nil),    // 50: memsvc.v1.ContextSectionSummary
+	(*RenderContextRequest)(nil),     // 51: memsvc.v1.RenderContextRequest
+	(*ContextCitation)(nil),          // 52: memsvc.v1.ContextCitation
+	(*RenderContextResponse)(nil),    // 53: memsvc.v1.RenderContextResponse
+	(*ResolveCitationsRequest)(nil),  // 54: memsvc.v1.ResolveCitationsRequest
+	(*ResolvedCitation)(nil),         // 55: memsvc.v1.ResolvedCitation
+	(*ResolveCitationsResponse)(nil), // 56: memsvc.v1.ResolveCitationsResponse
+	(*LoadCoreRequest)(nil),          // 57: memsvc.v1.LoadCoreRequest
+	(*LoadCoreResponse)(nil),         // 58: memsvc.v1.LoadCoreResponse
+	(*MemoryCurrency)(nil),           // 59: memsvc.v1.MemoryCurrency
+	(*UseReport)(nil),                // 60: memsvc.v1.UseReport
+	(*ReportUseRequest)(nil),         // 61: memsvc.v1.ReportUseRequest
+	(*ReportUseResponse)(nil),        // 62: memsvc.v1.ReportUseResponse
+	(*ListUseReportsRequest)(nil),    // 63: memsvc.v1.ListUseReportsRequest
+	(*StoredUseReport)(nil),          // 64: memsvc.v1.StoredUseReport
+	(*ListUseReportsResponse)(nil),   // 65: memsvc.v1.ListUseReportsResponse
+	(*GetUseFeedbackRequest)(nil),    // 66: memsvc.v1.GetUseFeedbackRequest
+	(*UseReplay)(nil),                // 67: memsvc.v1.UseReplay
+	(*GetUseFeedbackResponse)(nil),   // 68: memsvc.v1.GetUseFeedbackResponse
+	(*Scope)(nil),                    // 69: memsvc.v1.Scope
+	(*Filter)(nil),                   // 70: memsvc.v1.Filter
+	(*TimeRange)(nil),                // 71: memsvc.v1.TimeRange
+	(*AsOf)(nil),                     // 72: memsvc.v1.AsOf
+	(*fieldmaskpb.FieldMask)(nil),    // 73: google.protobuf.FieldMask
+	(*Memory)(nil),                   // 74: memsvc.v1.Memory
+	(*FileRef)(nil),                  // 75: memsvc.v1.FileRef
+	(*ResolvedFileRef)(nil),          // 76: memsvc.v1.ResolvedFileRef
+	(Currency)(0),                    // 77: memsvc.v1.Currency
+	(*durationpb.Duration)(nil),      // 78: google.protobuf.Duration
+	(*ItemStatus)(nil),               // 79: memsvc.v1.ItemStatus
+	(*Warning)(nil),                  // 80: memsvc.v1.Warning
+	(*ReminderOccurrence)(nil),       // 81: memsvc.v1.ReminderOccurrence
+	(SessionVisibility)(0),           // 82: memsvc.v1.SessionVisibility
+	(*timestamppb.Timestamp)(nil),    // 83: google.protobuf.Timestamp
+	(*UseCounts)(nil),                // 84: memsvc.v1.UseCounts
 }
 var file_memsvc_v1_search_service_proto_depIdxs = []int32{
-	2,   // 0: memsvc.v1.Fusion.method:type_name -> memsvc.v1.FusionMethod
-	3,   // 1: memsvc.v1.Fusion.preset:type_name -> memsvc.v1.FusionPreset
-	13,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
-	4,   // 3: memsvc.v1.Fusion.normalization:type_name -> memsvc.v1.FusionNormalization
-	68,  // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
+	3,   // 0: memsvc.v1.Fusion.method:type_name -> memsvc.v1.FusionMethod
+	4,   // 1: memsvc.v1.Fusion.preset:type_name -> memsvc.v1.FusionPreset
+	14,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
+	5,   // 3: memsvc.v1.Fusion.normalization:type_name -> memsvc.v1.FusionNormalization
+	69,  // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
 	0,   // 5: memsvc.v1.SearchRequest.mode:type_name -> memsvc.v1.SearchMode
-	14,  // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
-	69,  // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
-	70,  // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
-	15,  // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
-	71,  // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
-	16,  // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
-	17,  // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
-	18,  // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
-	72,  // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
-	73,  // 15: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
-	20,  // 16: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
-	74,  // 17: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
-	22,  // 18: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
-	75,  // 19: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
-	76,  // 20: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
-	23,  // 21: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
-	24,  // 22: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
-	1,   // 23: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
-	1,   // 24: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
-	5,   // 25: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
-	77,  // 26: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
-	6,   // 27: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
-	5,   // 28: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
-	21,  // 29: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
-	25,  // 30: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	26,  // 31: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
-	27,  // 32: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
-	19,  // 33: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
-	28,  // 34: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
-	28,  // 35: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
-	19,  // 36: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
-	28,  // 37: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
-	78,  // 38: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
-	32,  // 39: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
-	68,  // 40: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
-	7,   // 41: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
-	69,  // 42: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
-	72,  // 43: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
-	20,  // 44: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
-	75,  // 45: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
-	35,  // 46: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
-	21,  // 47: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
-	36,  // 48: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
-	36,  // 49: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
-	36,  // 50: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
-	25,  // 51: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	38,  // 52: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
-	8,   // 53: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
-	69,  // 54: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
-	71,  // 55: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
-	9,   // 56: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
-	68,  // 57: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
-	39,  // 58: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	42,  // 59: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
-	44,  // 60: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
-	79,  // 61: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
-	48,  // 62: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	43,  // 63: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
-	8,   // 64: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
-	45,  // 65: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
-	8,   // 66: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
-	76,  // 67: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
-	46,  // 68: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
-	74,  // 69: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
-	8,   // 70: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
-	10,  // 71: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
-	49,  // 72: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
-	47,  // 73: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
-	8,   // 74: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
-	68,  // 75: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
-	39,  // 76: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	8,   // 77: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
-	76,  // 78: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
-	46,  // 79: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
-	51,  // 80: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
-	79,  // 81: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
-	48,  // 82: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	68,  // 83: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
-	72,  // 84: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	73,  // 85: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
-	54,  // 86: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
-	68,  // 87: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
-	73,  // 88: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
-	73,  // 89: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
-	73,  // 90: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
-	73,  // 91: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
-	80,  // 92: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
-	58,  // 93: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
-	76,  // 94: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
-	11,  // 95: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
-	68,  // 96: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
-	59,  // 97: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
-	68,  // 98: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
-	11,  // 99: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
-	81,  // 100: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
-	11,  // 101: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
-	82,  // 102: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
-	68,  // 103: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
-	63,  // 104: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
-	68,  // 105: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
-	82,  // 106: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
-	12,  // 107: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
-	83,  // 108: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
-	66,  // 109: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
-	19,  // 110: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
-	31,  // 111: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
-	29,  // 112: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
-	34,  // 113: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
-	40,  // 114: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
-	50,  // 115: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
-	53,  // 116: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
-	56,  // 117: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
-	60,  // 118: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
-	62,  // 119: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
-	65,  // 120: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
-	28,  // 121: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
-	33,  // 122: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
-	30,  // 123: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
-	37,  // 124: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
-	41,  // 125: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
-	52,  // 126: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
-	55,  // 127: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
-	57,  // 128: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
-	61,  // 129: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
-	64,  // 130: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
-	67,  // 131: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
-	121, // [121:132] is the sub-list for method output_type
-	110, // [110:121] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	15,  // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
+	70,  // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
+	71,  // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
+	16,  // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
+	72,  // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
+	17,  // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
+	18,  // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
+	19,  // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
+	73,  // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
+	1,   // 15: memsvc.v1.SearchRequest.word_match:type_name -> memsvc.v1.WordMatch
+	74,  // 16: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
+	21,  // 17: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
+	75,  // 18: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
+	23,  // 19: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
+	76,  // 20: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
+	77,  // 21: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
+	24,  // 22: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
+	25,  // 23: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
+	2,   // 24: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
+	2,   // 25: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
+	6,   // 26: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
+	78,  // 27: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
+	7,   // 28: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
+	6,   // 29: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
+	22,  // 30: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
+	26,  // 31: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	27,  // 32: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
+	28,  // 33: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
+	20,  // 34: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
+	29,  // 35: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
+	29,  // 36: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
+	20,  // 37: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
+	29,  // 38: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
+	79,  // 39: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
+	33,  // 40: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
+	69,  // 41: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
+	8,   // 42: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
+	70,  // 43: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
+	73,  // 44: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
+	21,  // 45: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
+	76,  // 46: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
+	36,  // 47: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
+	22,  // 48: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
+	37,  // 49: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
+	37,  // 50: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
+	37,  // 51: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
+	26,  // 52: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	39,  // 53: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
+	9,   // 54: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
+	70,  // 55: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
+	72,  // 56: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
+	10,  // 57: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
+	69,  // 58: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
+	40,  // 59: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	43,  // 60: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
+	45,  // 61: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
+	80,  // 62: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
+	49,  // 63: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	44,  // 64: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
+	9,   // 65: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
+	46,  // 66: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
+	9,   // 67: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
+	77,  // 68: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
+	47,  // 69: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
+	75,  // 70: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
+	9,   // 71: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
+	11,  // 72: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
+	50,  // 73: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
+	48,  // 74: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
+	9,   // 75: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
+	69,  // 76: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
+	40,  // 77: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	9,   // 78: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
+	77,  // 79: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
+	47,  // 80: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
+	52,  // 81: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
+	80,  // 82: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
+	49,  // 83: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	69,  // 84: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
+	73,  // 85: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	74,  // 86: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
+	55,  // 87: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
+	69,  // 88: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
+	74,  // 89: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
+	74,  // 90: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
+	74,  // 91: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
+	74,  // 92: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
+	81,  // 93: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
+	59,  // 94: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
+	77,  // 95: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
+	12,  // 96: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	69,  // 97: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
+	60,  // 98: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
+	69,  // 99: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
+	12,  // 100: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
+	82,  // 101: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
+	12,  // 102: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	83,  // 103: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
+	69,  // 104: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
+	64,  // 105: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
+	69,  // 106: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
+	83,  // 107: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
+	13,  // 108: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
+	84,  // 109: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
+	67,  // 110: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
+	20,  // 111: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
+	32,  // 112: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
+	30,  // 113: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
+	35,  // 114: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
+	41,  // 115: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
+	51,  // 116: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
+	54,  // 117: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
+	57,  // 118: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
+	61,  // 119: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
+	63,  // 120: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
+	66,  // 121: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
+	29,  // 122: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
+	34,  // 123: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
+	31,  // 124: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
+	38,  // 125: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
+	42,  // 126: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
+	53,  // 127: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
+	56,  // 128: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
+	58,  // 129: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
+	62,  // 130: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
+	65,  // 131: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
+	68,  // 132: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
+	122, // [122:133] is the sub-list for method output_type
+	111, // [111:122] is the sub-list for method input_type
+	111, // [111:111] is the sub-list for extension type_name
+	111, // [111:111] is the sub-list for extension extendee
+	0,   // [0:111] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_search_service_proto_init() }
@@ -6475,7 +6553,7 @@ func file_memsvc_v1_search_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_search_service_proto_rawDesc), len(file_memsvc_v1_search_service_proto_rawDesc)),
-			NumEnums:      13,
+			NumEnums:      14,
 			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
