@@ -22,6 +22,7 @@ from tests.support.rpc import Refusal, create, list_all, refused
 from tests.support.server_process import Stubs
 from tests.support.server_thread import ServerThread
 from tests.support.sqlite_store import SQLITE
+from tests.support.until import until
 
 SCOPE = types_pb.Scope(user_id="ann")
 LIMIT = 64 * 1024
@@ -72,6 +73,8 @@ def test_a_large_page_is_refused_with_a_reason_and_a_smaller_one_is_not(stubs: S
 
     with structlog.testing.capture_logs() as logs:
         check(refused(stubs.memory.ListMemories, request))
+        # The line is written after the response.
+        until(lambda: logs)
 
     assert [("call ended", "RESOURCE_EXHAUSTED")] == [(line["event"], line.get("code")) for line in logs]
     assert 3 == len(list_all(stubs, SCOPE, page_size=2))
