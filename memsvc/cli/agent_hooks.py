@@ -242,20 +242,21 @@ def _keep(client: Memsvc, conversation: str, turns: list[_Turn], *, is_transcrip
     """
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
 
-    place = ""
+    taken = ""
     for attempt in range(_ATTEMPTS):
         last = _last(client)
         new = _new(client, turns, last, is_transcript=is_transcript)
         if not new:
             _close_interrupted(client, last)
             return
-        # The place of a removed message is free again, but its request id is not.
-        tried, place = place, str(last.ordinal if last is not None else 0)
+        place = str(last.ordinal if last is not None else 0)
         try:
-            _append_all(client, conversation, new, f"{place}-{uuid4()}" if place == tried else place)
+            _append_all(client, conversation, new, f"{place}-{uuid4()}" if place == taken else place)
         except MemsvcCallError as error:
             if error.reason not in _OVERTAKEN or attempt == _ATTEMPTS - 1:
                 raise
+            # The place of a removed message is free again, but its request id is not.
+            taken = place if error.reason == "REQUEST_ID_REUSED" else ""
         else:
             return
 

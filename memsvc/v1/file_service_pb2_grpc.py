@@ -36,10 +36,10 @@ class FileServiceStub(object):
 
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-    keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+    UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+    requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+    and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -91,10 +91,10 @@ class FileServiceServicer(object):
 
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-    keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+    UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+    requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+    and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def UploadFile(self, request_iterator, context):
@@ -196,10 +196,10 @@ class FileService(object):
 
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-    keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+    UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+    requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+    and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod

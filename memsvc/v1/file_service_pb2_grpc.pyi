@@ -37,10 +37,10 @@ class FileServiceStub:
 
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-    keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+    UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+    requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+    and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_typing.overload
@@ -81,10 +81,10 @@ class FileServiceAsyncStub(FileServiceStub):
 
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-    keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+    UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+    requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+    and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -121,10 +121,10 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-    keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+    UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+    requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+    and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_abc_1.abstractmethod

@@ -35,9 +35,9 @@ class SessionServiceStub(object):
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
     RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
-    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
-    (PERMISSION_DENIED): see ApiKeyRole.
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -108,9 +108,9 @@ class SessionServiceServicer(object):
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
     RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
-    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
-    (PERMISSION_DENIED): see ApiKeyRole.
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def CreateSession(self, request, context):
@@ -270,9 +270,9 @@ class SessionService(object):
     Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
     RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
-    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
-    (PERMISSION_DENIED): see ApiKeyRole.
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod

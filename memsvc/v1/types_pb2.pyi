@@ -1210,11 +1210,12 @@ class Memory(_message.Message):
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
-        maintenance later sets it to EXPIRED without destroying it (work_in_progress differs). Unset: SHORT_TERM gets 14 days from the write, or from the
-        day of its reminder if that is later, and never expires with a recurring one; other layers never expire. The same
-        defaults apply when a memory is written again under its key, or made ACTIVE again, after its time, unless a new one
-        is given; an update of other fields keeps it, but a new reminder moves it when it would be too early. A time in the
-        past is allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
+        maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
+        SHORT_TERM gets 14 days from the write, or from the day of its reminder if that is later, and never expires with a
+        recurring one; other layers never expire. The same defaults apply when a memory is written again under its key, or
+        made ACTIVE again, after its time, unless a new one is given; an update of other fields keeps it, but a new reminder
+        moves it when it would be too early. A time in the past is allowed. Giving it together with `ttl` is
+        INVALID_ARGUMENT.
         """
 
     @_builtins.property

@@ -30,7 +30,7 @@ from memsvc.server.http.messages import (
     connect_error,
 )
 from memsvc.server.in_process import Handover
-from memsvc.server.interceptors.chain import Method, aside
+from memsvc.server.interceptors.chain import Method, aside, encode_bounded
 from memsvc.server.interceptors.rules import DETAILS_HEADER, HEADER
 from memsvc.server.slots import SlotOptions
 
@@ -69,9 +69,10 @@ class _HttpAbort(grpc.aio.AbortError):
 class HttpContext:
     """A call over HTTP, as the chain sees it. Messages of a stream are handed over one by one, when they are read."""
 
-    def __init__(self, request: RequestContext[Any, Any], form: MessageFormat) -> None:
+    def __init__(self, request: RequestContext[Any, Any], form: MessageFormat, max_bytes: int) -> None:
+        """Encode messages of a stream in *form*, each to at most *max_bytes*."""
         self._request = request
-        self._form = form
+        self._encode = partial(encode_bounded, form.encode, max_bytes)
         self._headers = [(name.lower(), value) for name, value in request.request_headers.allitems()]
         self.responses: Handover[bytes] = Handover()
 
@@ -102,8 +103,12 @@ class HttpContext:
                     self._request.response_headers[name] = value
 
     async def write(self, message: Any) -> None:
-        """Hand a message over; return when it was sent."""
-        await self.responses.write(await aside(message.ByteSize(), self._form.encode, message))
+        """Hand a message over; return when it was sent.
+
+        Raises:
+            ResponseTooLargeError: It is larger than a message may be.
+        """
+        await self.responses.write(await aside(message.ByteSize(), self._encode, message))
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
         """End the call with an error."""
@@ -116,13 +121,13 @@ class ConnectApplication(ConnectASGIApplication[None]):
     """The methods of the chain as an ASGI application."""
 
     def __init__(self, methods: Mapping[str, Method], *, max_bytes: int, max_json_bytes: int) -> None:
-        """Serve *methods* by their paths; a message has at most *max_bytes*, one in JSON *max_json_bytes*."""
+        """Serve *methods* by their paths; a message has at most *max_bytes*, a request in JSON *max_json_bytes*."""
         services = [descriptor_pool.Default().FindServiceByName(method.service) for method in methods.values()]
         # Here, since it takes too long for the event loop of a running server.
         compiled = compiled_messages(service.file for service in services)
         json_form = partial(JsonForm, max_bytes=max_json_bytes, compiled=compiled)
         endpoints: dict[str, Any] = {
-            path: _endpoint(method, service.methods_by_name[method.name], json_form)
+            path: _endpoint(method, service.methods_by_name[method.name], json_form, max_bytes)
             for (path, method), service in zip(methods.items(), services, strict=True)
         }
         super().__init__(
@@ -141,7 +146,7 @@ class ConnectApplication(ConnectASGIApplication[None]):
 
 
 def _endpoint(
-    method: Method, described: MethodDescriptor, json_form: Callable[[type[Any]], MessageFormat]
+    method: Method, described: MethodDescriptor, json_form: Callable[[type[Any]], MessageFormat], max_bytes: int
 ) -> Endpoint[Any, Any]:
     """Return the endpoint of a method."""
     request = message_factory.GetMessageClass(described.input_type)
@@ -157,7 +162,7 @@ def _endpoint(
         stream_type=kind,
     )
     make: Any = getattr(Endpoint, kind.name.lower())
-    run: Any = partial(_stream if described.server_streaming else _single, method, forms)
+    run: Any = partial(_stream if described.server_streaming else _single, method, forms, max_bytes)
     endpoint: Endpoint[Any, Any] = make(info, run)
     return endpoint
 
@@ -178,13 +183,14 @@ def _form_of(forms: Mapping[str, MessageFormat], context: RequestContext[Any, An
 async def _single(
     method: Method,
     forms: Mapping[str, MessageFormat],
+    max_bytes: int,
     request: bytes | AsyncIterator[bytes],
     context: RequestContext[Any, Any],
 ) -> bytes:
     """Run a call with one response."""
     form = _form_of(forms, context)
     try:
-        response: bytes = await method.handle(request, HttpContext(context, form), form)
+        response: bytes = await method.handle(request, HttpContext(context, form, max_bytes), form)
     except _HttpAbort as aborted:
         raise aborted.error from None
     return response
@@ -193,12 +199,13 @@ async def _single(
 async def _stream(
     method: Method,
     forms: Mapping[str, MessageFormat],
+    max_bytes: int,
     request: bytes | AsyncIterator[bytes],
     context: RequestContext[Any, Any],
 ) -> AsyncIterator[bytes]:
     """Run a call with a stream of responses."""
     form = _form_of(forms, context)
-    call = HttpContext(context, form)
+    call = HttpContext(context, form, max_bytes)
     running = asyncio.create_task(method.handle(request, call, form), name=method.name)
     try:
         async for message in call.responses.read(running):

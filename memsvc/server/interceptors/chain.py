@@ -50,8 +50,6 @@ WAIT_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 ASIDE_BYTES = 64 * 1024
 """The size of a message above which a thread decodes or encodes it: 4 MiB of JSON take over a second."""
-MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-"""The largest response. gRPC itself refuses a larger one without a reason, when the call has ended with OK."""
 STEP_BYTES = 16 * 1024
 """The size as which a shorter message of a stream counts in the rate of several streams: receiving takes as long."""
 _Group: TypeAlias = tuple[str, bool]
@@ -196,14 +194,14 @@ class CallChain:
         layers: Sequence[Interceptor],
         executors: Mapping[str, NamedExecutor],
         *,
+        max_response_bytes: int,
         limits: SlotOptions | None = None,
-        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """Wrap handlers in *rules*; *layers* are between the request id and the others, the first outermost.
 
         A handler that `runs_in` names is a function: it is decoded, called and encoded in a thread of that executor.
         Clients whose streams are silent for longer than *limits* lose them. A response has at most
-        *max_response_bytes*.
+        *max_response_bytes*: gRPC itself refuses a larger one without a reason, when the call has ended with OK.
         """
         self._max_response_bytes = max_response_bytes
         self._limits = limits or SlotOptions()
@@ -361,15 +359,7 @@ class CallChain:
         return response if serialize is None else self._bounded(serialize, response)
 
     def _bounded(self, serialize: Callable[[Any], bytes], response: Any) -> bytes:
-        """Return the bytes of a response.
-
-        Raises:
-            ResponseTooLargeError: They are more than a message may have.
-        """
-        encoded = serialize(response)
-        if len(encoded) > self._max_response_bytes:
-            raise ResponseTooLargeError(size=len(encoded), limit=self._max_response_bytes)
-        return encoded
+        return encode_bounded(serialize, self._max_response_bytes, response)
 
 
 class _Registry:
@@ -420,6 +410,18 @@ def _message(deserialize: Callable[[bytes], Any] | None, call: Call, body: bytes
         return deserialize(body) if len(body) <= ASIDE_BYTES else parse(body, deserialize)
     except DecodeError:
         raise _no_request() from None
+
+
+def encode_bounded(serialize: Callable[[Any], bytes], limit: int, response: Any) -> bytes:
+    """Return the bytes of a response.
+
+    Raises:
+        ResponseTooLargeError: They are more than *limit*.
+    """
+    encoded = serialize(response)
+    if len(encoded) > limit:
+        raise ResponseTooLargeError(size=len(encoded), limit=limit)
+    return encoded
 
 
 async def aside(size: int, work: Callable[..., R], *given: Any) -> R:

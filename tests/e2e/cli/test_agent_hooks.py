@@ -273,6 +273,36 @@ def test_two_terminals_keep_each_message_once(server: ServerProcess, tmp_path: P
         assert said(server, user) == [f"Statement {number}" for number in range(1, 7)]
 
 
+def test_a_hook_that_is_overtaken_twice_keeps_each_message_once(
+    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one created the session and then kept its messages, each just before this one would have done so."""
+    user = "overtaken"
+    lines = [line(number, "user", f"Statement {number}") for number in range(1, 7)]
+    paths = [tmp_path / "short.jsonl", tmp_path / "long.jsonl"]
+    paths[0].write_text("\n".join(lines[:4]))
+    paths[1].write_text("\n".join(lines))
+    create, append = Memsvc.create_session, Memsvc.append_messages
+
+    def create_after_the_other(client: Memsvc, *given: Any) -> Any:
+        monkeypatch.setattr(Memsvc, "create_session", create)
+        client.create_session(*given)
+        return client.create_session(*given)
+
+    def append_after_the_other(client: Memsvc, *given: Any, **options: Any) -> Any:
+        monkeypatch.setattr(Memsvc, "append_messages", append)
+        with monkeypatch.context() as before_the_end:
+            before_the_end.setattr(Memsvc, "close_session", lambda *_, **__: None)
+            hook(server, user, "Stop", transcript_path=str(paths[0]))
+        return client.append_messages(*given, **options)
+
+    monkeypatch.setattr(Memsvc, "create_session", create_after_the_other)
+    monkeypatch.setattr(Memsvc, "append_messages", append_after_the_other)
+    hook(server, user, "Stop", transcript_path=str(paths[1]))
+
+    assert said(server, user) == [f"Statement {number}" for number in range(1, 7)]
+
+
 def test_a_turn_whose_end_was_interrupted_is_closed_by_the_next_event(server: ServerProcess, tmp_path: Path) -> None:
     """The hook ended after its messages were appended; the next event has no new message."""
     user = "interrupted"

@@ -89,7 +89,7 @@ def handler(kind: str, behaviour: Callable[..., Any]) -> Any:
 def chain_of(recorded: Recorded | None = None, seconds: float = 5.0, **options: Any) -> CallChain:
     """Return the chain of a server without keys, whose default deadline is *seconds*."""
     rules = ServerRules(recorded or Recorded(), now=lambda: NOW, default_seconds=seconds, **options)
-    return CallChain(rules, (), {"meta": EXECUTOR})
+    return CallChain(rules, (), {"meta": EXECUTOR}, max_response_bytes=16 * ASIDE_BYTES)
 
 
 EXECUTOR = NamedExecutor("meta", threads=2, queue_factor=4)

@@ -18,10 +18,12 @@ from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.connect_channel import ConnectChannel
 from tests.support.rpc import Refusal, create, list_all, refused
 from tests.support.server_process import Stubs
 from tests.support.server_thread import ServerThread
 from tests.support.sqlite_store import SQLITE
+from tests.support.until import until
 
 SCOPE = types_pb.Scope(user_id="ann")
 LIMIT = 64 * 1024
@@ -72,6 +74,8 @@ def test_a_large_page_is_refused_with_a_reason_and_a_smaller_one_is_not(stubs: S
 
     with structlog.testing.capture_logs() as logs:
         check(refused(stubs.memory.ListMemories, request))
+        # The line is written after the response.
+        until(lambda: logs)
 
     assert [("call ended", "RESOURCE_EXHAUSTED")] == [(line["event"], line.get("code")) for line in logs]
     assert 3 == len(list_all(stubs, SCOPE, page_size=2))
@@ -83,6 +87,18 @@ def test_a_large_response_of_a_stream_is_refused_with_the_same_reason(stubs: Stu
     search = search_pb.SearchRequest(scope=SCOPE, query="whale")
 
     check(refused(stubs.search.StreamSearch, search_pb.StreamSearchRequest(search=search)))
+
+
+@pytest.mark.usefixtures("stubs")
+@pytest.mark.parametrize("form", ["json", "proto"])
+def test_large_responses_over_connect_are_refused_with_the_same_reason(served: ServerThread, form: str) -> None:
+    """The one response of a call, and those of a stream."""
+    search = search_pb.SearchRequest(scope=SCOPE, query="whale")
+    with ConnectChannel(served.addresses[1], form=form) as channel:
+        stubs = Stubs(channel)
+
+        check(refused(stubs.memory.ListMemories, memory_pb.ListMemoriesRequest(scope=SCOPE)))
+        check(refused(stubs.search.StreamSearch, search_pb.StreamSearchRequest(search=search)))
 
 
 def test_a_large_response_over_http_is_refused_as_well(served: ServerThread, stubs: Stubs) -> None:

@@ -41,10 +41,10 @@ const (
 //
 // Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
 // request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-// RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-// (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-// keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-// PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+// RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+// UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+// requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+// and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 type FileServiceClient interface {
 	// UploadFile stores one file, sent in pieces. It is durable when the call returns OK. When the stream ends in any
 	// other way nothing is stored: send it again from the start, with the same request_id.
@@ -159,10 +159,10 @@ func (c *fileServiceClient) ResolveFileRefs(ctx context.Context, in *ResolveFile
 //
 // Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
 // request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
-// RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
-// (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
-// keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-// PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+// RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+// UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+// requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+// and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 type FileServiceServer interface {
 	// UploadFile stores one file, sent in pieces. It is durable when the call returns OK. When the stream ends in any
 	// other way nothing is stored: send it again from the start, with the same request_id.

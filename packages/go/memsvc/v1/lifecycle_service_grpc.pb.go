@@ -46,9 +46,9 @@ const (
 //
 // In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
 // violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
-// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
-// UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
-// ApiKeyRole.
+// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+// also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+// (PERMISSION_DENIED): see ApiKeyRole.
 type LifecycleServiceClient interface {
 	// RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
 	// reports its progress.
@@ -303,9 +303,9 @@ func (c *lifecycleServiceClient) EraseUser(ctx context.Context, in *EraseUserReq
 //
 // In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
 // violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
-// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
-// UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
-// ApiKeyRole.
+// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+// also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+// (PERMISSION_DENIED): see ApiKeyRole.
 type LifecycleServiceServer interface {
 	// RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
 	// reports its progress.

@@ -40,9 +40,9 @@ const (
 //
 // In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
 // violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
-// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
-// UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
-// ApiKeyRole.
+// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+// also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+// (PERMISSION_DENIED): see ApiKeyRole.
 type SearchServiceClient interface {
 	// Search returns the memories that match a query, best first. The same request on unchanged data returns the same
 	// hits in the same order. A returned memory counts an access. When a retriever fails, the hits of the others are
@@ -226,9 +226,9 @@ func (c *searchServiceClient) GetUseFeedback(ctx context.Context, in *GetUseFeed
 //
 // In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
 // violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
-// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
-// UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
-// ApiKeyRole.
+// DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+// also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+// (PERMISSION_DENIED): see ApiKeyRole.
 type SearchServiceServer interface {
 	// Search returns the memories that match a query, best first. The same request on unchanged data returns the same
 	// hits in the same order. A returned memory counts an access. When a retriever fails, the hits of the others are

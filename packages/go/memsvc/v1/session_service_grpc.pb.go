@@ -44,9 +44,9 @@ const (
 // Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
 // request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
 // RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size limit), UNAVAILABLE
-// (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
-// also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
-// (PERMISSION_DENIED): see ApiKeyRole.
+// (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+// API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+// PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 type SessionServiceClient interface {
 	// CreateSession opens a session. The other sessions of the same user and project stay as they are, unless the
 	// settings or on_open say otherwise: then the active ones become ARCHIVED, whichever agent opened them, and memories
@@ -207,9 +207,9 @@ func (c *sessionServiceClient) ReopenSession(ctx context.Context, in *ReopenSess
 // Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
 // request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
 // RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size limit), UNAVAILABLE
-// (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
-// also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
-// (PERMISSION_DENIED): see ApiKeyRole.
+// (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+// API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+// PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 type SessionServiceServer interface {
 	// CreateSession opens a session. The other sessions of the same user and project stay as they are, unless the
 	// settings or on_open say otherwise: then the active ones become ARCHIVED, whichever agent opened them, and memories

@@ -1654,11 +1654,12 @@ type Memory struct {
 	// event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known.
 	EventTime *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=event_time,json=eventTime,proto3" json:"event_time,omitempty"`
 	// expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
-	// maintenance later sets it to EXPIRED without destroying it (work_in_progress differs). Unset: SHORT_TERM gets 14 days from the write, or from the
-	// day of its reminder if that is later, and never expires with a recurring one; other layers never expire. The same
-	// defaults apply when a memory is written again under its key, or made ACTIVE again, after its time, unless a new one
-	// is given; an update of other fields keeps it, but a new reminder moves it when it would be too early. A time in the
-	// past is allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
+	// maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
+	// SHORT_TERM gets 14 days from the write, or from the day of its reminder if that is later, and never expires with a
+	// recurring one; other layers never expire. The same defaults apply when a memory is written again under its key, or
+	// made ACTIVE again, after its time, unless a new one is given; an update of other fields keeps it, but a new reminder
+	// moves it when it would be too early. A time in the past is allowed. Giving it together with `ttl` is
+	// INVALID_ARGUMENT.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// ttl sets expire_time to this duration after the write. More than 0, at most 36 500 days. Input only: never in
 	// responses.

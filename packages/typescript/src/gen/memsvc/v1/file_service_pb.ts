@@ -896,10 +896,10 @@ export const FileTextReasonSchema: GenEnum<FileTextReason> = /*@__PURE__*/
  *
  * Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
  * request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
- * RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
- * (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API
- * keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
- * PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+ * RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk; RESPONSE_TOO_LARGE),
+ * UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service
+ * requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED)
+ * and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
  *
  * @generated from service memsvc.v1.FileService
  */

@@ -3688,9 +3688,9 @@ export const UseFeedbackStateSchema: GenEnum<UseFeedbackState> = /*@__PURE__*/
  *
  * In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
  * violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE), UNAVAILABLE (BACKEND_UNAVAILABLE),
- * DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
- * UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
- * ApiKeyRole.
+ * DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+ * also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+ * (PERMISSION_DENIED): see ApiKeyRole.
  *
  * @generated from service memsvc.v1.SearchService
  */

@@ -1238,9 +1238,9 @@ export const SessionAutoTrimSchema: GenEnum<SessionAutoTrim> = /*@__PURE__*/
  * Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
  * request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
  * RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, RESPONSE_TOO_LARGE, or a request over the server's size limit), UNAVAILABLE
- * (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
- * also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
- * (PERMISSION_DENIED): see ApiKeyRole.
+ * (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+ * API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+ * PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
  *
  * @generated from service memsvc.v1.SessionService
  */
