@@ -54,6 +54,9 @@ def search(  # noqa: PLR0913 - an option each
     rerank: Annotated[
         bool, typer.Option("--rerank", help="Reorder the best hits with the reranker of the service.")
     ] = False,
+    long_term_first: Annotated[
+        bool, typer.Option("--long-term-first", help="Raise the scores of long-term and core memories.")
+    ] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Show word hits first, then all.")] = False,
     everything: Annotated[
         bool,
@@ -81,6 +84,8 @@ def search(  # noqa: PLR0913 - an option each
         asked["diversity"] = search_pb.Diversity()
     if rerank:
         asked["reranking"] = search_pb.Reranking()
+    if long_term_first:
+        asked["weighting"] = search_pb.Weighting(preset=search_pb.WEIGHTING_PRESET_LONG_TERM_FIRST)
     if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:

@@ -72,6 +72,7 @@ _ENUMS: Mapping[str, tuple[_Enum, str]] = {
     "outcome": (search_pb.UseOutcome, "USE_OUTCOME_"),
 }
 _UUID_CHARS = 36
+_SEARCH_ENUMS = frozenset({"mode", "word_match"})
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
 _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"})
 
@@ -291,8 +292,8 @@ def search_to_proto(scope: types_pb.Scope, query: str, options: SearchOptions) -
         ValueError: A name of an enum is unknown, or a time has no zone.
     """
     values: dict[str, Any] = dict(options)
-    if "mode" in values:
-        values["mode"] = named("mode", values["mode"])
+    for name in _SEARCH_ENUMS & values.keys():
+        values[name] = named(name, values[name])
     if "filters" in values:
         values["filter"] = filter_to_proto(values.pop("filters"))
     if "time_range" in values:

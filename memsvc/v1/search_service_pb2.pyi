@@ -216,6 +216,30 @@ FUSION_NORMALIZATION_NONE: FusionNormalization.ValueType  # 2
 """FUSION_NORMALIZATION_NONE clips raw scores to 0..1. Not suitable for BM25, whose scores are mostly above 1."""
 Global___FusionNormalization: _TypeAlias = FusionNormalization  # noqa: Y015
 
+class _WeightingPreset:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WeightingPresetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WeightingPreset.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WEIGHTING_PRESET_UNSPECIFIED: _WeightingPreset.ValueType  # 0
+    """WEIGHTING_PRESET_UNSPECIFIED means no preset."""
+    WEIGHTING_PRESET_LONG_TERM_FIRST: _WeightingPreset.ValueType  # 1
+    """WEIGHTING_PRESET_LONG_TERM_FIRST prefers what was kept for long over the memories of the day: long_term_boost and
+    core_boost are 1.25 unless they are given.
+    """
+
+class WeightingPreset(_WeightingPreset, metaclass=_WeightingPresetEnumTypeWrapper):
+    """WeightingPreset is a named set of boosts for Weighting."""
+
+WEIGHTING_PRESET_UNSPECIFIED: WeightingPreset.ValueType  # 0
+"""WEIGHTING_PRESET_UNSPECIFIED means no preset."""
+WEIGHTING_PRESET_LONG_TERM_FIRST: WeightingPreset.ValueType  # 1
+"""WEIGHTING_PRESET_LONG_TERM_FIRST prefers what was kept for long over the memories of the day: long_term_boost and
+core_boost are 1.25 unless they are given.
+"""
+Global___WeightingPreset: _TypeAlias = WeightingPreset  # noqa: Y015
+
 class _DegradationReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -721,6 +745,7 @@ class Weighting(_message.Message):
     DECAY_FACTOR_FIELD_NUMBER: _builtins.int
     LONG_TERM_BOOST_FIELD_NUMBER: _builtins.int
     CORE_BOOST_FIELD_NUMBER: _builtins.int
+    PRESET_FIELD_NUMBER: _builtins.int
     disabled: _builtins.bool
     """disabled turns weighting off for this search, also when the service's settings turn it on; the other fields then
     have no effect.
@@ -728,9 +753,11 @@ class Weighting(_message.Message):
     decay_factor: _builtins.float
     """decay_factor is the part of a score that remains after 30 days: above 0, at most 1, where 1 is no decay. 0: 0.95."""
     long_term_boost: _builtins.float
-    """long_term_boost multiplies the scores of layer LONG_TERM: above 0, at most 2. 0: 1."""
+    """long_term_boost multiplies the scores of layer LONG_TERM: above 0, at most 2. 0: that of the preset, or 1."""
     core_boost: _builtins.float
-    """core_boost multiplies the scores of layer CORE: above 0, at most 2. 0: 1."""
+    """core_boost multiplies the scores of layer CORE: above 0, at most 2. 0: that of the preset, or 1."""
+    preset: Global___WeightingPreset.ValueType
+    """preset selects a named set of boosts. Unspecified: none."""
     def __init__(
         self,
         *,
@@ -738,10 +765,11 @@ class Weighting(_message.Message):
         decay_factor: _builtins.float = ...,
         long_term_boost: _builtins.float = ...,
         core_boost: _builtins.float = ...,
+        preset: Global___WeightingPreset.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_boost", b"core_boost", "decay_factor", b"decay_factor", "disabled", b"disabled", "long_term_boost", b"long_term_boost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_boost", b"core_boost", "decay_factor", b"decay_factor", "disabled", b"disabled", "long_term_boost", b"long_term_boost", "preset", b"preset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -279,6 +279,30 @@ def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types_pb.
     assert not {boost.name for hit in plain for boost in hit.explanation.boosts} & {"time_weighting", "layer"}
 
 
+@pytest.mark.parametrize(
+    "texts", [("The walrus was seen.", "The walrus was seen there."), ("海象被看见了。", "海象被喂了。")]
+)
+def test_long_term_memories_come_first_by_a_preset(stubs: Stubs, scope: types_pb.Scope, texts: tuple[str, str]) -> None:
+    """A memory of the day that fits better comes after a long-term one that fits nearly as well."""
+    seen, nearly = texts
+    create(stubs, scope, seen, layer=types_pb.MEMORY_LAYER_SHORT_TERM)
+    create(stubs, scope, nearly, layer=types_pb.MEMORY_LAYER_LONG_TERM)
+    fusion = search_pb.Fusion(
+        weights=search_pb.FusionWeights(dense=1), normalization=search_pb.FUSION_NORMALIZATION_NONE
+    )
+    first = search_pb.Weighting(preset=search_pb.WEIGHTING_PRESET_LONG_TERM_FIRST)
+
+    plain = hits(stubs, scope, seen, fusion=fusion)
+    preferred = hits(stubs, scope, seen, fusion=fusion, weighting=first)
+    own = hits(stubs, scope, seen, fusion=fusion, weighting=search_pb.Weighting(preset=1, long_term_boost=0.5))
+
+    assert [hit.memory.content for hit in plain] == [seen, nearly]
+    assert [hit.memory.content for hit in preferred] == [nearly, seen]
+    layers = [[boost.value for boost in hit.explanation.boosts if boost.name == "layer"] for hit in preferred]
+    assert layers == [[pytest.approx(1.25)], []]
+    assert [hit.memory.content for hit in own] == [seen, nearly]
+
+
 def test_boosts_above_1_keep_the_order(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Scores are brought back to 0..1 without becoming equal."""
     core = types_pb.MEMORY_LAYER_CORE

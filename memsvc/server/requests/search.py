@@ -56,7 +56,7 @@ RELEVANT_LIMIT = 50
 SHARES_TOLERANCE = 0.001
 CORE_LIMIT = 50
 
-PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float | None]] = {
+FUSION_PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float | None]] = {
     search_pb.FUSION_PRESET_DENSE_70_BM25_30: (
         {Retriever.DENSE: 0.7, Retriever.BM25: 0.3, Retriever.KEYWORD_TABLE: 0.0},
         None,
@@ -67,6 +67,8 @@ PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float | None]] = {
     ),
 }
 """The weights of each preset, and its factor for memories that a single retriever found."""
+WEIGHTING_PRESETS: Mapping[int, float] = {search_pb.WEIGHTING_PRESET_LONG_TERM_FIRST: 1.25}
+"""The boost of layers LONG_TERM and CORE in each preset."""
 EQUAL_WEIGHTS: Mapping[Retriever, float] = dict.fromkeys(Retriever, 1.0)
 _DEFAULT_WEIGHTING = TimeWeighting()
 _SEARCH_GROUPS: Mapping[int, AbstractSet[ResultGroup]] = {
@@ -375,7 +377,7 @@ def _fusion(decoder: RequestDecoder, fusion: search_pb.Fusion) -> Fusion:
     is_chosen = fusion.preset or fusion.HasField("weights")
     default = FusionMethod.WEIGHTED if is_chosen else FusionMethod.DEFAULT
     method = decoder.enum("fusion.method", fusion.method, FUSION_METHOD, default)
-    if fusion.preset and fusion.preset not in PRESETS:
+    if fusion.preset and fusion.preset not in FUSION_PRESETS:
         decoder.add("fusion.preset", "must be a value of the enum")
     normalization = decoder.enum("fusion.normalization", fusion.normalization, NORMALIZATION, Normalization.MIN_MAX)
     rank_constant = decoder.integer(
@@ -387,7 +389,7 @@ def _fusion(decoder: RequestDecoder, fusion: search_pb.Fusion) -> Fusion:
         _check_method(decoder, fusion, method)
     if method is FusionMethod.DEFAULT:
         return Fusion()
-    weights, preset_factor = PRESETS.get(fusion.preset, (weights, None))
+    weights, preset_factor = FUSION_PRESETS.get(fusion.preset, (weights, None))
     return Fusion(
         method=method,
         weights=weights,
@@ -432,10 +434,11 @@ def _weighting(decoder: RequestDecoder, weighting: search_pb.Weighting) -> TimeW
     decay = decoder.number("weighting.decay_factor", weighting.decay_factor, most=1.0)
     long_term = decoder.number("weighting.long_term_boost", weighting.long_term_boost, most=BOOST_MAX)
     core = decoder.number("weighting.core_boost", weighting.core_boost, most=BOOST_MAX)
+    if weighting.preset and weighting.preset not in WEIGHTING_PRESETS:
+        decoder.add("weighting.preset", "must be a value of the enum")
+    boost = WEIGHTING_PRESETS.get(weighting.preset, 1.0)
     return TimeWeighting(
-        decay_factor=decay or default.decay_factor,
-        long_term_boost=long_term or default.long_term_boost,
-        core_boost=core or default.core_boost,
+        decay_factor=decay or default.decay_factor, long_term_boost=long_term or boost, core_boost=core or boost
     )
 
 

@@ -154,6 +154,25 @@ def test_a_search_can_be_refined(run: Any) -> None:
     run("search", "otter", "--rerank", code=1)
 
 
+def test_a_search_finds_parts_of_words_and_long_term_memories_first(run: Any) -> None:
+    """The options --words and --long-term-first."""
+    run("add", "The otter sleeps.", "--layer", "short-term")
+    run("add", "Otters rest.")
+
+    def found(*words: str) -> dict[str, dict[str, float]]:
+        reply = json.loads(run("search", *words, "--json", "--explain"))
+        return {
+            hit["memory"]["content"]: {one["name"]: one["value"] for one in hit["explanation"].get("boosts", [])}
+            for hit in reply.get("hits", [])
+        }
+
+    assert found("ott", "--mode", "keyword") == {}
+    assert found("ott", "--mode", "keyword", "--words", "prefix").keys() == {"The otter sleeps.", "Otters rest."}
+    assert found("tte", "--mode", "keyword", "--words", "substring").keys() == {"The otter sleeps.", "Otters rest."}
+    preferred = found("otter", "--long-term-first")
+    assert [content for content, boosts in preferred.items() if boosts.get("layer") == 1.25] == ["Otters rest."]
+
+
 def test_what_a_start_loads_is_listed(run: Any) -> None:
     """Core memories and preferences, each with what it is."""
     assert run("load") == ""

@@ -55,6 +55,7 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"reranking": search_pb.Reranking(depth=51)}, ("reranking.depth",)),
     ({"query": "", "vector": [1.0] * 256, "reranking": search_pb.Reranking()}, ("reranking",)),
     ({"weighting": search_pb.Weighting(decay_factor=1.5)}, ("weighting.decay_factor",)),
+    ({"weighting": search_pb.Weighting(preset=2)}, ("weighting.preset",)),  # type: ignore[arg-type]
     ({"weighting": search_pb.Weighting(core_boost=2.1, long_term_boost=NAN)}, (
         "weighting.core_boost", "weighting.long_term_boost",
     )),

@@ -368,6 +368,56 @@ func (FusionNormalization) EnumDescriptor() ([]byte, []int) {
 	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{5}
 }
 
+// WeightingPreset is a named set of boosts for Weighting.
+type WeightingPreset int32
+
+const (
+	// WEIGHTING_PRESET_UNSPECIFIED means no preset.
+	WeightingPreset_WEIGHTING_PRESET_UNSPECIFIED WeightingPreset = 0
+	// WEIGHTING_PRESET_LONG_TERM_FIRST prefers what was kept for long over the memories of the day: long_term_boost and
+	// core_boost are 1.25 unless they are given.
+	WeightingPreset_WEIGHTING_PRESET_LONG_TERM_FIRST WeightingPreset = 1
+)
+
+// Enum value maps for WeightingPreset.
+var (
+	WeightingPreset_name = map[int32]string{
+		0: "WEIGHTING_PRESET_UNSPECIFIED",
+		1: "WEIGHTING_PRESET_LONG_TERM_FIRST",
+	}
+	WeightingPreset_value = map[string]int32{
+		"WEIGHTING_PRESET_UNSPECIFIED":     0,
+		"WEIGHTING_PRESET_LONG_TERM_FIRST": 1,
+	}
+)
+
+func (x WeightingPreset) Enum() *WeightingPreset {
+	p := new(WeightingPreset)
+	*p = x
+	return p
+}
+
+func (x WeightingPreset) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WeightingPreset) Descriptor() protoreflect.EnumDescriptor {
+	return file_memsvc_v1_search_service_proto_enumTypes[6].Descriptor()
+}
+
+func (WeightingPreset) Type() protoreflect.EnumType {
+	return &file_memsvc_v1_search_service_proto_enumTypes[6]
+}
+
+func (x WeightingPreset) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WeightingPreset.Descriptor instead.
+func (WeightingPreset) EnumDescriptor() ([]byte, []int) {
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{6}
+}
+
 // DegradationReason is the reason for which a retriever or a stage of a search was left out or incomplete. More reasons
 // may be added.
 type DegradationReason int32
@@ -427,11 +477,11 @@ func (x DegradationReason) String() string {
 }
 
 func (DegradationReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[6].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[7].Descriptor()
 }
 
 func (DegradationReason) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[6]
+	return &file_memsvc_v1_search_service_proto_enumTypes[7]
 }
 
 func (x DegradationReason) Number() protoreflect.EnumNumber {
@@ -440,7 +490,7 @@ func (x DegradationReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DegradationReason.Descriptor instead.
 func (DegradationReason) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{6}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{7}
 }
 
 // RefinementStage is an optional stage of a search, applied to the best hits.
@@ -489,11 +539,11 @@ func (x RefinementStage) String() string {
 }
 
 func (RefinementStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[7].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[8].Descriptor()
 }
 
 func (RefinementStage) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[7]
+	return &file_memsvc_v1_search_service_proto_enumTypes[8]
 }
 
 func (x RefinementStage) Number() protoreflect.EnumNumber {
@@ -502,7 +552,7 @@ func (x RefinementStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RefinementStage.Descriptor instead.
 func (RefinementStage) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{7}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{8}
 }
 
 // SearchGroup is a group of objects that SearchAll searches.
@@ -554,11 +604,11 @@ func (x SearchGroup) String() string {
 }
 
 func (SearchGroup) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[8].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[9].Descriptor()
 }
 
 func (SearchGroup) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[8]
+	return &file_memsvc_v1_search_service_proto_enumTypes[9]
 }
 
 func (x SearchGroup) Number() protoreflect.EnumNumber {
@@ -567,7 +617,7 @@ func (x SearchGroup) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchGroup.Descriptor instead.
 func (SearchGroup) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{8}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{9}
 }
 
 // ContextSection is one part of a context. Sections are in the order of the numbers, the most stable first, so that a
@@ -651,11 +701,11 @@ func (x ContextSection) String() string {
 }
 
 func (ContextSection) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[9].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[10].Descriptor()
 }
 
 func (ContextSection) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[9]
+	return &file_memsvc_v1_search_service_proto_enumTypes[10]
 }
 
 func (x ContextSection) Number() protoreflect.EnumNumber {
@@ -664,7 +714,7 @@ func (x ContextSection) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ContextSection.Descriptor instead.
 func (ContextSection) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{9}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{10}
 }
 
 // CitationStyle is the form of the citations in a context.
@@ -705,11 +755,11 @@ func (x CitationStyle) String() string {
 }
 
 func (CitationStyle) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[10].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[11].Descriptor()
 }
 
 func (CitationStyle) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[10]
+	return &file_memsvc_v1_search_service_proto_enumTypes[11]
 }
 
 func (x CitationStyle) Number() protoreflect.EnumNumber {
@@ -718,7 +768,7 @@ func (x CitationStyle) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CitationStyle.Descriptor instead.
 func (CitationStyle) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{10}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{11}
 }
 
 // OmissionReason is the reason for which a section left memories out. More reasons may be added.
@@ -782,11 +832,11 @@ func (x OmissionReason) String() string {
 }
 
 func (OmissionReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[11].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[12].Descriptor()
 }
 
 func (OmissionReason) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[11]
+	return &file_memsvc_v1_search_service_proto_enumTypes[12]
 }
 
 func (x OmissionReason) Number() protoreflect.EnumNumber {
@@ -795,7 +845,7 @@ func (x OmissionReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OmissionReason.Descriptor instead.
 func (OmissionReason) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{11}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{12}
 }
 
 // UseOutcome is what became of a memory that the agent was shown.
@@ -840,11 +890,11 @@ func (x UseOutcome) String() string {
 }
 
 func (UseOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[12].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[13].Descriptor()
 }
 
 func (UseOutcome) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[12]
+	return &file_memsvc_v1_search_service_proto_enumTypes[13]
 }
 
 func (x UseOutcome) Number() protoreflect.EnumNumber {
@@ -853,7 +903,7 @@ func (x UseOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UseOutcome.Descriptor instead.
 func (UseOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{12}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{13}
 }
 
 // UseFeedbackState is the reason for which reports are, or are not, part of the ranking. More states may be added.
@@ -908,11 +958,11 @@ func (x UseFeedbackState) String() string {
 }
 
 func (UseFeedbackState) Descriptor() protoreflect.EnumDescriptor {
-	return file_memsvc_v1_search_service_proto_enumTypes[13].Descriptor()
+	return file_memsvc_v1_search_service_proto_enumTypes[14].Descriptor()
 }
 
 func (UseFeedbackState) Type() protoreflect.EnumType {
-	return &file_memsvc_v1_search_service_proto_enumTypes[13]
+	return &file_memsvc_v1_search_service_proto_enumTypes[14]
 }
 
 func (x UseFeedbackState) Number() protoreflect.EnumNumber {
@@ -921,7 +971,7 @@ func (x UseFeedbackState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UseFeedbackState.Descriptor instead.
 func (UseFeedbackState) EnumDescriptor() ([]byte, []int) {
-	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{13}
+	return file_memsvc_v1_search_service_proto_rawDescGZIP(), []int{14}
 }
 
 // FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
@@ -1100,10 +1150,12 @@ type Weighting struct {
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// decay_factor is the part of a score that remains after 30 days: above 0, at most 1, where 1 is no decay. 0: 0.95.
 	DecayFactor float64 `protobuf:"fixed64,2,opt,name=decay_factor,json=decayFactor,proto3" json:"decay_factor,omitempty"`
-	// long_term_boost multiplies the scores of layer LONG_TERM: above 0, at most 2. 0: 1.
+	// long_term_boost multiplies the scores of layer LONG_TERM: above 0, at most 2. 0: that of the preset, or 1.
 	LongTermBoost float64 `protobuf:"fixed64,3,opt,name=long_term_boost,json=longTermBoost,proto3" json:"long_term_boost,omitempty"`
-	// core_boost multiplies the scores of layer CORE: above 0, at most 2. 0: 1.
-	CoreBoost     float64 `protobuf:"fixed64,4,opt,name=core_boost,json=coreBoost,proto3" json:"core_boost,omitempty"`
+	// core_boost multiplies the scores of layer CORE: above 0, at most 2. 0: that of the preset, or 1.
+	CoreBoost float64 `protobuf:"fixed64,4,opt,name=core_boost,json=coreBoost,proto3" json:"core_boost,omitempty"`
+	// preset selects a named set of boosts. Unspecified: none.
+	Preset        WeightingPreset `protobuf:"varint,5,opt,name=preset,proto3,enum=memsvc.v1.WeightingPreset" json:"preset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1164,6 +1216,13 @@ func (x *Weighting) GetCoreBoost() float64 {
 		return x.CoreBoost
 	}
 	return 0
+}
+
+func (x *Weighting) GetPreset() WeightingPreset {
+	if x != nil {
+		return x.Preset
+	}
+	return WeightingPreset_WEIGHTING_PRESET_UNSPECIFIED
 }
 
 // Diversity orders hits by relevance and novelty (maximal marginal relevance): it chooses them one by one, each by the
@@ -5805,13 +5864,14 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\aweights\x18\x03 \x01(\v2\x18.memsvc.v1.FusionWeightsR\aweights\x12#\n" +
 	"\rrank_constant\x18\x04 \x01(\rR\frankConstant\x12D\n" +
 	"\rnormalization\x18\x05 \x01(\x0e2\x1e.memsvc.v1.FusionNormalizationR\rnormalization\x126\n" +
-	"\x17single_retriever_factor\x18\x06 \x01(\x01R\x15singleRetrieverFactor\"\x91\x01\n" +
+	"\x17single_retriever_factor\x18\x06 \x01(\x01R\x15singleRetrieverFactor\"\xc5\x01\n" +
 	"\tWeighting\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12!\n" +
 	"\fdecay_factor\x18\x02 \x01(\x01R\vdecayFactor\x12&\n" +
 	"\x0flong_term_boost\x18\x03 \x01(\x01R\rlongTermBoost\x12\x1d\n" +
 	"\n" +
-	"core_boost\x18\x04 \x01(\x01R\tcoreBoost\"*\n" +
+	"core_boost\x18\x04 \x01(\x01R\tcoreBoost\x122\n" +
+	"\x06preset\x18\x05 \x01(\x0e2\x1a.memsvc.v1.WeightingPresetR\x06preset\"*\n" +
 	"\tDiversity\x12\x1d\n" +
 	"\n" +
 	"mmr_lambda\x18\x01 \x01(\x01R\tmmrLambda\"*\n" +
@@ -6202,7 +6262,10 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x13FusionNormalization\x12$\n" +
 	" FUSION_NORMALIZATION_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cFUSION_NORMALIZATION_MIN_MAX\x10\x01\x12\x1d\n" +
-	"\x19FUSION_NORMALIZATION_NONE\x10\x02*\xaf\x02\n" +
+	"\x19FUSION_NORMALIZATION_NONE\x10\x02*Y\n" +
+	"\x0fWeightingPreset\x12 \n" +
+	"\x1cWEIGHTING_PRESET_UNSPECIFIED\x10\x00\x12$\n" +
+	" WEIGHTING_PRESET_LONG_TERM_FIRST\x10\x01*\xaf\x02\n" +
 	"\x11DegradationReason\x12\"\n" +
 	"\x1eDEGRADATION_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eDEGRADATION_REASON_UNAVAILABLE\x10\x01\x12(\n" +
@@ -6287,7 +6350,7 @@ func file_memsvc_v1_search_service_proto_rawDescGZIP() []byte {
 	return file_memsvc_v1_search_service_proto_rawDescData
 }
 
-var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
+var file_memsvc_v1_search_service_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
 var file_memsvc_v1_search_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(SearchMode)(0),                  // 0: memsvc.v1.SearchMode
@@ -6296,225 +6359,227 @@ var file_memsvc_v1_search_service_proto_goTypes = []any{
 	(FusionMethod)(0),                // 3: memsvc.v1.FusionMethod
 	(FusionPreset)(0),                // 4: memsvc.v1.FusionPreset
 	(FusionNormalization)(0),         // 5: memsvc.v1.FusionNormalization
-	(DegradationReason)(0),           // 6: memsvc.v1.DegradationReason
-	(RefinementStage)(0),             // 7: memsvc.v1.RefinementStage
-	(SearchGroup)(0),                 // 8: memsvc.v1.SearchGroup
-	(ContextSection)(0),              // 9: memsvc.v1.ContextSection
-	(CitationStyle)(0),               // 10: memsvc.v1.CitationStyle
-	(OmissionReason)(0),              // 11: memsvc.v1.OmissionReason
-	(UseOutcome)(0),                  // 12: memsvc.v1.UseOutcome
-	(UseFeedbackState)(0),            // 13: memsvc.v1.UseFeedbackState
-	(*FusionWeights)(nil),            // 14: memsvc.v1.FusionWeights
-	(*Fusion)(nil),                   // 15: memsvc.v1.Fusion
-	(*Weighting)(nil),                // 16: memsvc.v1.Weighting
-	(*Diversity)(nil),                // 17: memsvc.v1.Diversity
-	(*Collapsing)(nil),               // 18: memsvc.v1.Collapsing
-	(*Reranking)(nil),                // 19: memsvc.v1.Reranking
-	(*SearchRequest)(nil),            // 20: memsvc.v1.SearchRequest
-	(*Span)(nil),                     // 21: memsvc.v1.Span
-	(*Hit)(nil),                      // 22: memsvc.v1.Hit
-	(*Explanation)(nil),              // 23: memsvc.v1.Explanation
-	(*RetrieverScore)(nil),           // 24: memsvc.v1.RetrieverScore
-	(*Boost)(nil),                    // 25: memsvc.v1.Boost
-	(*DegradedRetriever)(nil),        // 26: memsvc.v1.DegradedRetriever
-	(*StageTiming)(nil),              // 27: memsvc.v1.StageTiming
-	(*SkippedStage)(nil),             // 28: memsvc.v1.SkippedStage
-	(*SearchResponse)(nil),           // 29: memsvc.v1.SearchResponse
-	(*StreamSearchRequest)(nil),      // 30: memsvc.v1.StreamSearchRequest
-	(*StreamSearchResponse)(nil),     // 31: memsvc.v1.StreamSearchResponse
-	(*BatchSearchRequest)(nil),       // 32: memsvc.v1.BatchSearchRequest
-	(*BatchSearchResult)(nil),        // 33: memsvc.v1.BatchSearchResult
-	(*BatchSearchResponse)(nil),      // 34: memsvc.v1.BatchSearchResponse
-	(*SearchAllRequest)(nil),         // 35: memsvc.v1.SearchAllRequest
-	(*FilePassage)(nil),              // 36: memsvc.v1.FilePassage
-	(*FileHit)(nil),                  // 37: memsvc.v1.FileHit
-	(*SearchAllResponse)(nil),        // 38: memsvc.v1.SearchAllResponse
-	(*ContextShares)(nil),            // 39: memsvc.v1.ContextShares
-	(*ContextOptions)(nil),           // 40: memsvc.v1.ContextOptions
-	(*BuildContextRequest)(nil),      // 41: memsvc.v1.BuildContextRequest
-	(*BuildContextResponse)(nil),     // 42: memsvc.v1.BuildContextResponse
-	(*ContextPlan)(nil),              // 43: memsvc.v1.ContextPlan
-	(*PlannedSection)(nil),           // 44: memsvc.v1.PlannedSection
-	(*ContextItems)(nil),             // 45: memsvc.v1.ContextItems
-	(*ContextItem)(nil),              // 46: memsvc.v1.ContextItem
-	(*ContextFilePassage)(nil),       // 47: memsvc.v1.ContextFilePassage
-	(*ContextOmission)(nil),          // 48: memsvc.v1.ContextOmission
-	(*ContextSummary)(nil),           // 49: memsvc.v1.ContextSummary
-	(*ContextSectionSummary)(nil),    // 50: memsvc.v1.ContextSectionSummary
-	(*RenderContextRequest)(nil),     // 51: memsvc.v1.RenderContextRequest
-	(*ContextCitation)(nil),          // 52: memsvc.v1.ContextCitation
-	(*RenderContextResponse)(nil),    // 53: memsvc.v1.RenderContextResponse
-	(*ResolveCitationsRequest)(nil),  // 54: memsvc.v1.ResolveCitationsRequest
-	(*ResolvedCitation)(nil),         // 55: memsvc.v1.ResolvedCitation
-	(*ResolveCitationsResponse)(nil), // 56: memsvc.v1.ResolveCitationsResponse
-	(*LoadCoreRequest)(nil),          // 57: memsvc.v1.LoadCoreRequest
-	(*LoadCoreResponse)(nil),         // 58: memsvc.v1.LoadCoreResponse
-	(*MemoryCurrency)(nil),           // 59: memsvc.v1.MemoryCurrency
-	(*UseReport)(nil),                // 60: memsvc.v1.UseReport
-	(*ReportUseRequest)(nil),         // 61: memsvc.v1.ReportUseRequest
-	(*ReportUseResponse)(nil),        // 62: memsvc.v1.ReportUseResponse
-	(*ListUseReportsRequest)(nil),    // 63: memsvc.v1.ListUseReportsRequest
-	(*StoredUseReport)(nil),          // 64: memsvc.v1.StoredUseReport
-	(*ListUseReportsResponse)(nil),   // 65: memsvc.v1.ListUseReportsResponse
-	(*GetUseFeedbackRequest)(nil),    // 66: memsvc.v1.GetUseFeedbackRequest
-	(*UseReplay)(nil),                // 67: memsvc.v1.UseReplay
-	(*GetUseFeedbackResponse)(nil),   // 68: memsvc.v1.GetUseFeedbackResponse
-	(*Scope)(nil),                    // 69: memsvc.v1.Scope
-	(*Filter)(nil),                   // 70: memsvc.v1.Filter
-	(*TimeRange)(nil),                // 71: memsvc.v1.TimeRange
-	(*AsOf)(nil),                     // 72: memsvc.v1.AsOf
-	(*fieldmaskpb.FieldMask)(nil),    // 73: google.protobuf.FieldMask
-	(*Memory)(nil),                   // 74: memsvc.v1.Memory
-	(*FileRef)(nil),                  // 75: memsvc.v1.FileRef
-	(*ResolvedFileRef)(nil),          // 76: memsvc.v1.ResolvedFileRef
-	(Currency)(0),                    // 77: memsvc.v1.Currency
-	(*durationpb.Duration)(nil),      // 78: google.protobuf.Duration
-	(*ItemStatus)(nil),               // 79: memsvc.v1.ItemStatus
-	(*Warning)(nil),                  // 80: memsvc.v1.Warning
-	(*ReminderOccurrence)(nil),       // 81: memsvc.v1.ReminderOccurrence
-	(SessionVisibility)(0),           // 82: memsvc.v1.SessionVisibility
-	(*timestamppb.Timestamp)(nil),    // 83: google.protobuf.Timestamp
-	(*UseCounts)(nil),                // 84: memsvc.v1.UseCounts
+	(WeightingPreset)(0),             // 6: memsvc.v1.WeightingPreset
+	(DegradationReason)(0),           // 7: memsvc.v1.DegradationReason
+	(RefinementStage)(0),             // 8: memsvc.v1.RefinementStage
+	(SearchGroup)(0),                 // 9: memsvc.v1.SearchGroup
+	(ContextSection)(0),              // 10: memsvc.v1.ContextSection
+	(CitationStyle)(0),               // 11: memsvc.v1.CitationStyle
+	(OmissionReason)(0),              // 12: memsvc.v1.OmissionReason
+	(UseOutcome)(0),                  // 13: memsvc.v1.UseOutcome
+	(UseFeedbackState)(0),            // 14: memsvc.v1.UseFeedbackState
+	(*FusionWeights)(nil),            // 15: memsvc.v1.FusionWeights
+	(*Fusion)(nil),                   // 16: memsvc.v1.Fusion
+	(*Weighting)(nil),                // 17: memsvc.v1.Weighting
+	(*Diversity)(nil),                // 18: memsvc.v1.Diversity
+	(*Collapsing)(nil),               // 19: memsvc.v1.Collapsing
+	(*Reranking)(nil),                // 20: memsvc.v1.Reranking
+	(*SearchRequest)(nil),            // 21: memsvc.v1.SearchRequest
+	(*Span)(nil),                     // 22: memsvc.v1.Span
+	(*Hit)(nil),                      // 23: memsvc.v1.Hit
+	(*Explanation)(nil),              // 24: memsvc.v1.Explanation
+	(*RetrieverScore)(nil),           // 25: memsvc.v1.RetrieverScore
+	(*Boost)(nil),                    // 26: memsvc.v1.Boost
+	(*DegradedRetriever)(nil),        // 27: memsvc.v1.DegradedRetriever
+	(*StageTiming)(nil),              // 28: memsvc.v1.StageTiming
+	(*SkippedStage)(nil),             // 29: memsvc.v1.SkippedStage
+	(*SearchResponse)(nil),           // 30: memsvc.v1.SearchResponse
+	(*StreamSearchRequest)(nil),      // 31: memsvc.v1.StreamSearchRequest
+	(*StreamSearchResponse)(nil),     // 32: memsvc.v1.StreamSearchResponse
+	(*BatchSearchRequest)(nil),       // 33: memsvc.v1.BatchSearchRequest
+	(*BatchSearchResult)(nil),        // 34: memsvc.v1.BatchSearchResult
+	(*BatchSearchResponse)(nil),      // 35: memsvc.v1.BatchSearchResponse
+	(*SearchAllRequest)(nil),         // 36: memsvc.v1.SearchAllRequest
+	(*FilePassage)(nil),              // 37: memsvc.v1.FilePassage
+	(*FileHit)(nil),                  // 38: memsvc.v1.FileHit
+	(*SearchAllResponse)(nil),        // 39: memsvc.v1.SearchAllResponse
+	(*ContextShares)(nil),            // 40: memsvc.v1.ContextShares
+	(*ContextOptions)(nil),           // 41: memsvc.v1.ContextOptions
+	(*BuildContextRequest)(nil),      // 42: memsvc.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),     // 43: memsvc.v1.BuildContextResponse
+	(*ContextPlan)(nil),              // 44: memsvc.v1.ContextPlan
+	(*PlannedSection)(nil),           // 45: memsvc.v1.PlannedSection
+	(*ContextItems)(nil),             // 46: memsvc.v1.ContextItems
+	(*ContextItem)(nil),              // 47: memsvc.v1.ContextItem
+	(*ContextFilePassage)(nil),       // 48: memsvc.v1.ContextFilePassage
+	(*ContextOmission)(nil),          // 49: memsvc.v1.ContextOmission
+	(*ContextSummary)(nil),           // 50: memsvc.v1.ContextSummary
+	(*ContextSectionSummary)(nil),    // 51: memsvc.v1.ContextSectionSummary
+	(*RenderContextRequest)(nil),     // 52: memsvc.v1.RenderContextRequest
+	(*ContextCitation)(nil),          // 53: memsvc.v1.ContextCitation
+	(*RenderContextResponse)(nil),    // 54: memsvc.v1.RenderContextResponse
+	(*ResolveCitationsRequest)(nil),  // 55: memsvc.v1.ResolveCitationsRequest
+	(*ResolvedCitation)(nil),         // 56: memsvc.v1.ResolvedCitation
+	(*ResolveCitationsResponse)(nil), // 57: memsvc.v1.ResolveCitationsResponse
+	(*LoadCoreRequest)(nil),          // 58: memsvc.v1.LoadCoreRequest
+	(*LoadCoreResponse)(nil),         // 59: memsvc.v1.LoadCoreResponse
+	(*MemoryCurrency)(nil),           // 60: memsvc.v1.MemoryCurrency
+	(*UseReport)(nil),                // 61: memsvc.v1.UseReport
+	(*ReportUseRequest)(nil),         // 62: memsvc.v1.ReportUseRequest
+	(*ReportUseResponse)(nil),        // 63: memsvc.v1.ReportUseResponse
+	(*ListUseReportsRequest)(nil),    // 64: memsvc.v1.ListUseReportsRequest
+	(*StoredUseReport)(nil),          // 65: memsvc.v1.StoredUseReport
+	(*ListUseReportsResponse)(nil),   // 66: memsvc.v1.ListUseReportsResponse
+	(*GetUseFeedbackRequest)(nil),    // 67: memsvc.v1.GetUseFeedbackRequest
+	(*UseReplay)(nil),                // 68: memsvc.v1.UseReplay
+	(*GetUseFeedbackResponse)(nil),   // 69: memsvc.v1.GetUseFeedbackResponse
+	(*Scope)(nil),                    // 70: memsvc.v1.Scope
+	(*Filter)(nil),                   // 71: memsvc.v1.Filter
+	(*TimeRange)(nil),                // 72: memsvc.v1.TimeRange
+	(*AsOf)(nil),                     // 73: memsvc.v1.AsOf
+	(*fieldmaskpb.FieldMask)(nil),    // 74: google.protobuf.FieldMask
+	(*Memory)(nil),                   // 75: memsvc.v1.Memory
+	(*FileRef)(nil),                  // 76: memsvc.v1.FileRef
+	(*ResolvedFileRef)(nil),          // 77: memsvc.v1.ResolvedFileRef
+	(Currency)(0),                    // 78: memsvc.v1.Currency
+	(*durationpb.Duration)(nil),      // 79: google.protobuf.Duration
+	(*ItemStatus)(nil),               // 80: memsvc.v1.ItemStatus
+	(*Warning)(nil),                  // 81: memsvc.v1.Warning
+	(*ReminderOccurrence)(nil),       // 82: memsvc.v1.ReminderOccurrence
+	(SessionVisibility)(0),           // 83: memsvc.v1.SessionVisibility
+	(*timestamppb.Timestamp)(nil),    // 84: google.protobuf.Timestamp
+	(*UseCounts)(nil),                // 85: memsvc.v1.UseCounts
 }
 var file_memsvc_v1_search_service_proto_depIdxs = []int32{
 	3,   // 0: memsvc.v1.Fusion.method:type_name -> memsvc.v1.FusionMethod
 	4,   // 1: memsvc.v1.Fusion.preset:type_name -> memsvc.v1.FusionPreset
-	14,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
+	15,  // 2: memsvc.v1.Fusion.weights:type_name -> memsvc.v1.FusionWeights
 	5,   // 3: memsvc.v1.Fusion.normalization:type_name -> memsvc.v1.FusionNormalization
-	69,  // 4: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
-	0,   // 5: memsvc.v1.SearchRequest.mode:type_name -> memsvc.v1.SearchMode
-	15,  // 6: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
-	70,  // 7: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
-	71,  // 8: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
-	16,  // 9: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
-	72,  // 10: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
-	17,  // 11: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
-	18,  // 12: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
-	19,  // 13: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
-	73,  // 14: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
-	1,   // 15: memsvc.v1.SearchRequest.word_match:type_name -> memsvc.v1.WordMatch
-	74,  // 16: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
-	21,  // 17: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
-	75,  // 18: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
-	23,  // 19: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
-	76,  // 20: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
-	77,  // 21: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
-	24,  // 22: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
-	25,  // 23: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
-	2,   // 24: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
-	2,   // 25: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
-	6,   // 26: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
-	78,  // 27: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
-	7,   // 28: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
-	6,   // 29: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
-	22,  // 30: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
-	26,  // 31: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	27,  // 32: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
-	28,  // 33: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
-	20,  // 34: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
-	29,  // 35: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
-	29,  // 36: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
-	20,  // 37: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
-	29,  // 38: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
-	79,  // 39: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
-	33,  // 40: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
-	69,  // 41: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
-	8,   // 42: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
-	70,  // 43: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
-	73,  // 44: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
-	21,  // 45: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
-	76,  // 46: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
-	36,  // 47: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
-	22,  // 48: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
-	37,  // 49: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
-	37,  // 50: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
-	37,  // 51: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
-	26,  // 52: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	39,  // 53: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
-	9,   // 54: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
-	70,  // 55: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
-	72,  // 56: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
-	10,  // 57: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
-	69,  // 58: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
-	40,  // 59: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	43,  // 60: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
-	45,  // 61: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
-	80,  // 62: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
-	49,  // 63: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	44,  // 64: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
-	9,   // 65: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
-	46,  // 66: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
-	9,   // 67: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
-	77,  // 68: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
-	47,  // 69: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
-	75,  // 70: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
-	9,   // 71: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
-	11,  // 72: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
-	50,  // 73: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
-	48,  // 74: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
-	9,   // 75: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
-	69,  // 76: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
-	40,  // 77: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	9,   // 78: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
-	77,  // 79: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
-	47,  // 80: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
-	52,  // 81: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
-	80,  // 82: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
-	49,  // 83: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	69,  // 84: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
-	73,  // 85: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	74,  // 86: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
-	55,  // 87: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
-	69,  // 88: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
-	74,  // 89: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
-	74,  // 90: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
-	74,  // 91: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
-	74,  // 92: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
-	81,  // 93: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
-	59,  // 94: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
-	77,  // 95: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
-	12,  // 96: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
-	69,  // 97: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
-	60,  // 98: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
-	69,  // 99: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
-	12,  // 100: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
-	82,  // 101: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
-	12,  // 102: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
-	83,  // 103: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
-	69,  // 104: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
-	64,  // 105: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
-	69,  // 106: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
-	83,  // 107: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
-	13,  // 108: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
-	84,  // 109: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
-	67,  // 110: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
-	20,  // 111: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
-	32,  // 112: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
-	30,  // 113: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
-	35,  // 114: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
-	41,  // 115: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
-	51,  // 116: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
-	54,  // 117: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
-	57,  // 118: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
-	61,  // 119: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
-	63,  // 120: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
-	66,  // 121: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
-	29,  // 122: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
-	34,  // 123: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
-	31,  // 124: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
-	38,  // 125: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
-	42,  // 126: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
-	53,  // 127: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
-	56,  // 128: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
-	58,  // 129: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
-	62,  // 130: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
-	65,  // 131: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
-	68,  // 132: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
-	122, // [122:133] is the sub-list for method output_type
-	111, // [111:122] is the sub-list for method input_type
-	111, // [111:111] is the sub-list for extension type_name
-	111, // [111:111] is the sub-list for extension extendee
-	0,   // [0:111] is the sub-list for field type_name
+	6,   // 4: memsvc.v1.Weighting.preset:type_name -> memsvc.v1.WeightingPreset
+	70,  // 5: memsvc.v1.SearchRequest.scope:type_name -> memsvc.v1.Scope
+	0,   // 6: memsvc.v1.SearchRequest.mode:type_name -> memsvc.v1.SearchMode
+	16,  // 7: memsvc.v1.SearchRequest.fusion:type_name -> memsvc.v1.Fusion
+	71,  // 8: memsvc.v1.SearchRequest.filter:type_name -> memsvc.v1.Filter
+	72,  // 9: memsvc.v1.SearchRequest.time_range:type_name -> memsvc.v1.TimeRange
+	17,  // 10: memsvc.v1.SearchRequest.weighting:type_name -> memsvc.v1.Weighting
+	73,  // 11: memsvc.v1.SearchRequest.as_of:type_name -> memsvc.v1.AsOf
+	18,  // 12: memsvc.v1.SearchRequest.diversity:type_name -> memsvc.v1.Diversity
+	19,  // 13: memsvc.v1.SearchRequest.collapsing:type_name -> memsvc.v1.Collapsing
+	20,  // 14: memsvc.v1.SearchRequest.reranking:type_name -> memsvc.v1.Reranking
+	74,  // 15: memsvc.v1.SearchRequest.read_mask:type_name -> google.protobuf.FieldMask
+	1,   // 16: memsvc.v1.SearchRequest.word_match:type_name -> memsvc.v1.WordMatch
+	75,  // 17: memsvc.v1.Hit.memory:type_name -> memsvc.v1.Memory
+	22,  // 18: memsvc.v1.Hit.spans:type_name -> memsvc.v1.Span
+	76,  // 19: memsvc.v1.Hit.file_refs:type_name -> memsvc.v1.FileRef
+	24,  // 20: memsvc.v1.Hit.explanation:type_name -> memsvc.v1.Explanation
+	77,  // 21: memsvc.v1.Hit.files:type_name -> memsvc.v1.ResolvedFileRef
+	78,  // 22: memsvc.v1.Hit.currency:type_name -> memsvc.v1.Currency
+	25,  // 23: memsvc.v1.Explanation.retrievers:type_name -> memsvc.v1.RetrieverScore
+	26,  // 24: memsvc.v1.Explanation.boosts:type_name -> memsvc.v1.Boost
+	2,   // 25: memsvc.v1.RetrieverScore.retriever:type_name -> memsvc.v1.Retriever
+	2,   // 26: memsvc.v1.DegradedRetriever.retriever:type_name -> memsvc.v1.Retriever
+	7,   // 27: memsvc.v1.DegradedRetriever.reason:type_name -> memsvc.v1.DegradationReason
+	79,  // 28: memsvc.v1.StageTiming.duration:type_name -> google.protobuf.Duration
+	8,   // 29: memsvc.v1.SkippedStage.stage:type_name -> memsvc.v1.RefinementStage
+	7,   // 30: memsvc.v1.SkippedStage.reason:type_name -> memsvc.v1.DegradationReason
+	23,  // 31: memsvc.v1.SearchResponse.hits:type_name -> memsvc.v1.Hit
+	27,  // 32: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	28,  // 33: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
+	29,  // 34: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
+	21,  // 35: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
+	30,  // 36: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
+	30,  // 37: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
+	21,  // 38: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
+	30,  // 39: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
+	80,  // 40: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
+	34,  // 41: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
+	70,  // 42: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
+	9,   // 43: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
+	71,  // 44: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
+	74,  // 45: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
+	22,  // 46: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
+	77,  // 47: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
+	37,  // 48: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
+	23,  // 49: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
+	38,  // 50: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
+	38,  // 51: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
+	38,  // 52: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
+	27,  // 53: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	40,  // 54: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
+	10,  // 55: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
+	71,  // 56: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
+	73,  // 57: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
+	11,  // 58: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
+	70,  // 59: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
+	41,  // 60: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	44,  // 61: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
+	46,  // 62: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
+	81,  // 63: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
+	50,  // 64: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	45,  // 65: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
+	10,  // 66: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
+	47,  // 67: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
+	10,  // 68: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
+	78,  // 69: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
+	48,  // 70: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
+	76,  // 71: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
+	10,  // 72: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
+	12,  // 73: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
+	51,  // 74: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
+	49,  // 75: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
+	10,  // 76: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
+	70,  // 77: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
+	41,  // 78: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	10,  // 79: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
+	78,  // 80: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
+	48,  // 81: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
+	53,  // 82: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
+	81,  // 83: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
+	50,  // 84: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	70,  // 85: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
+	74,  // 86: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	75,  // 87: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
+	56,  // 88: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
+	70,  // 89: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
+	75,  // 90: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
+	75,  // 91: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
+	75,  // 92: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
+	75,  // 93: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
+	82,  // 94: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
+	60,  // 95: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
+	78,  // 96: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
+	13,  // 97: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	70,  // 98: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
+	61,  // 99: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
+	70,  // 100: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
+	13,  // 101: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
+	83,  // 102: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
+	13,  // 103: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	84,  // 104: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
+	70,  // 105: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
+	65,  // 106: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
+	70,  // 107: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
+	84,  // 108: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
+	14,  // 109: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
+	85,  // 110: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
+	68,  // 111: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
+	21,  // 112: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
+	33,  // 113: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
+	31,  // 114: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
+	36,  // 115: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
+	42,  // 116: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
+	52,  // 117: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
+	55,  // 118: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
+	58,  // 119: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
+	62,  // 120: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
+	64,  // 121: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
+	67,  // 122: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
+	30,  // 123: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
+	35,  // 124: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
+	32,  // 125: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
+	39,  // 126: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
+	43,  // 127: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
+	54,  // 128: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
+	57,  // 129: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
+	59,  // 130: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
+	63,  // 131: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
+	66,  // 132: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
+	69,  // 133: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
+	123, // [123:134] is the sub-list for method output_type
+	112, // [112:123] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_search_service_proto_init() }
@@ -6553,7 +6618,7 @@ func file_memsvc_v1_search_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_search_service_proto_rawDesc), len(file_memsvc_v1_search_service_proto_rawDesc)),
-			NumEnums:      14,
+			NumEnums:      15,
 			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
