@@ -21,7 +21,7 @@ class Layer(_Hyphenated):
 
 
 class WordMatch(_Hyphenated):
-    """Which keywords of memories a word of a search stands for."""
+    """Match of a word of a search with keywords of memories."""
 
     WHOLE = auto()
     PREFIX = auto()

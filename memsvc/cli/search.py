@@ -32,7 +32,7 @@ def search(  # noqa: PLR0913 - an option each
     query: Annotated[str, typer.Argument(help="Query, in any language.")],
     mode: Annotated[Mode, typer.Option(help="Search by meaning, by words, or by both.")] = Mode.HYBRID,
     words: Annotated[
-        WordMatch, typer.Option(help="Let a word also stand for keywords that begin with it or contain it.")
+        WordMatch, typer.Option(help="Let a word also match keywords that begin with it or contain it.")
     ] = WordMatch.WHOLE,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of hits.")] = 10,
     explain: Annotated[bool, typer.Option("--explain", help="Explain the scores and show timings.")] = False,

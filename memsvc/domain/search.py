@@ -65,7 +65,7 @@ class Fusion:
 
 
 class WordMatch(StrEnum):
-    """Which keywords of memories a word of a search stands for: itself, or those that begin with or contain it."""
+    """Match of a word of a search with keywords: those that equal it, that begin with it, or that contain it."""
 
     WHOLE = "WHOLE"
     PREFIX = "PREFIX"

@@ -74,7 +74,7 @@ class _WordMatchEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WordMatch.V
     """WORD_MATCH_SUBSTRING: also those that contain it: "base" finds "database". It reads every keyword of the user once."""
 
 class WordMatch(_WordMatch, metaclass=_WordMatchEnumTypeWrapper):
-    """WordMatch tells which keywords of memories a word of a search stands for, in BM25 and KEYWORD_TABLE. A keyword is one
+    """WordMatch tells which keywords of memories a word of a search matches, in BM25 and KEYWORD_TABLE. A keyword is one
     of Memory.keywords; other words of a content are found whole alone.
     """
 
@@ -936,8 +936,8 @@ class SearchRequest(_message.Message):
     """
     word_match: Global___WordMatch.ValueType
     """word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
-    each of `keywords`, or without them each keyword of the query, also stands for up to 32 keywords of the memories
-    of the scope in all, the shortest first. Words of fewer than 2 characters stand for themselves. Unspecified: WHOLE.
+    each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords of the memories
+    of the scope in all, the shortest first. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:

@@ -73,7 +73,7 @@ EMBEDDING = "the vector of the query"
 QUERY_TERMS = 512
 """Terms of a query that are looked up: each takes 6 µs, and the longest query has 7 000."""
 LEAST_PART, MOST_MEANT = 2, 32
-"""The length of words that stand for others, and how many of these a search looks for."""
+"""The length of words that match others by a part, and how many of these a search looks for."""
 RETRIEVER_SECONDS = 1.0
 """Default patience with a retriever beyond its usual duration."""
 RETRIEVERS = "the retrievers"
@@ -161,7 +161,7 @@ class HybridRetriever:
         self._budgets[Retriever.BM25].note(time.perf_counter() - started)
 
     def _meant(self, asked: RetrievalRequest) -> list[str]:
-        """Return the keywords that words of the query stand for beside themselves."""
+        """Return the keywords that words of the query match by a part."""
         query = asked.query
         if query.mode is Mode.SEMANTIC or query.word_match is WordMatch.WHOLE:
             return []
@@ -215,7 +215,7 @@ class RetrievalResult:
             because its vector was given.
         moved: How far the vector of the query was moved to those of its answers, in 0..1.
         terms: The terms for the lexical index.
-        meant: The keywords that words of the query stand for beside themselves.
+        meant: The keywords that words of the query match by a part.
     """
 
     asked: frozenset[Retriever] = frozenset()
@@ -255,7 +255,7 @@ def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
 
 
 def _terms(query: SearchQuery, meant: Sequence[str]) -> list[str]:
-    """Return the terms of a query and of what its words stand for, keywords first if there are too many."""
+    """Return the terms of a query and of the keywords that it matches by parts, which come first if there are too many."""
     keywords = (*query.keywords, *meant)
     found = query_terms(" ".join((query.text, *keywords)))
     return found if len(found) <= QUERY_TERMS else query_terms(" ".join((*keywords, query.text)))[:QUERY_TERMS]

@@ -460,8 +460,8 @@ export type SearchRequest = Message<"memsvc.v1.SearchRequest"> & {
 
   /**
    * word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
-   * each of `keywords`, or without them each keyword of the query, also stands for up to 32 keywords of the memories
-   * of the scope in all, the shortest first. Words of fewer than 2 characters stand for themselves. Unspecified: WHOLE.
+   * each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords of the memories
+   * of the scope in all, the shortest first. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
    *
    * @generated from field: memsvc.v1.WordMatch word_match = 25;
    */
@@ -3013,7 +3013,7 @@ export const SearchModeSchema: GenEnum<SearchMode> = /*@__PURE__*/
   enumDesc(file_memsvc_v1_search_service, 0);
 
 /**
- * WordMatch tells which keywords of memories a word of a search stands for, in BM25 and KEYWORD_TABLE. A keyword is one
+ * WordMatch tells which keywords of memories a word of a search matches, in BM25 and KEYWORD_TABLE. A keyword is one
  * of Memory.keywords; other words of a content are found whole alone.
  *
  * @generated from enum memsvc.v1.WordMatch
