@@ -255,7 +255,7 @@ def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
 
 
 def _terms(query: SearchQuery, meant: Sequence[str]) -> list[str]:
-    """Return the terms of a query and of the keywords that it matches by parts, which come first if there are too many."""
+    """Return the terms of a query and of the keywords that it matches by parts, these first if they are too many."""
     keywords = (*query.keywords, *meant)
     found = query_terms(" ".join((query.text, *keywords)))
     return found if len(found) <= QUERY_TERMS else query_terms(" ".join((*keywords, query.text)))[:QUERY_TERMS]
