@@ -752,8 +752,8 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     (CRITICAL). GetStats and contexts report it.
     """
     WARNING_CODE_CORE_COUNT: _WarningCode.ValueType  # 2
-    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-    than that number (WARNING). GetStats and contexts report it.
+    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+    more than that number (WARNING). GetStats and contexts report it.
     """
     WARNING_CODE_ACTIVE_COUNT: _WarningCode.ValueType  # 3
     """WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE."""
@@ -839,8 +839,8 @@ WARNING_CODE_SESSION_NEARLY_FULL: WarningCode.ValueType  # 1
 (CRITICAL). GetStats and contexts report it.
 """
 WARNING_CODE_CORE_COUNT: WarningCode.ValueType  # 2
-"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-than that number (WARNING). GetStats and contexts report it.
+"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+more than that number (WARNING). GetStats and contexts report it.
 """
 WARNING_CODE_ACTIVE_COUNT: WarningCode.ValueType  # 3
 """WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE."""

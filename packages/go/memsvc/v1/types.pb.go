@@ -1209,8 +1209,8 @@ const (
 	// WARNING_CODE_SESSION_NEARLY_FULL: a session holds more than 70 % of its token limit (WARNING), or more than 85 %
 	// (CRITICAL). GetStats and contexts report it.
 	WarningCode_WARNING_CODE_SESSION_NEARLY_FULL WarningCode = 1
-	// WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-	// than that number (WARNING). GetStats and contexts report it.
+	// WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+	// more than that number (WARNING). GetStats and contexts report it.
 	WarningCode_WARNING_CODE_CORE_COUNT WarningCode = 2
 	// WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE.
 	WarningCode_WARNING_CODE_ACTIVE_COUNT WarningCode = 3

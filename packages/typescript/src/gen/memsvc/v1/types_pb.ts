@@ -2102,8 +2102,8 @@ export enum WarningCode {
   SESSION_NEARLY_FULL = 1,
 
   /**
-   * WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-   * than that number (WARNING). GetStats and contexts report it.
+   * WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+   * more than that number (WARNING). GetStats and contexts report it.
    *
    * @generated from enum value: WARNING_CODE_CORE_COUNT = 2;
    */
