@@ -672,7 +672,7 @@ def _refuse_cycle(transaction: Transaction, memory: Memory) -> None:
 def _renew_expiry(memory: Memory, now: datetime) -> datetime | None:
     if memory.expire_time is None or memory.expire_time > now:
         return memory.expire_time
-    return short_term_end(memory.reminder, now) if memory.layer is Layer.SHORT_TERM else None
+    return short_term_end(memory.reminder, memory.valid_from, now) if memory.layer is Layer.SHORT_TERM else None
 
 
 def _tombstone(target: MemoryTarget, revision: int, now: datetime) -> Memory:

@@ -443,7 +443,7 @@ def expiry(draft: Draft, layer: Layer, reminder: Reminder | None, now: datetime)
     if draft.ttl is not None:
         return now + draft.ttl
     if draft.expire_time is None and layer is Layer.SHORT_TERM:
-        return short_term_end(reminder, now)
+        return short_term_end(reminder, draft.valid_from, now)
     return draft.expire_time
 
 
