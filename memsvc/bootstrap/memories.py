@@ -140,7 +140,7 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
         conflict_resolver=ConflictResolver(memory_builder, record_builder, requests, store),
         conflict_sweep=ConflictSweep(store, committer, memory_builder, record_builder, assembly.search_priority),
         as_of_reader=AsOfReader(reads),
-        checkpoints=CheckpointService(store, committer, now),
+        checkpoints=CheckpointService(store, committer, now, memory_builder.redactor),
         checkpoint_rollback=CheckpointRollback(store, committer, record_builder, now),
         review=ReviewService(memory_builder, record_builder, requests),
         reminders=ReminderService(store, committer, now, parts.zone),
@@ -220,7 +220,8 @@ def build_file_service(assembly: Assembly, parts: WriteParts) -> FileService:
         assembly.stack.callback(BlobGarbageCollector(sweep, settings.sweep_minutes * _MINUTE_SECONDS).stop)
     linker = AttachmentLinker(parts.record_builder, now)
     texts = _text_indexer(assembly, parts)
-    uploader = FileUploader(parts.committer, blobs, blob_guard, file_rules(assembly.settings), now, linker)
+    rules, redactor = file_rules(assembly.settings), parts.memory_builder.redactor
+    uploader = FileUploader(parts.committer, blobs, blob_guard, rules, now, linker, redactor=redactor)
     uploader.on_upload(texts.notify)
     return FileService(
         uploader=uploader,

@@ -94,7 +94,7 @@ def build_search_services(
         contexts,
         currency,
         ReminderCurrencyReader(search.search, evidence, currency, _when_indexed(assembly, index)),
-        UseReporter(parts.requests, reads, backends.now),
+        UseReporter(parts.requests, reads, backends.now, parts.memory_builder.redactor),
         UseReader(store.uses, reads, rules),
         steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),
     )

@@ -71,7 +71,9 @@ def _session_service(assembly: Assembly, parts: WriteParts, flush: ConversationF
         flush_on_end=chosen.flush_on_end,
     )
     return SessionService(
-        lifecycle=SessionLifecycle(parts.requests, store.sessions, flusher, defaults, backends.now),
+        lifecycle=SessionLifecycle(
+            parts.requests, store.sessions, flusher, defaults, backends.now, memory_builder.redactor
+        ),
         appender=MessageAppender(
             committer,
             memory_builder,

@@ -52,6 +52,8 @@ def stats(session: CliContext) -> None:
         ("vectors", f"{reply.vector_count:,}"),
         ("lexical entries", f"{reply.lexical_count:,}"),
         ("bytes of text", f"{reply.content_bytes:,}"),
+        ("tokens of core memories, estimated", f"{reply.core_token_count:,}"),
+        ("tokens of session memories, estimated", f"{reply.session_token_count:,}"),
         ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
         ("changes not yet indexed", f"{reply.pending_change_count:,}"),
     ]

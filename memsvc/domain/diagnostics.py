@@ -50,13 +50,20 @@ class HealthWarning:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """Counts of memories of one reach, by the names of the enums; deleted ones only under *by_status*."""
+    """Counts of memories of one reach, by the names of the enums; deleted ones only under *by_status*.
+
+    Attributes:
+        active_by_tier: Those with the status ACTIVE, by tier.
+        core_tokens: Tokens of the ACTIVE ones of the layer CORE, one for each four bytes of content.
+        session_tokens: The same of the layer SESSION.
+    """
 
     total: int
     by_layer: Mapping[str, int]
     by_kind: Mapping[str, int]
     by_tier: Mapping[str, int]
     by_status: Mapping[str, int]
+    active_by_tier: Mapping[str, int]
     content_bytes: int
     core_tokens: int
     session_tokens: int

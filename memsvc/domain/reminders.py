@@ -195,17 +195,19 @@ def is_to_come(reminder: Reminder | None, now: datetime) -> bool:
     return next_day(reminder, now.astimezone(UTC).date() - timedelta(days=OVERDUE_DAYS + 1)) is not None
 
 
-def short_term_end(reminder: Reminder | None, now: datetime) -> datetime | None:
-    """Return when a SHORT_TERM memory with this reminder expires that is written *now*; None: never.
+def short_term_end(reminder: Reminder | None, valid_from: datetime | None, now: datetime) -> datetime | None:
+    """Return when a SHORT_TERM memory that is written *now* expires; None: never.
 
-    Not before its reminder: `SHORT_TERM_DAYS` after the write, or after the day of the reminder if that is later.
+    Not before its reminder, and not before it is valid: `SHORT_TERM_DAYS` after the latest of the write, the day of the
+    reminder and *valid_from*.
     """
+    begins = now if valid_from is None else max(now, valid_from)
+    if reminder is not None:
+        if reminder.recurrence is not Recurrence.NONE or reminder.year > YEARS[1]:
+            return None
+        begins = max(begins, datetime(reminder.year, reminder.month, reminder.day, tzinfo=UTC))
     lifetime = timedelta(days=SHORT_TERM_DAYS)
-    if reminder is None:
-        return now + lifetime
-    if reminder.recurrence is not Recurrence.NONE or reminder.year > YEARS[1]:
-        return None
-    return max(now, datetime(reminder.year, reminder.month, reminder.day, tzinfo=UTC)) + lifetime
+    return None if begins > datetime.max.replace(tzinfo=UTC) - lifetime else begins + lifetime
 
 
 # The Chinese lunisolar calendar. The library takes 20 ms to import, so only what needs it does.

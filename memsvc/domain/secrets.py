@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memsvc.domain.memory import Json
+from memsvc.domain import limits
+from memsvc.domain.memory import Json, Keyword, normal_keywords
 from memsvc.domain.write_requests import Draft, Redaction
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ _NO_PASSWORDS = frozenset(
 _METHOD = re.compile(r"(?i)(?:sha|md|argon|pbkdf|oauth|base|utf|http|v|bcrypt|scrypt)-?[0-9][0-9a-z.]*$")
 """What is said of passwords, and is none: sha256, argon2id, v2.1."""
 _DIGITS = re.compile(r"[0-9][0-9 -]{11}")
-_FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "metadata")
+_FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "keywords", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ class Redactor:
         return redact(text) if self.is_on else (text, ())
 
     def draft(self, draft: Draft) -> tuple[Draft, tuple[Redaction, ...]]:
-        """Return a draft without the secrets in its texts, tags and metadata; one without any as it is."""
+        """Return a draft without the secrets in its texts, tags, keywords and metadata; one without any as it is."""
         if not self.is_on:
             return draft, ()
         found: list[tuple[Redaction, ...]] = []
@@ -239,7 +240,7 @@ class Redactor:
         return (replace(draft, **cleaned), sum_redactions(found)) if any(found) else (draft, ())
 
     def json(self, value: dict[str, Json]) -> dict[str, Json]:
-        """Return a JSON object without the secrets in its texts."""
+        """Return a JSON object without the secrets in its names and texts."""
         return _redact_value(value, []) if self.is_on else value
 
     def values(self, values: dict[str, T]) -> tuple[dict[str, T], tuple[Redaction, ...]]:
@@ -252,17 +253,32 @@ class Redactor:
 
 
 def _redact_value(value: T, found: list[tuple[Redaction, ...]]) -> T:
-    """Return a text, or a list or object of them, without secrets."""
+    """Return a text, or a list or object of them, without secrets; keywords as `normal_keywords` does."""
     cleaned: object = value
     if isinstance(value, str):
         cleaned, redactions = redact(value)
         found.append(redactions)
     elif isinstance(value, dict):
-        cleaned = {name: _redact_value(part, found) for name, part in _items(value)}
+        cleaned = _redact_object(value, found)
+    elif isinstance(value, tuple) and value and isinstance(value[0], Keyword):
+        cleaned = normal_keywords(_redact_keyword(one, found) for one in value)
     elif isinstance(value, list | tuple):
         cleaned = type(value)(_redact_value(part, found) for part in value)
     return cleaned  # type: ignore[return-value]  # the same shape as it came in
 
 
-def _items(value: dict[str, Json]) -> Iterator[tuple[str, Json]]:
-    return iter(value.items())
+def _redact_keyword(keyword: Keyword, found: list[tuple[Redaction, ...]]) -> Keyword:
+    return keyword._replace(term=_redact_value(keyword.term, found)[: limits.KEYWORD])
+
+
+def _redact_object(value: dict[str, Json], found: list[tuple[Redaction, ...]]) -> dict[str, Json]:
+    """Return an object without secrets; names that become equal are numbered, so that no value is lost."""
+    cleaned: dict[str, Json] = {}
+    for name, part in value.items():
+        clean = first = _redact_value(name, found)
+        number = 1
+        while clean in cleaned or (clean != name and clean in value):
+            number += 1
+            clean = f"{first} {number}"
+        cleaned[clean] = _redact_value(part, found)
+    return cleaned

@@ -165,6 +165,7 @@ class MaintenanceCandidate:
         place: Its position in the list it came from.
         content_bytes: The size of its content in UTF-8.
         reminder: Its reminder; None: it has none.
+        valid_from: The time from which it is valid; None: it always was.
     """
 
     row: int
@@ -174,6 +175,7 @@ class MaintenanceCandidate:
     work_in_progress: bool
     content_bytes: int
     reminder: Reminder | None = None
+    valid_from: datetime | None = None
 
 
 class UpkeepReads(Protocol):

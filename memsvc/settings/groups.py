@@ -198,8 +198,9 @@ class RedactionSettings(SettingsGroup):
     capture: bool = True
     """In text captured from conversations, also before it is sent to a language model."""
     writes: bool = False
-    """In everything that callers write: create, batch, import, update, append, ingest. Stored content may then
-    differ from the request."""
+    """In everything that callers write: all texts of memories but keys, messages and the arguments of their tool calls,
+    titles of sessions, notes of checkpoints, queries of reports of use, names of files, and metadata. What is stored
+    may then differ from the request."""
 
 
 class ProvenanceSettings(SettingsGroup):

@@ -91,10 +91,11 @@ class StoreUpkeepContract(StoreSeams):
         left_alone = [other for other in LEFT_ALONE if name != "expired" or other != CONFLICTED]
         insert(store, *(distinct(**fields | other) for other in (*left_alone, {"layer": Layer.CORE})))
         reminder = Reminder(3, 5, 2026, Recurrence.NONE)
-        [due] = insert(store, distinct(**fields, project_id="web", session_id="s", agent_id="a", reminder=reminder))
+        rest = {"session_id": "s", "agent_id": "a", "reminder": reminder, "valid_from": NOW}
+        [due] = insert(store, distinct(**fields, project_id="web", **rest))
 
         [found] = listing(store.upkeep, EVERYBODY, (), 9)
-        assert found.reminder == reminder
+        assert (found.reminder, found.valid_from) == (reminder, NOW)
         assert (found.row, found.memory_id, found.scope) == (due.row, due.id, due.scope)
         assert (found.work_in_progress, found.content_bytes) == (False, len(due.content))
 

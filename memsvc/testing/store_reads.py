@@ -237,12 +237,12 @@ class StoreReadsContract(StoreSeams):
         assert score("c") == pytest.approx([0.5])
 
     def test_counts_are_of_what_is_not_deleted(self, store: MetadataStore) -> None:
-        """Counts name what there is; deleted memories count only by status; tokens are a quarter of the bytes."""
+        """Deleted memories count only by status; tokens are a quarter of the bytes of those in use."""
         insert(
             store,
             factories.memory("12345", layer=Layer.CORE, kind=Kind.FACT, tier=Tier.CORE),
             factories.memory("你好", layer=Layer.SESSION, kind=Kind.MESSAGE, project_id="web"),
-            factories.memory("", layer=Layer.SESSION, kind=Kind.MESSAGE, status=Status.ARCHIVED),
+            factories.memory("out", layer=Layer.SESSION, kind=Kind.MESSAGE, tier=Tier.CORE, status=Status.ARCHIVED),
             factories.memory("theirs", user_id="bob"),
         )
         insert(store, Record(factories.memory("long"), chunks=CHUNKS))
@@ -253,9 +253,10 @@ class StoreReadsContract(StoreSeams):
             total=4,
             by_layer={"CORE": 1, "SESSION": 2, "LONG_TERM": 1},
             by_kind={"FACT": 2, "MESSAGE": 2},
-            by_tier={"CORE": 1, "CONTEXTUAL": 3},
+            by_tier={"CORE": 2, "CONTEXTUAL": 2},
+            active_by_tier={"CORE": 1, "CONTEXTUAL": 2},
             by_status={"ACTIVE": 3, "ARCHIVED": 1, "DELETED": 1},
-            content_bytes=15,
+            content_bytes=18,
             core_tokens=2,
             session_tokens=2,
             chunks=5,
@@ -263,7 +264,7 @@ class StoreReadsContract(StoreSeams):
 
     def test_counts_of_nothing_are_empty(self, store: MetadataStore) -> None:
         """A reach without memories has counts of zero and empty groups."""
-        assert store.memories.counts(reach=ADA) == MemoryCounts(0, {}, {}, {}, {}, 0, 0, 0, 0)
+        assert store.memories.counts(reach=ADA) == MemoryCounts(0, {}, {}, {}, {}, {}, 0, 0, 0, 0)
 
 
 # Lists: every order, page by page.

@@ -692,9 +692,13 @@ class GetStatsResponse(_message.Message):
     memory_count: _builtins.int
     """memory_count is the number of memories, without DELETED ones."""
     core_token_count: _builtins.int
-    """core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE."""
+    """core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE, estimated as one for each
+    four bytes of UTF-8.
+    """
     session_token_count: _builtins.int
-    """session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION."""
+    """session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION, estimated likewise.
+    SessionFill.token_count counts the tokens of a session with the tokenizer.
+    """
     chunk_count: _builtins.int
     """chunk_count is the number of chunks of the counted memories."""
     content_bytes: _builtins.int

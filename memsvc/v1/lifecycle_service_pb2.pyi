@@ -44,7 +44,8 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     MAINTENANCE_STEP_ARCHIVE: _MaintenanceStep.ValueType  # 3
     """MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
     maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
-    ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay.
+    ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay,
+    and the time without reads begins at valid_from, so that what is not valid yet stays, too.
     """
     MAINTENANCE_STEP_COMPACT: _MaintenanceStep.ValueType  # 4
     """MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them, except those with a reminder that is still to
@@ -108,7 +109,8 @@ maintenance.promote_accesses), as PromoteMemory does. It skips work in progress 
 MAINTENANCE_STEP_ARCHIVE: MaintenanceStep.ValueType  # 3
 """MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
 maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
-ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay.
+ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay,
+and the time without reads begins at valid_from, so that what is not valid yet stays, too.
 """
 MAINTENANCE_STEP_COMPACT: MaintenanceStep.ValueType  # 4
 """MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them, except those with a reminder that is still to

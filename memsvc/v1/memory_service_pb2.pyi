@@ -312,7 +312,9 @@ class _ReviewVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReviewV
     REVIEW_VERDICT_UNSPECIFIED: _ReviewVerdict.ValueType  # 0
     """REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT."""
     REVIEW_VERDICT_APPROVE: _ReviewVerdict.ValueType  # 1
-    """REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change."""
+    """REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change. An expire_time that has passed is
+    replaced by that of a new memory of its layer: see Memory.expire_time.
+    """
     REVIEW_VERDICT_REJECT: _ReviewVerdict.ValueType  # 2
     """REVIEW_VERDICT_REJECT softly deletes the memory. RestoreMemory returns it to quarantine."""
 
@@ -322,7 +324,9 @@ class ReviewVerdict(_ReviewVerdict, metaclass=_ReviewVerdictEnumTypeWrapper):
 REVIEW_VERDICT_UNSPECIFIED: ReviewVerdict.ValueType  # 0
 """REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT."""
 REVIEW_VERDICT_APPROVE: ReviewVerdict.ValueType  # 1
-"""REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change."""
+"""REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change. An expire_time that has passed is
+replaced by that of a new memory of its layer: see Memory.expire_time.
+"""
 REVIEW_VERDICT_REJECT: ReviewVerdict.ValueType  # 2
 """REVIEW_VERDICT_REJECT softly deletes the memory. RestoreMemory returns it to quarantine."""
 Global___ReviewVerdict: _TypeAlias = ReviewVerdict  # noqa: Y015

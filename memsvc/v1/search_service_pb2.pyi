@@ -1893,7 +1893,7 @@ class ContextOptions(_message.Message):
     min_score: _builtins.float
     """min_score is the minimum score of a retrieved memory: 0 to 1. 0: no bound. See Hit.score."""
     locale: _builtins.str
-    """locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
+    """locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
     as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
     """
     time_zone: _builtins.str

@@ -36,7 +36,7 @@ class _MemoryLayerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryLay
     """MEMORY_LAYER_SESSION holds memories of one conversation, visible only from within it. Requires a session_id."""
     MEMORY_LAYER_SHORT_TERM: _MemoryLayer.ValueType  # 3
     """MEMORY_LAYER_SHORT_TERM holds daily notes and tasks. Expires 14 days after the write, or after the day of its
-    reminder, unless `ttl` or `expire_time` is set: see Memory.expire_time.
+    reminder or its valid_from, unless `ttl` or `expire_time` is set: see Memory.expire_time.
     """
     MEMORY_LAYER_LONG_TERM: _MemoryLayer.ValueType  # 4
     """MEMORY_LAYER_LONG_TERM holds stable knowledge. It has no default expiry."""
@@ -52,7 +52,7 @@ MEMORY_LAYER_SESSION: MemoryLayer.ValueType  # 2
 """MEMORY_LAYER_SESSION holds memories of one conversation, visible only from within it. Requires a session_id."""
 MEMORY_LAYER_SHORT_TERM: MemoryLayer.ValueType  # 3
 """MEMORY_LAYER_SHORT_TERM holds daily notes and tasks. Expires 14 days after the write, or after the day of its
-reminder, unless `ttl` or `expire_time` is set: see Memory.expire_time.
+reminder or its valid_from, unless `ttl` or `expire_time` is set: see Memory.expire_time.
 """
 MEMORY_LAYER_LONG_TERM: MemoryLayer.ValueType  # 4
 """MEMORY_LAYER_LONG_TERM holds stable knowledge. It has no default expiry."""
@@ -752,8 +752,8 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     (CRITICAL). GetStats and contexts report it.
     """
     WARNING_CODE_CORE_COUNT: _WarningCode.ValueType  # 2
-    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-    than that number (WARNING). GetStats and contexts report it.
+    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+    more than that number (WARNING). GetStats and contexts report it.
     """
     WARNING_CODE_ACTIVE_COUNT: _WarningCode.ValueType  # 3
     """WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE."""
@@ -839,8 +839,8 @@ WARNING_CODE_SESSION_NEARLY_FULL: WarningCode.ValueType  # 1
 (CRITICAL). GetStats and contexts report it.
 """
 WARNING_CODE_CORE_COUNT: WarningCode.ValueType  # 2
-"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-than that number (WARNING). GetStats and contexts report it.
+"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+more than that number (WARNING). GetStats and contexts report it.
 """
 WARNING_CODE_ACTIVE_COUNT: WarningCode.ValueType  # 3
 """WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE."""
@@ -1211,11 +1211,11 @@ class Memory(_message.Message):
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
         maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
-        SHORT_TERM gets 14 days from the write, or from the day of its reminder if that is later, and never expires with a
-        recurring one; other layers never expire. The same defaults apply when a memory is written again under its key, or
-        made ACTIVE again, after its time, unless a new one is given; an update of other fields keeps it, but a new reminder
-        moves it when it would be too early. A time in the past is allowed. Giving it together with `ttl` is
-        INVALID_ARGUMENT.
+        SHORT_TERM gets 14 days from the write, or from the day of its reminder or from valid_from if that is later, and
+        never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is written
+        again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other fields
+        keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is allowed.
+        Giving it together with `ttl` is INVALID_ARGUMENT.
         """
 
     @_builtins.property

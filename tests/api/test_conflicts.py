@@ -130,6 +130,26 @@ def test_one_of_several_that_is_removed_leaves_the_link_to_another(stubs: Stubs,
     assert [second.id, new.id] == [memory.id for memory in chain]
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "status"),
+    [
+        ("Anna lives in Lisbon. 🎉", "Anna lives in Porto.", CONFLICTED),
+        ("小张住在北京。😊", "小张住在上海。", CONFLICTED),
+        ("Anna lives in Lisbon.\n---", "Anna lives in Porto.", CONFLICTED),
+        ("Anna lives in Lisbon. She likes it there.", "Anna lives in Porto.", ACTIVE),
+        ("小张住在北京。他很开心。", "小张住在上海。", ACTIVE),
+    ],
+)
+def test_signs_alone_are_no_other_sentence(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str, status: int
+) -> None:
+    """An older memory stays in use for what else it states, and an emoji or a rule states nothing."""
+    first = create(stubs, scope, older)
+    create(stubs, scope, newer)
+
+    assert (1, status) == (len(listed(stubs, scope)), get(stubs, scope, first.id).status)
+
+
 def test_the_newest_wins_when_asked(stubs: Stubs, scope: types_pb.Scope) -> None:
     """SUPERSEDE links the memories at once; the chain can be walked from either end."""
     older = create(stubs, scope, "I work as a nurse.")

@@ -64,9 +64,22 @@ def test_memories_are_counted_by_everything(stubs: Stubs, user: str) -> None:
     kept = [memory for number, memory in enumerate(memories) if number not in {4, 6}]
     assert counts.content_bytes == sum(len(memory.content.encode()) for memory in kept)
     assert (5, 5, 5) == (counts.chunk_count, counts.vector_count, counts.lexical_count)
-    assert counts.core_token_count > 0 < counts.session_token_count
+    core, private = (len(memory.content.encode()) for memory in memories[:2])
+    assert (-(-core // 4), -(-private // 4)) == (counts.core_token_count, counts.session_token_count)
     assert counts.storage_bytes > 0
     assert 6 == stats(stubs, types_pb.Scope(user_id=user, project_id="q")).memory_count + counts.memory_count
+
+
+def test_tokens_are_those_of_what_is_in_use(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """An archived rule and one that waits for a review are in no context."""
+    core = types_pb.MEMORY_LAYER_CORE
+    create(stubs, scope, "Answer in short.", layer=core)
+    create(stubs, scope, "Wait for the review.", layer=core, status=types_pb.MEMORY_STATUS_QUARANTINED)
+    rule = create(stubs, scope, "Answer at length.", layer=core)
+    archived = types_pb.Memory(id=rule.id, status=types_pb.MEMORY_STATUS_ARCHIVED)
+    stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=archived), timeout=TIMEOUT)
+
+    assert 4 == stats(stubs, scope).core_token_count
 
 
 def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types_pb.Scope) -> None:

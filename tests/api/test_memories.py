@@ -280,6 +280,31 @@ def test_ttl_and_layer_set_the_expiry(stubs: Stubs, scope: types_pb.Scope) -> No
     assert not any(memory.HasField("ttl") for memory in memories)
 
 
+def test_a_short_term_memory_does_not_end_before_it_begins(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The 14 days begin at valid_from if that is later, also when an update sets it; what is given stays."""
+    short, month = types_pb.MEMORY_LAYER_SHORT_TERM, timedelta(days=30)
+    begins, forever, fixed = Timestamp(), Timestamp(), Timestamp(seconds=4_000_000_000)
+    begins.FromDatetime(datetime.now(UTC) + month)
+    forever.FromJsonString("9999-12-30T00:00:00Z")
+    made = create(stubs, scope, "The code is 1.", layer=short, valid_from=begins)
+    late = create(stubs, scope, "The code is 2.", layer=short, valid_from=forever)
+    plain = create(stubs, scope, "The code is 3.", layer=short)
+    given = create(stubs, scope, "The code is 4.", layer=short, expire_time=fixed)
+    early = create(stubs, scope, "The code is 5.", layer=short, valid_from=begins, ttl=Duration(seconds=60))
+
+    def moved(memory: types_pb.Memory) -> types_pb.Memory:
+        changed = types_pb.Memory(id=memory.id, valid_from=begins)
+        mask = FieldMask(paths=["valid_from"])
+        request = memory_pb.UpdateMemoryRequest(scope=scope, memory=changed, update_mask=mask)
+        return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
+
+    ends = begins.ToDatetime() + timedelta(days=14)
+    assert [ends, ends] == [memory.expire_time.ToDatetime() for memory in (made, moved(plain))]
+    assert not late.HasField("expire_time")
+    assert fixed == moved(given).expire_time
+    assert early.expire_time.ToDatetime() < begins.ToDatetime()
+
+
 def test_a_memory_whose_time_is_over_is_found_only_on_request(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Lists and searches in every mode leave it out unless include_expired is set; a get by id still returns it."""
     memory = create(stubs, scope, "The meeting was about badgers.", expire_time=Timestamp(seconds=1_000))

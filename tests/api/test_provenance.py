@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -313,6 +315,21 @@ def test_a_review_happens_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     assert (late.code, late.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "NOT_QUARANTINED")
     assert late.metadata == {"memory_id": one.id, "status": "ACTIVE"}
     assert (other.reason, gone.reason) == ("REQUEST_ID_REUSED", "MEMORY_NOT_FOUND")
+
+
+def test_what_waited_beyond_its_time_is_found_when_it_is_approved(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """It gets the expiry of a memory that is restored; a time to come stays."""
+    short, over, later = types_pb.MEMORY_LAYER_SHORT_TERM, Timestamp(seconds=9), Timestamp(seconds=4_000_000_000)
+    waiting = [
+        types_pb.Memory(content="brief", status=QUARANTINED, layer=short, expire_time=over),
+        types_pb.Memory(content="长久", status=QUARANTINED, expire_time=over),
+        types_pb.Memory(content="dated", status=QUARANTINED, expire_time=later),
+    ]
+    brief, lasting, dated = (review(stubs, scope, write(stubs, scope, one).memory, APPROVE) for one in waiting)
+
+    assert {"brief", "长久", "dated"} == {one.content for one in list_all(stubs, scope)}
+    assert timedelta(days=14) == brief.expire_time.ToDatetime() - brief.update_time.ToDatetime()
+    assert (False, later) == (lasting.HasField("expire_time"), dated.expire_time)
 
 
 def test_what_is_heard_says_who_said_it(stubs: Stubs, user: str) -> None:

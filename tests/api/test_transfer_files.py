@@ -14,6 +14,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import upload
 from tests.support.rpc import TIMEOUT, create, list_all
 from tests.support.server_process import Stubs
+from tests.support.until import until
 from tests.support.user_data import changed, erase, export, records, take_in
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -91,6 +92,21 @@ def test_the_same_file_again_changes_nothing(stubs: Stubs, user: str) -> None:
         last = take_in(stubs, f"{user}-heir", file)
         assert ({}, 0, len(records(file))) == (dict(last.stored_counts), last.skipped_count, last.unchanged_count)
     assert records(before) == records(export(stubs, f"{user}-heir"))
+
+
+def test_a_file_whose_text_was_indexed_since_is_the_same(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The bytes and the text of a file are no part of its record."""
+    uploaded = upload(stubs, scope, "The walrus sings. 海象唱歌。".encode(), name="a.txt")
+    file = export(stubs, scope.user_id)
+
+    def indexed() -> bool:
+        answer = stubs.files.GetFile(file_pb.GetFileRequest(scope=scope, id=uploaded.id), timeout=TIMEOUT)
+        return answer.file.text.state == file_pb.FILE_TEXT_STATE_INDEXED
+
+    until(indexed)
+    last = take_in(stubs, scope.user_id, file)
+
+    assert (1, 0, {}) == (last.unchanged_count, last.skipped_count, dict(last.stored_counts))
 
 
 def test_a_later_edit_keeps_to_the_new_ids(stubs: Stubs, user: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import HYBRID, TIMEOUT, create_all, search
@@ -66,6 +67,19 @@ def test_tiers_and_reviews_near_their_limits_are_told(stubs: Stubs, scope: types
     assert {"CORE_COUNT": WARNING} == add(9, 2)
     create_all(stubs, scope, [types_pb.Memory(content="Hm.", status=types_pb.MEMORY_STATUS_QUARANTINED)])
     assert {"CORE_COUNT": WARNING, "QUARANTINE_WAITING": INFO} == warned(stubs, scope)[1]
+
+
+def test_what_is_out_of_use_fills_no_tier(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Archiving is what the warning asks for, so it ends the warning."""
+    tier = types_pb.MEMORY_TIER_ACTIVE
+    added = create_all(stubs, scope, [types_pb.Memory(content=f"Point {number}.", tier=tier) for number in range(21)])
+    assert {"ACTIVE_COUNT": WARNING} == warned(stubs, scope)[1]
+    for memory in added[:4]:
+        archive = lifecycle_pb.ArchiveMemoryRequest(scope=scope, id=memory.id)
+        stubs.lifecycle.ArchiveMemory(archive, timeout=TIMEOUT)
+    reply, found = warned(stubs, scope)
+
+    assert ({}, 21) == (found, reply.count_by_tier["ACTIVE"])
 
 
 def test_every_layer_of_a_search_is_measured(stubs: Stubs, scope: types_pb.Scope) -> None:

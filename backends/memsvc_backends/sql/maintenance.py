@@ -29,6 +29,7 @@ _COLUMNS = (
     _MEMORY.work_in_progress,
     _MEMORY.content_bytes,
     _MEMORY.reminder,
+    _MEMORY.valid_from,
 )
 _NEVER_READ, _READ = 0, 1
 """The two halves of the list of unread memories: the first number of a place in it."""
@@ -136,11 +137,19 @@ def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
-    number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, reminder, *place = row
+    number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, *rest = row
+    reminder, valid_from, *place = rest
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user_id, project_id, agent_id, session_id, tenant_id)
     return MaintenanceCandidate(
-        number, memory_id, scope, (*half, *place), bool(work_in_progress), content_bytes, reminder_from_text(reminder)
+        number,
+        memory_id,
+        scope,
+        (*half, *place),
+        bool(work_in_progress),
+        content_bytes,
+        reminder_from_text(reminder),
+        None if valid_from is None else from_micros(valid_from),
     )
 
 

@@ -374,7 +374,7 @@ def count_memories(connection: sa.Connection, reach: Reach) -> MemoryCounts:
     sums = (sa.func.sum(memories.c.content_bytes), sa.func.sum(tokens), sa.func.sum(memories.c.chunk_count))
     statement = sa.select(*_GROUPS, sa.func.count(), *sums).where(within(reach)).group_by(*_GROUPS)
     layers, kinds, tiers, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    layer_tokens = Counter[str]()
+    active_tiers, active_tokens = Counter[str](), Counter[str]()
     content_bytes = chunks = 0
     for layer, kind, tier, status, number, size, token_count, chunk_count in execute(connection, statement):
         statuses[status] += number
@@ -383,18 +383,21 @@ def count_memories(connection: sa.Connection, reach: Reach) -> MemoryCounts:
         layers[layer] += number
         kinds[kind] += number
         tiers[tier] += number
-        layer_tokens[layer] += int(token_count)
         content_bytes += int(size)
         chunks += int(chunk_count)
+        if status == Status.ACTIVE.value:
+            active_tiers[tier] += number
+            active_tokens[layer] += int(token_count)
     return MemoryCounts(
         total=layers.total(),
         by_layer=dict(layers),
         by_kind=dict(kinds),
         by_tier=dict(tiers),
         by_status=dict(statuses),
+        active_by_tier=dict(active_tiers),
         content_bytes=content_bytes,
-        core_tokens=layer_tokens[Layer.CORE.value],
-        session_tokens=layer_tokens[Layer.SESSION.value],
+        core_tokens=active_tokens[Layer.CORE.value],
+        session_tokens=active_tokens[Layer.SESSION.value],
         chunks=chunks,
     )
 

@@ -215,7 +215,7 @@ def session_warnings(fills: Sequence[SessionFill]) -> Iterator[HealthWarning]:
 def count_warnings(counts: MemoryCounts) -> Iterator[HealthWarning]:
     """Yield warnings about tiers near or over their limit, and about memories that wait for a review."""
     for tier, limit in ((Tier.CORE, CORE_COUNT), (Tier.ACTIVE, ACTIVE_COUNT)):
-        count = counts.by_tier.get(tier.value, 0)
+        count = counts.active_by_tier.get(tier.value, 0)
         if count >= NEARLY * limit:
             message = f"{count} memories are of tier {tier.value}, which is meant for {limit}: lower the tier of some."
             yield HealthWarning(

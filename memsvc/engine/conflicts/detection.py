@@ -45,7 +45,7 @@ from memsvc.engine.records.memory_builder import (
     reminder_at_another_time,
     states_more,
 )
-from memsvc.engine.records.memory_patch import keep_until_reminded
+from memsvc.engine.records.memory_patch import keep_until_due
 from memsvc.ports.features import StoredFact
 from memsvc.ports.metadata import Transaction
 from memsvc.text.facts.labels import topic_label, value_label
@@ -321,9 +321,9 @@ class ConflictDetector:
             reminder = reminder_at_another_time(older, current)
             if reminder is not None and self._is_in_use(current):
                 values: dict[str, Any] = {"reminder": reminder}
-                if current.expire_time == short_term_end(None, current.update_time):
+                if current.expire_time == short_term_end(None, current.valid_from, current.update_time):
                     # Its expiry is the default.
-                    reminding = keep_until_reminded(replace(current, reminder=reminder), self._memory_builder.now())
+                    reminding = keep_until_due(replace(current, reminder=reminder), self._memory_builder.now())
                     values["expire_time"] = reminding.expire_time
                 result.memories[current.id] = self.supersession.set_values(transaction, current, values)
                 result.is_more_stated = True

@@ -22,6 +22,7 @@ from memsvc.domain.files import File, FileCategory, media_type_matches
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Json, Status, uuid7
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import CALL_DEADLINE, GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, request_digest
@@ -86,7 +87,7 @@ class FileRules:
 class FileUploader:
     """The upload use case."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a part each
         self,
         committer: GroupCommitter,
         blobs: BlobStore,
@@ -94,8 +95,13 @@ class FileUploader:
         rules: FileRules,
         now: Callable[[], datetime],
         attaching: AttachmentLinker,
+        *,
+        redactor: Redactor,
     ) -> None:
-        """Store in *blobs*, commit through *committer*; *now* is the clock. *attaching* links files to memories."""
+        """Store in *blobs*, commit through *committer*; *now* is the clock. *attaching* links files to memories.
+
+        *redactor* replaces secrets in names and metadata.
+        """
         self._listener: Callable[[], None] = lambda: None
         self._committer = committer
         self._blobs = blobs
@@ -103,6 +109,7 @@ class FileUploader:
         self._rules = rules
         self._now = now
         self._attaching = attaching
+        self._redactor = redactor
 
     def on_upload(self, listener: Callable[[], None]) -> None:
         """Call *listener* after each upload."""
@@ -139,12 +146,12 @@ class FileUploader:
             id=uuid7(now),
             scope=scope,
             category=new.category,
-            name=new.name,
+            name=self._redactor.text(new.name)[0],
             media_type=new.media_type,
             size_bytes=staged.size_bytes,
             sha256=sha256,
             create_time=now,
-            metadata=new.metadata,
+            metadata=self._redactor.json(dict(new.metadata)),
             expire_time=self._expire_time(new, now),
             text=initial_text(new.media_type, new.name),
         )

@@ -17,6 +17,7 @@ from memsvc.domain.history import Checkpoint, Difference, DifferenceKind, differ
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
@@ -36,11 +37,14 @@ def checkpoint_reach(scope: Scope) -> Reach:
 class CheckpointService:
     """Creates, lists and compares checkpoints."""
 
-    def __init__(self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime]) -> None:
-        """Keep checkpoints in *store*; *now* is the clock."""
+    def __init__(
+        self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime], redactor: Redactor
+    ) -> None:
+        """Keep checkpoints in *store*; *now* is the clock, and *redactor* replaces secrets in notes."""
         self._store = store
         self._committer = committer
         self._now = now
+        self._redactor = redactor
 
     def create(self, scope: Scope, name: str, *, note: str, known_time: datetime | None, request_id: str) -> Checkpoint:
         """Create a checkpoint of the scope's project for now or an earlier moment.
@@ -53,6 +57,8 @@ class CheckpointService:
         digest = request_digest(scope, name, note, known_time) if request_id else ""
         request = IdempotentRequest("CreateCheckpoint", request_id, digest, checkpoint_reach(scope))
 
+        clean, _ = self._redactor.text(note)
+
         def work(transaction: Transaction) -> Checkpoint:
             existing = transaction.find_checkpoint(scope.owner, scope.project_id, name)
             if recall_answer(transaction, request) is not None and existing is not None:
@@ -61,8 +67,8 @@ class CheckpointService:
                 raise CheckpointExistsError(name)
             now = self._now()
             if known_time is not None and known_time > now:
-                raise InvalidRequestError([Violation("known_time", "Must not be in the future.")])
-            made = Checkpoint(scope.owner, scope.project_id, name, known_time or now, now, note)
+                raise InvalidRequestError([Violation("known_time", "must not be in the future")])
+            made = Checkpoint(scope.owner, scope.project_id, name, known_time or now, now, clean)
             transaction.add_checkpoint(made)
             remember_answer(transaction, request, {"name": name})
             return made

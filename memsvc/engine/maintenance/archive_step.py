@@ -23,13 +23,14 @@ from memsvc.engine.maintenance.step import (
 )
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.operations import UpkeepReads
+from memsvc.ports.operations import MaintenanceCandidate, UpkeepReads
 
 
 class ArchiveStep:
     """Makes LONG_TERM memories ARCHIVED: default lists and searches exclude them, and they can be restored.
 
-    Memories with a reminder that is still to come stay: archived ones are not announced.
+    Memories with a reminder that is still to come stay: archived ones are not announced. Before its valid_from nothing
+    reads a memory, so the time without reads begins then, and one that is not valid yet makes no room.
     """
 
     kind = UpkeepStep.ARCHIVE
@@ -64,7 +65,7 @@ class ArchiveStep:
             found = [
                 (one, memory)
                 for one, memory in eligible(transaction, due)
-                if _is_due(one, memory, since) and not is_to_come(memory.reminder, now)
+                if _is_due(one, memory, since) and not _is_awaited(memory, now if _is_over_limit(one) else since, now)
             ]
             self._status_change.set_status(transaction, [memory for _, memory in found], Status.ARCHIVED)
             return [one for one, _ in found]
@@ -77,7 +78,7 @@ class ArchiveStep:
         found = self._reads.unread(area, since=since, after=place_of(cursor.place), limit=limit)
         place = cursor_of(found, limit)
         following = str(_ArchiveCursor(place)) if place else self._next_owner(area, now, "")
-        waiting = [one for one in found if not is_to_come(one.reminder, now)]
+        waiting = [one for one in found if not _is_awaited(one, since, now)]
         return StepPart(tuple(due_of(self.kind, MaintenanceReason.UNREAD, one) for one in waiting), following)
 
     def _over_limit(self, area: MaintenanceScope, now: datetime, cursor: _ArchiveCursor, limit: int) -> StepPart:
@@ -88,7 +89,7 @@ class ArchiveStep:
         for waiting in found:
             if excess <= 0:
                 break
-            if is_to_come(waiting.reminder, now):
+            if _is_awaited(waiting, now, now):
                 continue
             due.append(due_of(self.kind, MaintenanceReason.OVER_LIMIT, waiting))
             excess -= waiting.content_bytes
@@ -147,4 +148,14 @@ def _is_due(due: DueChange, memory: Memory, since: datetime) -> bool:
     if memory.layer is not Layer.LONG_TERM:
         return False
     is_unread = memory.update_time < since and (memory.access_time or memory.create_time) < since
-    return is_unread or due.reason is MaintenanceReason.OVER_LIMIT
+    return is_unread or _is_over_limit(due)
+
+
+def _is_over_limit(due: DueChange) -> bool:
+    return due.reason is MaintenanceReason.OVER_LIMIT
+
+
+def _is_awaited(memory: Memory | MaintenanceCandidate, since: datetime, now: datetime) -> bool:
+    """Return whether a memory is not valid before *since*, or has a reminder that is still to come."""
+    begins_later = memory.valid_from is not None and memory.valid_from > since
+    return begins_later or is_to_come(memory.reminder, now)

@@ -19,7 +19,7 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.memories.update import require_free_key
+from memsvc.engine.memories.update import renew_expiry, require_free_key
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import Transaction
 
@@ -68,6 +68,8 @@ class ReviewService:
 
     def _approve(self, transaction: Transaction, before: Memory, on_conflict: ConflictPolicy) -> UpsertResult:
         after = self._next(before, Status.ACTIVE, Review.APPROVED)
+        # A memory may wait for its review beyond its time.
+        after = replace(after, expire_time=renew_expiry(before, after.update_time))
         require_free_key(transaction, after)
         record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         if holder is not None and visible(holder, before.scope):

@@ -271,7 +271,7 @@ class MemoryUpdater:
         after = replace(
             before,
             **restored_status(before, is_replaced=is_replaced),
-            expire_time=_renew_expiry(before, now),
+            expire_time=renew_expiry(before, now),
             update_time=now,
             revision=before.revision + 1,
         )
@@ -669,10 +669,11 @@ def _refuse_cycle(transaction: Transaction, memory: Memory) -> None:
         successor = "" if found is None else found.superseded_by_id
 
 
-def _renew_expiry(memory: Memory, now: datetime) -> datetime | None:
+def renew_expiry(memory: Memory, now: datetime) -> datetime | None:
+    """Return the expiry of a memory that is made ACTIVE: its own if that is to come, else that of a new memory."""
     if memory.expire_time is None or memory.expire_time > now:
         return memory.expire_time
-    return short_term_end(memory.reminder, now) if memory.layer is Layer.SHORT_TERM else None
+    return short_term_end(memory.reminder, memory.valid_from, now) if memory.layer is Layer.SHORT_TERM else None
 
 
 def _tombstone(target: MemoryTarget, revision: int, now: datetime) -> Memory:

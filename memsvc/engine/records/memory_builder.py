@@ -443,7 +443,7 @@ def expiry(draft: Draft, layer: Layer, reminder: Reminder | None, now: datetime)
     if draft.ttl is not None:
         return now + draft.ttl
     if draft.expire_time is None and layer is Layer.SHORT_TERM:
-        return short_term_end(reminder, now)
+        return short_term_end(reminder, draft.valid_from, now)
     return draft.expire_time
 
 
@@ -536,12 +536,12 @@ def extract_statements(memory: Memory) -> tuple[Fact, ...]:
 
 
 def states_more(memory: Memory, statement: Fact) -> bool:
-    """Return whether *memory* states more than *statement*: another sentence, or another topic.
+    """Return whether *memory* states more than *statement*: another sentence with a word in it, or another topic.
 
     A job and an employer count as one: they are stated together and change together. What is not liked is not chosen
     either, so the choice of a thing adds nothing to the liking of it.
     """
-    if len(sentences(memory.content)) > 1:
+    if sum(1 for sentence in sentences(memory.content) if any(map(str.isalnum, sentence))) > 1:
         return True
     if any(part.sort == SCHEDULE for part in statement.parts):
         return False

@@ -64,7 +64,8 @@ def apply_values(
     ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or whose
     expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
     unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
-    rule: otherwise it would expire again at once. A SHORT_TERM memory with a new reminder does not expire before it.
+    rule: otherwise it would expire again at once. A SHORT_TERM memory with a new reminder or valid_from does not expire
+    before that.
     """
     wanted = dict(values)
     if wanted.get("keywords"):
@@ -82,26 +83,30 @@ def apply_values(
     if "content" in differing and "reminder" not in values:
         after = replace(after, reminder=reminder_detector.update(before, after, now))
     is_expiry_given = any(values.get(name) is not None for name in ("expire_time", "ttl"))
-    return after if is_expiry_given or after.reminder == before.reminder else keep_until_reminded(after, now)
+    is_later = after.valid_from != before.valid_from and after.valid_from is not None and after.valid_from > now
+    is_due_later = is_later or after.reminder != before.reminder
+    return keep_until_due(after, now) if is_due_later and not is_expiry_given else after
 
 
-def keep_until_reminded(memory: Memory, now: datetime) -> Memory:
-    """Return *memory* with a later expiry if it is SHORT_TERM and would expire before its reminder."""
-    if memory.layer is not Layer.SHORT_TERM or memory.reminder is None or memory.expire_time is None:
+def keep_until_due(memory: Memory, now: datetime) -> Memory:
+    """Return *memory* with a later expiry if it is SHORT_TERM and would expire before its reminder or valid_from."""
+    awaited = memory.reminder is not None or (memory.valid_from is not None and memory.valid_from > now)
+    if memory.layer is not Layer.SHORT_TERM or not awaited or memory.expire_time is None:
         return memory
-    end = short_term_end(memory.reminder, now)
+    end = short_term_end(memory.reminder, memory.valid_from, now)
     return replace(memory, expire_time=end) if end is None or end > memory.expire_time else memory
 
 
 def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None:
     layer = wanted.get("layer", before.layer)
     reminder = wanted.get("reminder", before.reminder)
+    valid_from = wanted.get("valid_from", before.valid_from)
     is_over = before.expire_time is not None and before.expire_time <= now and wanted.get("status") is Status.ACTIVE
     if "expire_time" in wanted:
         if wanted["expire_time"] is None and layer is Layer.SHORT_TERM:
-            wanted["expire_time"] = short_term_end(reminder, now)
+            wanted["expire_time"] = short_term_end(reminder, valid_from, now)
     elif layer is Layer.SHORT_TERM and (is_over or before.expire_time is None):
-        wanted["expire_time"] = short_term_end(reminder, now)
+        wanted["expire_time"] = short_term_end(reminder, valid_from, now)
     elif is_over or (before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM):
         wanted["expire_time"] = None
 

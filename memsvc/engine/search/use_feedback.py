@@ -11,6 +11,7 @@ from memsvc.domain.errors import InvalidRequestError, MemoryNotFoundError, Viola
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility
 from memsvc.domain.search import PageCursor
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.use_feedback import (
     QUERY_KEPT,
     FeedbackRules,
@@ -66,11 +67,14 @@ class UseReceipt:
 class UseReporter:
     """Storage of reports. It changes no memory, so indexes and watches see nothing of it."""
 
-    def __init__(self, requests: IdempotentExecutor, reads: MemoryReads, now: Callable[[], datetime]) -> None:
-        """Write by *requests*; *now* is the clock."""
+    def __init__(
+        self, requests: IdempotentExecutor, reads: MemoryReads, now: Callable[[], datetime], redactor: Redactor
+    ) -> None:
+        """Write by *requests*; *now* is the clock, and *redactor* replaces secrets in queries."""
         self._requests = requests
         self._reads = reads
         self._now = now
+        self._redactor = redactor
 
     def report(self, new: NewUseReports, resolve: Callable[[], ContextCitations]) -> UseReceipt:
         """Store reports in one transaction; *resolve* looks up their context, and is called if they have one.
@@ -89,6 +93,7 @@ class UseReporter:
         ids = [one.memory_id for one in new.reports]
         _require_distinct(new, ids)
         stored = self._reads.get(ids, reach=request.reach)
+        query, _ = self._redactor.text(new.query.strip())
         is_visible = [one in stored and _is_visible(stored[one], new.scope) for one in ids]
 
         def work(transaction: Transaction) -> tuple[tuple[()], Any]:
@@ -97,7 +102,7 @@ class UseReporter:
             places = [place for place, one in enumerate(ids) if is_visible[place] and one in rows]
             if places:
                 reports = [new.reports[place] for place in places]
-                call = UseCall(new.scope, new.query.strip()[:QUERY_KEPT], self._now(), reports)
+                call = UseCall(new.scope, query[:QUERY_KEPT], self._now(), reports)
                 transaction.add_use(call, [rows[ids[place]] for place in places])
             missing = [place for place in range(len(ids)) if place not in set(places)]
             return (), {"stored": len(places), "missing": missing}

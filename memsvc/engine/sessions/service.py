@@ -16,6 +16,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import MemsvcError, SessionExistsError, SessionNotFoundError
 from memsvc.domain.memory import Json, uuid7
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import (
     AutoTrim,
     CountedSession,
@@ -114,13 +115,18 @@ class SessionLifecycle:
         flusher: SessionFlusher,
         defaults: SessionDefaults,
         now: Callable[[], datetime],
+        redactor: Redactor,
     ) -> None:
-        """Write by *requests*, and read the sessions to flush from *reads*; *now* is the clock."""
+        """Write by *requests*, and read the sessions to flush from *reads*; *now* is the clock.
+
+        *redactor* replaces secrets in titles and metadata.
+        """
         self._requests = requests
         self._reads = reads
         self._flusher = flusher
         self._defaults = defaults
         self._now = now
+        self._redactor = redactor
 
     def asks_a_model(self, *, flush: bool | None, on_open: OnOpen | None = OnOpen.ARCHIVE_OTHERS) -> bool:
         """Return whether a call with these options may take as long as a language model."""
@@ -146,9 +152,9 @@ class SessionLifecycle:
             create_time=now,
             update_time=now,
             token_limit=new.token_limit or self._defaults.token_limit,
-            title=new.title,
+            title=self._redactor.text(new.title)[0],
             auto_trim=new.auto_trim or self._defaults.auto_trim,
-            metadata=new.metadata,
+            metadata=self._redactor.json(dict(new.metadata)),
         )
 
         def work(transaction: Transaction, end: _SessionEnd) -> Session:

@@ -153,7 +153,8 @@ class _BatchWriter:
             is_here = bool(files.digests_of_owner(self._owner, [file.sha256]))
             files.insert(replace(file, has_content=is_here))
             self.outcome.stored[RecordKind.FILE] += 1
-        elif replace(known, row=0, has_content=False) == file:
+        elif replace(known, row=0, has_content=False, text=file.text) == file:
+            # The bytes and the state of the text belong to this service, not to the record.
             self.outcome.unchanged += 1
         else:
             self._skip(record, ImportIssueReason.DIFFERS, f"The file {ALREADY_EXISTS}.")

@@ -473,10 +473,17 @@ Named = AfterValidator(_require_name)
 ScopeId = Annotated[str, StringConstraints(max_length=limits.SCOPE_ID), Named]
 SessionId = Annotated[str, StringConstraints(min_length=1, max_length=limits.SCOPE_ID), Named]
 CheckpointName = Annotated[str, StringConstraints(min_length=1, max_length=limits.CHECKPOINT), Named]
-Note = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), Plain]
+Note = Annotated[
+    str, StringConstraints(max_length=REDACTION_GROWTH * limits.CHECKPOINT_NOTE), _at_most(limits.CHECKPOINT_NOTE)
+]
 FileCategory = Annotated[str, StringConstraints(pattern=rf"^(?:{'|'.join(FILE_CATEGORIES)})$")]
 FileId = Annotated[str, StringConstraints(min_length=1, max_length=limits.FILE_REF_ID), Named]
-FileName = Annotated[str, StringConstraints(min_length=1, max_length=limits.FILE_NAME), Named]
+FileName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=REDACTION_GROWTH * limits.FILE_NAME),
+    Named,
+    _at_most(limits.FILE_NAME),
+]
 MediaType = Annotated[str, StringConstraints(pattern=f"^{_TYPE}/{_TYPE}$", max_length=limits.MEDIA_TYPE)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Content = Annotated[

@@ -267,7 +267,7 @@ def set_quota_request(message: admin_pb.SetQuotaRequest) -> SetQuota:
     subject, name = _quota_subject(decoder, given, "quota.")
     rate = decoder.number("quota.calls_per_second", given.calls_per_second, most=limits.KEY_RATE)
     amounts = {
-        name: decoder.integer(f"quota.{name}", getattr(given, name), least=1, most=limits.QUOTA)
+        name: decoder.integer(f"quota.{name}", getattr(given, name), least=1, most=limits.QUOTA, zero="no limit")
         for name in ("memory_count", "content_bytes", "file_bytes")
     }
     if message.reset_use and subject is QuotaSubject.TENANT:

@@ -280,12 +280,14 @@ class RequestDecoder:
                 self.add(f"{field}[{index}]", "must be a value of the enum, and not UNSPECIFIED")
         return found
 
-    def integer(self, field: str, value: int, *, least: int, most: int, default: int = 0) -> int:
-        """Return a whole number within its bounds, or *default* for zero."""
+    def integer(
+        self, field: str, value: int, *, least: int, most: int, default: int = 0, zero: str = "the default"
+    ) -> int:
+        """Return a whole number within its bounds, or *default* for zero; *zero* says what that means to callers."""
         if not value:
             return default
         if not least <= value <= most:
-            self.add(field, f"must be {least} to {most}, or 0 for the default")
+            self.add(field, f"must be {least} to {most}, or 0 for {zero}")
         return value
 
     def page_size(self, value: int, *, most: int = limits.PAGE_SIZE, default: int = limits.PAGE_SIZE_DEFAULT) -> int:
@@ -295,7 +297,7 @@ class RequestDecoder:
     def number(self, field: str, value: float, *, least: float = 0.0, most: float = math.inf) -> float:
         """Return a finite number within its bounds; 0 for a negative zero, which not every database has."""
         if not (math.isfinite(value) and least <= value <= most):
-            bound = f"from {least:g} to {most:g}" if math.isfinite(most) else f"of at least {least:g}"
+            bound = f"from {least:.15g} to {most:.15g}" if math.isfinite(most) else f"of at least {least:.15g}"
             self.add(field, f"must be a finite number {bound}")
         return value + 0.0
 

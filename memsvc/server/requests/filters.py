@@ -208,7 +208,7 @@ def _time_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, now: da
     for name in ("create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"):
         if chosen.HasField(name) and decoder.is_time_range(f"{field}.{name}", getattr(chosen, name)):
             yield _within(Field[name.upper()], getattr(chosen, name))
-    days = decoder.integer(f"{field}.last_days", chosen.last_days, least=1, most=limits.LAST_DAYS)
+    days = decoder.integer(f"{field}.last_days", chosen.last_days, least=1, most=limits.LAST_DAYS, zero="any time")
     if chosen.last_days_field and chosen.last_days_field not in TIME_FIELDS:
         decoder.add(f"{field}.last_days_field", "must be a value of the enum")
     if days:
@@ -220,8 +220,8 @@ def _time_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, now: da
 
 def _number_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, field: str) -> Iterator[Filter]:
     least, most = limits.IMPORTANCE_MIN, limits.IMPORTANCE_MAX
-    lower = decoder.integer(f"{field}.min_importance", chosen.min_importance, least=least, most=most)
-    upper = decoder.integer(f"{field}.max_importance", chosen.max_importance, least=least, most=most)
+    lower = decoder.integer(f"{field}.min_importance", chosen.min_importance, least=least, most=most, zero="no bound")
+    upper = decoder.integer(f"{field}.max_importance", chosen.max_importance, least=least, most=most, zero="no bound")
     if upper and upper < lower:
         decoder.add(f"{field}.max_importance", "must not be below min_importance")
     if lower or upper:

@@ -293,7 +293,7 @@ def _use_report(decoder: RequestDecoder, field: str, report: search_pb.UseReport
         decoder.uuid(f"{field}.memory_id", report.memory_id) if by == "memory_id" else "",
         decoder.enum(f"{field}.outcome", report.outcome, USE_OUTCOME, UseOutcome.IGNORED),
         report.revision,
-        decoder.integer(f"{field}.position", report.position, least=1, most=limits.USE_POSITION),
+        decoder.integer(f"{field}.position", report.position, least=1, most=limits.USE_POSITION, zero="an unknown one"),
     )
 
 

@@ -250,7 +250,8 @@ def _new_message(decoder: RequestDecoder, field: str, message: types_pb.ChatMess
     if message.tool_call_id and message.role != types_pb.MESSAGE_ROLE_TOOL:
         decoder.add(f"{field}.tool_call_id", "must be given with the role TOOL only")
     said = decode_chat_message(decoder, field, message, least=0 if message.tool_calls else 1)
-    tokens = decoder.integer(f"{field}.token_count", message.token_count, least=1, most=limits.MESSAGE_TOKENS)
+    most = limits.MESSAGE_TOKENS
+    tokens = decoder.integer(f"{field}.token_count", message.token_count, least=1, most=most, zero="to have it counted")
     return NewMessage(
         role=said.role,
         content=said.content,

@@ -19,11 +19,12 @@ def test_reports_are_readable_in_a_pipe(run: Any) -> None:
     """Without a terminal the reports are lines with tabs."""
     run("add", "one")
 
-    assert "memories\t1" in run("stats").splitlines()
+    run("add", "Answer in short.", "--layer", "core")
+    assert {"memories\t2", "tokens of core memories, estimated\t4"} <= {*run("stats").splitlines()}
     assert run("diagnose").splitlines()[-1] == "healthy"
     assert run("perf", "CreateMemory").splitlines()[1].startswith("operation\tlayer\tcount")
     assert run("reindex").splitlines()[-1] == "done"
-    assert run("check-integrity").splitlines()[-1] == "1 memories checked, 0 findings, 0 repaired"
+    assert run("check-integrity").splitlines()[-1] == "2 memories checked, 0 findings, 0 repaired"
     run("session", "create", "talk")
     assert any(line.startswith("talk\t\t0\t64,000\t0%") for line in run("stats").splitlines())
 

@@ -12,10 +12,13 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, PermissionDeniedError
 from memsvc.server import call_context
+from memsvc.server.requests.admin import set_quota_request
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.server.requests.memory import batch_memory, list_memories_request
 from memsvc.server.requests.search import search_request
 from memsvc.testing.factories import NOW
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -50,6 +53,23 @@ def test_tokens_and_moments_are_reported_with_the_other_violations() -> None:
     paths = violations(lambda: search_request(request, now=NOW, dimension=2))
 
     assert paths == ["query", "as_of.known_time", "limit", "page_token", "consistency_token"]
+
+
+def test_bounds_say_what_zero_means() -> None:
+    """No limit of a quota and no bound of a filter is a default; numbers are not rounded."""
+    quota = admin_pb.Quota(tenant_id="t", memory_count=-1, calls_per_second=2_000_000)
+    request = search_pb.SearchRequest(scope=ADA, query="q", filter=filters_pb.Filter(last_days=-1, min_importance=9))
+    with pytest.raises(InvalidRequestError) as of_quota:
+        set_quota_request(admin_pb.SetQuotaRequest(quota=quota))
+    with pytest.raises(InvalidRequestError) as of_search:
+        search_request(request, now=NOW, dimension=2)
+
+    assert {
+        "must be a finite number from 0 to 1000000", "must be 1 to 1000000000000000, or 0 for no limit",
+    } == {one.description for one in of_quota.value.violations}  # fmt: skip
+    assert {
+        "must be 1 to 36500, or 0 for any time", "must be 1 to 5, or 0 for no bound",
+    } == {one.description for one in of_search.value.violations}  # fmt: skip
 
 
 def test_a_message_within_a_request_has_its_path_in_front() -> None:

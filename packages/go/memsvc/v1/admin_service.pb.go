@@ -865,9 +865,11 @@ type GetStatsResponse struct {
 	// count_by_status counts by MemoryStatus, DELETED included. A memory whose expire_time has passed counts as ACTIVE
 	// until maintenance makes it EXPIRED.
 	CountByStatus map[string]int32 `protobuf:"bytes,5,rep,name=count_by_status,json=countByStatus,proto3" json:"count_by_status,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE.
+	// core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE, estimated as one for each
+	// four bytes of UTF-8.
 	CoreTokenCount int32 `protobuf:"varint,6,opt,name=core_token_count,json=coreTokenCount,proto3" json:"core_token_count,omitempty"`
-	// session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION.
+	// session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION, estimated likewise.
+	// SessionFill.token_count counts the tokens of a session with the tokenizer.
 	SessionTokenCount int32 `protobuf:"varint,7,opt,name=session_token_count,json=sessionTokenCount,proto3" json:"session_token_count,omitempty"`
 	// chunk_count is the number of chunks of the counted memories.
 	ChunkCount int32 `protobuf:"varint,8,opt,name=chunk_count,json=chunkCount,proto3" json:"chunk_count,omitempty"`

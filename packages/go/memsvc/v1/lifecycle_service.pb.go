@@ -43,7 +43,8 @@ const (
 	MaintenanceStep_MAINTENANCE_STEP_PROMOTE MaintenanceStep = 2
 	// MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
 	// maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
-	// ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay.
+	// ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay,
+	// and the time without reads begins at valid_from, so that what is not valid yet stays, too.
 	MaintenanceStep_MAINTENANCE_STEP_ARCHIVE MaintenanceStep = 3
 	// MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them, except those with a reminder that is still to
 	// come.

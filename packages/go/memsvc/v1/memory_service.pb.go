@@ -460,7 +460,8 @@ type ReviewVerdict int32
 const (
 	// REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT.
 	ReviewVerdict_REVIEW_VERDICT_UNSPECIFIED ReviewVerdict = 0
-	// REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change.
+	// REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change. An expire_time that has passed is
+	// replaced by that of a new memory of its layer: see Memory.expire_time.
 	ReviewVerdict_REVIEW_VERDICT_APPROVE ReviewVerdict = 1
 	// REVIEW_VERDICT_REJECT softly deletes the memory. RestoreMemory returns it to quarantine.
 	ReviewVerdict_REVIEW_VERDICT_REJECT ReviewVerdict = 2

@@ -3237,7 +3237,7 @@ type ContextOptions struct {
 	RelevantLimit int32 `protobuf:"varint,5,opt,name=relevant_limit,json=relevantLimit,proto3" json:"relevant_limit,omitempty"`
 	// min_score is the minimum score of a retrieved memory: 0 to 1. 0: no bound. See Hit.score.
 	MinScore float64 `protobuf:"fixed64,6,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
-	// locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
+	// locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
 	// as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
 	Locale string `protobuf:"bytes,7,opt,name=locale,proto3" json:"locale,omitempty"`
 	// time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An

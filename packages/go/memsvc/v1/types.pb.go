@@ -36,7 +36,7 @@ const (
 	// MEMORY_LAYER_SESSION holds memories of one conversation, visible only from within it. Requires a session_id.
 	MemoryLayer_MEMORY_LAYER_SESSION MemoryLayer = 2
 	// MEMORY_LAYER_SHORT_TERM holds daily notes and tasks. Expires 14 days after the write, or after the day of its
-	// reminder, unless `ttl` or `expire_time` is set: see Memory.expire_time.
+	// reminder or its valid_from, unless `ttl` or `expire_time` is set: see Memory.expire_time.
 	MemoryLayer_MEMORY_LAYER_SHORT_TERM MemoryLayer = 3
 	// MEMORY_LAYER_LONG_TERM holds stable knowledge. It has no default expiry.
 	MemoryLayer_MEMORY_LAYER_LONG_TERM MemoryLayer = 4
@@ -1209,8 +1209,8 @@ const (
 	// WARNING_CODE_SESSION_NEARLY_FULL: a session holds more than 70 % of its token limit (WARNING), or more than 85 %
 	// (CRITICAL). GetStats and contexts report it.
 	WarningCode_WARNING_CODE_SESSION_NEARLY_FULL WarningCode = 1
-	// WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-	// than that number (WARNING). GetStats and contexts report it.
+	// WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+	// more than that number (WARNING). GetStats and contexts report it.
 	WarningCode_WARNING_CODE_CORE_COUNT WarningCode = 2
 	// WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE.
 	WarningCode_WARNING_CODE_ACTIVE_COUNT WarningCode = 3
@@ -1655,11 +1655,11 @@ type Memory struct {
 	EventTime *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=event_time,json=eventTime,proto3" json:"event_time,omitempty"`
 	// expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
 	// maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
-	// SHORT_TERM gets 14 days from the write, or from the day of its reminder if that is later, and never expires with a
-	// recurring one; other layers never expire. The same defaults apply when a memory is written again under its key, or
-	// made ACTIVE again, after its time, unless a new one is given; an update of other fields keeps it, but a new reminder
-	// moves it when it would be too early. A time in the past is allowed. Giving it together with `ttl` is
-	// INVALID_ARGUMENT.
+	// SHORT_TERM gets 14 days from the write, or from the day of its reminder or from valid_from if that is later, and
+	// never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is written
+	// again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other fields
+	// keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is allowed.
+	// Giving it together with `ttl` is INVALID_ARGUMENT.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// ttl sets expire_time to this duration after the write. More than 0, at most 36 500 days. Input only: never in
 	// responses.

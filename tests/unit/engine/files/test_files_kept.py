@@ -30,7 +30,7 @@ from memsvc.engine.files.garbage_collection import GRACE, FileSweep, SweepCounts
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
 from memsvc.engine.files.text_indexer import FileSource, TextIndexer, TextRules
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader, NewFile
-from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.records.memory_builder import NO_REDACTOR, MemoryBuilder, RecordBuilder
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.services import FileService
 from memsvc.engine.user_data.erasure import UserBlobs
@@ -64,7 +64,13 @@ class Shelf:
         rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
         self.files = FileService(
             FileUploader(
-                self.committer, self.blobs, keeping, rules, self.clock, AttachmentLinker(record_builder, self.clock)
+                self.committer,
+                self.blobs,
+                keeping,
+                rules,
+                self.clock,
+                AttachmentLinker(record_builder, self.clock),
+                redactor=NO_REDACTOR,
             ),
             FileReader(self.store.files, self.blobs, self.clock),
             FileDeleter(self.committer, keeping, self.clock),

@@ -18,7 +18,7 @@ from memsvc.domain.write_requests import Patch, WriteOptions, WriteResult
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import CheckpointService
-from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.records.memory_builder import NO_REDACTOR, MemoryBuilder, RecordBuilder
 from memsvc.engine.runtime.search_priority import SearchPriority
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
@@ -129,7 +129,7 @@ def open_archive(directory: Path) -> Iterator[Archive]:
         yield Archive(
             desk=desk,
             retrospect=AsOfReader(desk.store.memories),
-            checkpoints=CheckpointService(desk.store, committer, desk.clock),
+            checkpoints=CheckpointService(desk.store, committer, desk.clock, NO_REDACTOR),
             rollbacks=CheckpointRollback(
                 desk.store, committer, RecordBuilder(memory_builder, desk.store.feed), desk.clock
             ),

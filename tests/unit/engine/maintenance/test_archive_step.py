@@ -56,6 +56,31 @@ def test_archiving_can_be_undone(house: House, way: str) -> None:
     assert house.run(ARCHIVE)[0] == []
 
 
+def test_what_was_not_valid_could_not_be_read(house: House) -> None:
+    """Before valid_from nothing finds a memory: the ninety days begin then."""
+    begins = house.clock() + timedelta(days=120)
+    later = house.create("The rent is 1200.", valid_from=begins)
+    since = house.create("The rent is 900.", valid_from=house.clock() - timedelta(days=9))
+
+    house.clock.advance(days=91)
+    assert [since.id] == [one.memory_id for one in house.run(ARCHIVE)[0]]
+    house.clock.advance(days=110)
+    assert ([], [later.id]) == (house.run(ARCHIVE)[0], house.listed())
+    house.clock.advance(days=10)
+    assert [later.id] == [one.memory_id for one in house.run(ARCHIVE)[0]]
+
+
+def test_what_is_not_valid_yet_makes_no_room(tmp_path: Path) -> None:
+    """It is of use later, whatever its importance."""
+    with open_house(tmp_path, storage_limit_bytes=10) as house:
+        later = house.create("l" * 10, importance=1, valid_from=house.clock() + timedelta(days=9))
+        plain = house.create("p" * 10)
+        house.clock.advance(seconds=1)
+
+        assert [plain.id] == [one.memory_id for one in house.run(ARCHIVE)[0]]
+        assert archived(house, later, plain) == [False, True]
+
+
 def test_a_read_just_before_the_run_counts(house: House) -> None:
     """Reads are written down first, so what is in use is not put away."""
     otter = house.create("The otter sleeps.")

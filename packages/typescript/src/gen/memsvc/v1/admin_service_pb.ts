@@ -86,14 +86,16 @@ export type GetStatsResponse = Message<"memsvc.v1.GetStatsResponse"> & {
   countByStatus: { [key: string]: number };
 
   /**
-   * core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE.
+   * core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE, estimated as one for each
+   * four bytes of UTF-8.
    *
    * @generated from field: int32 core_token_count = 6;
    */
   coreTokenCount: number;
 
   /**
-   * session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION.
+   * session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION, estimated likewise.
+   * SessionFill.token_count counts the tokens of a session with the tokenizer.
    *
    * @generated from field: int32 session_token_count = 7;
    */

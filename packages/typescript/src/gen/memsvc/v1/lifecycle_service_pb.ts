@@ -2304,7 +2304,8 @@ export enum MaintenanceStep {
   /**
    * MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
    * maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
-   * ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay.
+   * ascending importance, then the least read, then the oldest. Memories with a reminder that is still to come stay,
+   * and the time without reads begins at valid_from, so that what is not valid yet stays, too.
    *
    * @generated from enum value: MAINTENANCE_STEP_ARCHIVE = 3;
    */

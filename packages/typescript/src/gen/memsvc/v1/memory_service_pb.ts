@@ -3822,7 +3822,8 @@ export enum ReviewVerdict {
   UNSPECIFIED = 0,
 
   /**
-   * REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change.
+   * REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change. An expire_time that has passed is
+   * replaced by that of a new memory of its layer: see Memory.expire_time.
    *
    * @generated from enum value: REVIEW_VERDICT_APPROVE = 1;
    */

@@ -1430,7 +1430,7 @@ export type ContextOptions = Message<"memsvc.v1.ContextOptions"> & {
   minScore: number;
 
   /**
-   * locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
+   * locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
    * as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
    *
    * @generated from field: string locale = 7;

@@ -331,11 +331,11 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   /**
    * expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
    * maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
-   * SHORT_TERM gets 14 days from the write, or from the day of its reminder if that is later, and never expires with a
-   * recurring one; other layers never expire. The same defaults apply when a memory is written again under its key, or
-   * made ACTIVE again, after its time, unless a new one is given; an update of other fields keeps it, but a new reminder
-   * moves it when it would be too early. A time in the past is allowed. Giving it together with `ttl` is
-   * INVALID_ARGUMENT.
+   * SHORT_TERM gets 14 days from the write, or from the day of its reminder or from valid_from if that is later, and
+   * never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is written
+   * again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other fields
+   * keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is allowed.
+   * Giving it together with `ttl` is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 24;
    */
@@ -1147,7 +1147,7 @@ export enum MemoryLayer {
 
   /**
    * MEMORY_LAYER_SHORT_TERM holds daily notes and tasks. Expires 14 days after the write, or after the day of its
-   * reminder, unless `ttl` or `expire_time` is set: see Memory.expire_time.
+   * reminder or its valid_from, unless `ttl` or `expire_time` is set: see Memory.expire_time.
    *
    * @generated from enum value: MEMORY_LAYER_SHORT_TERM = 3;
    */
@@ -2102,8 +2102,8 @@ export enum WarningCode {
   SESSION_NEARLY_FULL = 1,
 
   /**
-   * WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
-   * than that number (WARNING). GetStats and contexts report it.
+   * WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of ACTIVE memories (INFO), or
+   * more than that number (WARNING). GetStats and contexts report it.
    *
    * @generated from enum value: WARNING_CODE_CORE_COUNT = 2;
    */
