@@ -1109,7 +1109,9 @@ class Memory(_message.Message):
     file. Images in blocks of code, other media types and other encodings are not changed.
     """
     summary: _builtins.str
-    """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none."""
+    """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
+    find the memory by the words of its summary, too.
+    """
     importance: _builtins.int
     """importance is 1 (least) to 5 (most). 0 means 3. Anything else is INVALID_ARGUMENT."""
     tier: Global___MemoryTier.ValueType
@@ -1172,8 +1174,8 @@ class Memory(_message.Message):
     def keywords(self) -> _containers.RepeatedCompositeFieldContainer[Global___Keyword]:
         """keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
         one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
-        write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
-        responses they are ordered by descending weight, then by term.
+        write: the service extracts up to 10 from title, summary and content. Of a repeated term the largest weight counts.
+        In responses they are ordered by descending weight, then by term.
         """
 
     @_builtins.property

@@ -409,3 +409,28 @@ def test_a_user_without_memories_finds_nothing(stubs: Stubs) -> None:
     for mode in MODES:
         reply = search(stubs, types_pb.Scope(user_id=uuid.uuid4().hex), "walrus", mode=mode)
         assert (0, 0, "") == (len(reply.hits), reply.candidate_count, reply.next_page_token)
+
+
+@pytest.mark.parametrize("mode", [KEYWORD, HYBRID])
+@pytest.mark.parametrize(
+    ("content", "summary", "query"),
+    [
+        ("The invoices go to Lena at the end of a month.", "How bookkeeping works at Falkenberg", "Falkenberg"),
+        ("发票每个月底交给李娜。", "法尔肯贝格公司的记账流程", "记账流程"),
+    ],
+    ids=["english", "chinese"],
+)
+def test_words_of_a_summary_are_found(
+    stubs: Stubs, scope: types_pb.Scope, mode: search_pb.SearchMode, content: str, summary: str, query: str
+) -> None:
+    """Words that only the summary of a memory has lead to it, until the summary changes."""
+    create_all(stubs, scope, [*ENGLISH, *CHINESE])
+    memory = create(stubs, scope, content, summary=summary)
+
+    assert found(stubs, scope, query, mode=mode)[:1] == [content]
+
+    cleared = memory_pb.UpdateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(id=memory.id), update_mask={"paths": ["summary"]}
+    )
+    changed = stubs.memory.UpdateMemory(cleared, timeout=TIMEOUT)
+    assert content not in found(stubs, scope, query, mode=KEYWORD, consistency_token=changed.consistency_token)

@@ -1613,15 +1613,16 @@ type Memory struct {
 	// files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
 	// file. Images in blocks of code, other media types and other encodings are not changed.
 	Content string `protobuf:"bytes,9,opt,name=content,proto3" json:"content,omitempty"`
-	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none.
+	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
+	// find the memory by the words of its summary, too.
 	Summary string `protobuf:"bytes,10,opt,name=summary,proto3" json:"summary,omitempty"`
 	// tags are labels to filter by, compared exactly. At most 32, each of 1 to 64 characters. Repeated tags are kept
 	// once, in order.
 	Tags []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
 	// keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
 	// one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
-	// write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
-	// responses they are ordered by descending weight, then by term.
+	// write: the service extracts up to 10 from title, summary and content. Of a repeated term the largest weight counts.
+	// In responses they are ordered by descending weight, then by term.
 	Keywords []*Keyword `protobuf:"bytes,12,rep,name=keywords,proto3" json:"keywords,omitempty"`
 	// related_ids are the ids of related memories. At most 64, each a UUID. The service does not check that they exist.
 	// Repeated ids are kept once, in order.

@@ -219,7 +219,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   content: string;
 
   /**
-   * summary is a shorter text that represents the content. At most 16 384 characters. Empty: none.
+   * summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
+   * find the memory by the words of its summary, too.
    *
    * @generated from field: string summary = 10;
    */
@@ -236,8 +237,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   /**
    * keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
    * one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
-   * write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
-   * responses they are ordered by descending weight, then by term.
+   * write: the service extracts up to 10 from title, summary and content. Of a repeated term the largest weight counts.
+   * In responses they are ordered by descending weight, then by term.
    *
    * @generated from field: repeated memsvc.v1.Keyword keywords = 12;
    */
