@@ -63,9 +63,9 @@ def apply_values(
 ) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself if they change nothing.
 
-    Extracted keywords follow title, summary and content; a detected reminder and file references follow the content. Given
-    ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or whose
-    expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
+    Extracted keywords follow title, summary and content; a detected reminder and file references follow the content.
+    Given ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or
+    whose expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
     unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
     rule: otherwise it would expire again at once. A SHORT_TERM memory with a new reminder does not expire before it.
     """

@@ -513,7 +513,8 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: a new memory was stored.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed.
+	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+	// had no key and has that of the request now.
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 2
 	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
 	// changed otherwise.
@@ -626,8 +627,11 @@ type OnDuplicate int32
 const (
 	// ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING.
 	OnDuplicate_ON_DUPLICATE_UNSPECIFIED OnDuplicate = 0
-	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
-	// the request is ignored.
+	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
+	// the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
+	// it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
+	// not stored.
 	OnDuplicate_ON_DUPLICATE_RETURN_EXISTING OnDuplicate = 1
 	// ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS).
 	OnDuplicate_ON_DUPLICATE_REJECT OnDuplicate = 2
@@ -1584,7 +1588,7 @@ type Memory struct {
 	// key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
 	// characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must have one of the
 	// forms that AppendMemoryRequest lists, and sets the same defaults of a new memory. Empty: none. Creating under an
-	// existing key updates that memory.
+	// existing key updates that memory; so does creating content that a memory without a key has: see OnDuplicate.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// scope is the owner and the location of the memory. Optional in a write; its non-empty project_id, agent_id and
 	// session_id replace those of the request, and its user_id must be empty or equal that of the request, else

@@ -150,7 +150,7 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
    * key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
    * characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must have one of the
    * forms that AppendMemoryRequest lists, and sets the same defaults of a new memory. Empty: none. Creating under an
-   * existing key updates that memory.
+   * existing key updates that memory; so does creating content that a memory without a key has: see OnDuplicate.
    *
    * @generated from field: string key = 2;
    */
@@ -1562,7 +1562,8 @@ export enum WriteOutcome {
   CREATED = 1,
 
   /**
-   * WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed.
+   * WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+   * had no key and has that of the request now.
    *
    * @generated from enum value: WRITE_OUTCOME_UPDATED = 2;
    */
@@ -1635,8 +1636,11 @@ export enum OnDuplicate {
   UNSPECIFIED = 0,
 
   /**
-   * ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
-   * the request is ignored.
+   * ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
+   * the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+   * UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
+   * it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
+   * not stored.
    *
    * @generated from enum value: ON_DUPLICATE_RETURN_EXISTING = 1;
    */
