@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
@@ -313,7 +313,7 @@ def _can_take_key(holder: Memory, newcomer: Memory) -> bool:
 
 def _with_convention(draft: Draft, holder: Memory) -> Draft:
     """Return *draft* with the defaults that its key sets, except for texts and times that *holder* has already."""
-    kept = {name: getattr(holder, name) or None for name in _KEPT if getattr(draft, name) is None}
+    kept: dict[str, Any] = {name: getattr(holder, name) or None for name in _KEPT if getattr(draft, name) is None}
     return with_convention(replace(draft, **kept))
 
 
