@@ -1547,7 +1547,9 @@ class ToolCall(_message.Message):
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
-        """file_refs are the files that the call returned. At most 64."""
+        """file_refs are the files that the call returned. At most 64. Arguments with "response_format": "file_ref" name one
+        more by their "category", such as "chart", and "file_id"; it counts as one of these, and is not added here.
+        """
 
     def __init__(
         self,

@@ -2374,7 +2374,8 @@ type ToolCall struct {
 	// arguments are the arguments of the call; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8
 	// deep.
 	Arguments *structpb.Struct `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// file_refs are the files that the call returned. At most 64.
+	// file_refs are the files that the call returned. At most 64. Arguments with "response_format": "file_ref" name one
+	// more by their "category", such as "chart", and "file_id"; it counts as one of these, and is not added here.
 	FileRefs      []*FileRef `protobuf:"bytes,4,rep,name=file_refs,json=fileRefs,proto3" json:"file_refs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -715,7 +715,8 @@ export type ToolCall = Message<"memsvc.v1.ToolCall"> & {
   arguments?: JsonObject | undefined;
 
   /**
-   * file_refs are the files that the call returned. At most 64.
+   * file_refs are the files that the call returned. At most 64. Arguments with "response_format": "file_ref" name one
+   * more by their "category", such as "chart", and "file_id"; it counts as one of these, and is not added here.
    *
    * @generated from field: repeated memsvc.v1.FileRef file_refs = 4;
    */
