@@ -751,8 +751,8 @@ class PromoteMemoryRequest(_message.Message):
     project_id, the global memories.
     """
     content: _builtins.str
-    """content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The
-    other fields are those of the source.
+    """content is an edited text, such as a summary: at most 1 000 000 characters. Images in it become files as those in
+    Memory.content do. Empty: the content of the source. The other fields are those of the source.
     """
     title: _builtins.str
     """title is the title of the new memory: at most 512 characters. Empty: the title of the source."""

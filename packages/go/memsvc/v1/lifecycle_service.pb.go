@@ -1185,8 +1185,8 @@ type PromoteMemoryRequest struct {
 	//	*PromoteMemoryRequest_Id
 	//	*PromoteMemoryRequest_Key
 	By isPromoteMemoryRequest_By `protobuf_oneof:"by"`
-	// content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The
-	// other fields are those of the source.
+	// content is an edited text, such as a summary: at most 1 000 000 characters. Images in it become files as those in
+	// Memory.content do. Empty: the content of the source. The other fields are those of the source.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// title is the title of the new memory: at most 512 characters. Empty: the title of the source.
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`

@@ -514,8 +514,8 @@ export type PromoteMemoryRequest = Message<"memsvc.v1.PromoteMemoryRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The
-   * other fields are those of the source.
+   * content is an edited text, such as a summary: at most 1 000 000 characters. Images in it become files as those in
+   * Memory.content do. Empty: the content of the source. The other fields are those of the source.
    *
    * @generated from field: string content = 4;
    */
