@@ -59,6 +59,7 @@ def build_maintenance(
         RunLimits(settings.changes_per_step, settings.steps),
         assembly.search_priority,
         flush_accesses=parts.accesses.flush,
+        head_position=backends.metadata.feed.head_position,
     )
     if settings.interval_minutes:
         interval, jitter = timedelta(minutes=settings.interval_minutes), timedelta(minutes=settings.jitter_minutes)

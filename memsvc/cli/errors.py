@@ -72,19 +72,19 @@ def call_line(error: MemsvcCallError, address: str) -> str:
 
 
 def _transport_fault(message: str) -> str:
-    """Return what went wrong after the connection was made, and what helps; empty: none was made.
+    """Return what went wrong after the connection was made, and what helps; empty: none was made."""
+    from memsvc.client.errors import TlsFault, tls_fault  # noqa: PLC0415 - a quick start
 
-    *message* is that of gRPC, which has no codes for it.
-    """
-    if "WRONG_VERSION_NUMBER" in message:
+    fault = tls_fault(message)
+    if fault is TlsFault.PLAIN_SERVICE:
         return "it does not speak TLS: leave out --tls-ca."
-    if "handshake failed" in message:
+    if fault is TlsFault.UNVERIFIED:
         found = _UNVERIFIED.search(message)
         cause = f": {found[1].strip()}" if found else ""
         if "expired" in cause:
             return f"TLS failed{cause}; renew the certificate of the service."
         return f"TLS failed{cause}. --tls-ca names the authority of its certificate; a host name must be in it."
-    if message.startswith("failed to connect") and "Socket closed" in message:
+    if fault is TlsFault.PLAIN_CLIENT:
         return "it closed the connection: if it needs TLS, name the authority of its certificate with --tls-ca."
     return ""
 

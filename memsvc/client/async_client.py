@@ -43,7 +43,8 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
         """Remember where to connect: "HOST:PORT" or "unix:PATH". *timeout* holds for calls that name none.
 
         The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
-        *on_notice* gets the notice of a change that is stored and that searches do not find yet.
+        *on_notice* gets the notice of a change that is stored and that searches do not find yet, or of a key that was
+        not stored.
         """
         super().__init__(
             types_pb.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -29,6 +30,39 @@ class Violation:
 
     field: str
     description: str
+
+
+class TlsFault(StrEnum):
+    """Reason for which a connection that was made cannot be used."""
+
+    PLAIN_SERVICE = "PLAIN_SERVICE"
+    """The client speaks TLS and the service does not."""
+    UNVERIFIED = "UNVERIFIED"
+    """The certificate of the service, or that of the client, is not accepted."""
+    PLAIN_CLIENT = "PLAIN_CLIENT"
+    """The service closed the connection at once, as one that speaks TLS does if the client does not."""
+
+
+def tls_fault(message: str) -> TlsFault | None:
+    """Return the fault of TLS that a message of gRPC is about, which has no codes for it."""
+    if "WRONG_VERSION_NUMBER" in message:
+        return TlsFault.PLAIN_SERVICE
+    if "handshake failed" in message:
+        return TlsFault.UNVERIFIED
+    is_closed = "failed to connect" in message and "Socket closed" in message
+    return TlsFault.PLAIN_CLIENT if is_closed else None
+
+
+_TLS_ADVICE = {
+    TlsFault.PLAIN_SERVICE: "The service does not speak TLS: leave out tls.",
+    TlsFault.UNVERIFIED: (
+        "TLS failed. tls=Tls(ca) names the authority of the service's certificate, which must be valid and name the "
+        "host; certificate and key identify the client."
+    ),
+    TlsFault.PLAIN_CLIENT: (
+        "The service closed the connection. If it needs TLS, name the authority of its certificate: tls=Tls(ca)."
+    ),
+}
 
 
 class MemsvcCallError(Exception):
@@ -73,7 +107,9 @@ class MemsvcCallError(Exception):
         """Decode what the service sent along with the status code."""
         trailers = error.trailing_metadata()
         packed = next((value for key, value in trailers or () if key == _DETAILS_KEY), b"")
-        return cls.from_status(error.code(), error.details() or error.code().name, packed)
+        message = error.details() or error.code().name
+        fault = None if packed or error.code() is not grpc.StatusCode.UNAVAILABLE else tls_fault(message)
+        return cls.from_status(error.code(), f"{_TLS_ADVICE[fault]} ({message})" if fault else message, packed)
 
     @classmethod
     def from_item(cls, status: Status) -> MemsvcCallError:

@@ -64,9 +64,10 @@ class MemoryMethods(ScopedMethods):
         """Store one memory; under an existing key, update that one.
 
         Returns when searches see it, or when *wait_for* says. Equal content that is stored already is returned with
-        the outcome DUPLICATE, or treated as *on_duplicate* says. An older memory that the new one contradicts is in
-        `conflicts` of the reply, and treated as *conflict_policy* says: without one it becomes CONFLICTED. With the
-        status QUARANTINED the memory waits for a review, and contradicts nothing until it is approved.
+        the outcome DUPLICATE, updated if it had no key and gets the given one, or treated as *on_duplicate* says. An
+        older memory that the new one contradicts is in `conflicts` of the reply, and treated as *conflict_policy* says:
+        without one it becomes CONFLICTED. With the status QUARANTINED the memory waits for a review, and contradicts
+        nothing until it is approved.
         """
         request = memory_pb.CreateMemoryRequest(
             scope=self.scope,

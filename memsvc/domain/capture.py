@@ -135,7 +135,7 @@ class ChatMessage:
     @property
     def files(self) -> tuple[FileRef, ...]:
         """Return the files that its tool calls returned, each once."""
-        return tuple(dict.fromkeys(ref for call in self.tool_calls for ref in call.file_refs))
+        return tuple(dict.fromkeys(ref for call in self.tool_calls for ref in call.files))
 
 
 @dataclass(frozen=True, slots=True)

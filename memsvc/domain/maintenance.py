@@ -142,9 +142,11 @@ class UpkeepProgress:
         step: The step it is at; None in the last progress of a run.
         changes: What was changed since the progress before; in a dry run what would be changed.
         tallies: Of all steps that have begun, in the order in which they run.
+        position: An outbox position at or after the last change of the run; 0: it changed nothing.
     """
 
     step: UpkeepStep | None
     doing: MaintenancePlan
     changes: tuple[DueChange, ...] = ()
     tallies: Mapping[UpkeepStep, StepTally] = field(default_factory=dict)
+    position: int = 0

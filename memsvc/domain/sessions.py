@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from memsvc.domain import limits
+from memsvc.domain.field_rules import name_fault
+from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.memory import FileRef, Json, Memory, Origin, Status
 from memsvc.domain.scope import Scope
 
@@ -149,6 +152,21 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Json] = field(default_factory=dict)
     file_refs: tuple[FileRef, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileRef, ...]:
+        """Return the files that the call returned, each once: its references, and the file that its arguments mark."""
+        marked = _marked_file(self.arguments)
+        return self.file_refs if marked is None or marked in self.file_refs else (*self.file_refs, marked)
+
+
+def _marked_file(arguments: Mapping[str, Json]) -> FileRef | None:
+    """Return the file of arguments with the `response_format` "file_ref": their `category` and `file_id`."""
+    category, file_id = arguments.get("category"), arguments.get("file_id")
+    if arguments.get("response_format") != "file_ref" or not (isinstance(category, str) and isinstance(file_id, str)):
+        return None
+    is_ref = category in FILE_CATEGORIES and not name_fault(file_id, most=limits.FILE_REF_ID, least=1)
+    return FileRef(category, file_id) if is_ref else None
 
 
 @dataclass(frozen=True, slots=True)

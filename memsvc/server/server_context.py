@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,15 @@ from google.protobuf.message import Message
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.write_requests import BatchWriteResult, Outcome, WaitFor, WriteOptions, WriteResult
+from memsvc.domain.write_requests import (
+    BatchWriteResult,
+    Draft,
+    Outcome,
+    RejectedItem,
+    WaitFor,
+    WriteOptions,
+    WriteResult,
+)
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.memories.lookup import MemoryName
 from memsvc.engine.services import Services
@@ -67,6 +75,11 @@ class ServerContext:
 
 NOT_INDEXED = "Stored, but the indexes have not followed yet: searches will find it later."
 """Notice of a write that is durable and that searches do not find yet."""
+KEY_NOT_STORED = (
+    "Equal content is stored already, so the key of the request was not stored: use the id or key of the memory in the "
+    "response, or on_duplicate KEEP_BOTH to store a second memory."
+)
+"""Notice of a write with a key whose content another memory holds that cannot take the key."""
 REPLY_SECONDS, REPLY_SHARE = 0.5, 0.2
 """Time kept for the reply of a write before its deadline: the lesser of both."""
 UNAVAILABLE_SECONDS = 3.0
@@ -182,6 +195,15 @@ def _with_notice(response: M, notice: str) -> M:
     if notice and "notice" in response.DESCRIPTOR.fields_by_name:
         response.notice = notice  # type: ignore[attr-defined]  # just checked
     return response
+
+
+def note_unstored_keys(drafts: Sequence[Draft | RejectedItem], results: Sequence[WriteResult | RejectedItem]) -> str:
+    """Return a notice, which is also in the trailing metadata, if a duplicate does not have the key of its draft."""
+    for draft, result in zip(drafts, results, strict=True):
+        if isinstance(draft, Draft) and isinstance(result, WriteResult) and draft.key not in {"", result.memory.key}:
+            call_context.note(KEY_NOT_STORED)
+            return KEY_NOT_STORED
+    return ""
 
 
 async def _until(future: Future[None], waiting_for: str) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -28,7 +29,7 @@ from memsvc.text.analysis import (
 )
 from memsvc.text.ranking_cues import date_terms
 
-ANALYSIS_VERSION = "1"
+ANALYSIS_VERSION = "2"
 """Changes whenever the terms or passages of the same memory do: an index of another version is rebuilt."""
 
 OWN_WEIGHT = 3
@@ -64,6 +65,15 @@ def lexical_terms(
     if len(own) > LONG_TERMS:
         return [*before, *date, *own]
     return [*before * PREVIOUS_WEIGHT, *date * DATE_WEIGHT, *own * OWN_WEIGHT]
+
+
+def summary_terms(summary: str, known: AbstractSet[str]) -> list[str]:
+    """Return the terms of the summary of a memory beyond the *known* ones of its content, repeated like own words.
+
+    Words that the content has are not repeated: the memory must not outrank one with the same content.
+    """
+    more = [term for term in _terms(summary) if term not in known]
+    return more if len(more) > LONG_TERMS else more * OWN_WEIGHT
 
 
 def previous_line(speaker: str, text: str) -> str:
@@ -126,6 +136,21 @@ def extract_keywords(text: str, limit: int = 10) -> list[tuple[str, float]]:
     weighted = [(word, _weight(len(word), count)) for word, count in counts.items() if word not in STOP_WORDS]
     weighted.sort(key=itemgetter(1), reverse=True)
     return weighted[: max(limit, 0)]
+
+
+def memory_keywords(*, title: str, summary: str, content: str) -> list[tuple[str, float]]:
+    """Return the keywords that a memory gets if the writer gives none."""
+    return extract_keywords("\n".join(filter(None, (title, summary, content))))
+
+
+def are_extracted(keywords: Collection[tuple[str, float]], *, title: str, summary: str, content: str) -> bool:
+    """Return whether *keywords* follow from the texts of their memory, as now or as in earlier versions.
+
+    Those extracted nothing from the summary.
+    """
+    held = set(keywords)
+    texts = dict.fromkeys((summary, ""))
+    return any(held == set(memory_keywords(title=title, summary=one, content=content)) for one in texts)
 
 
 def _ascii_words(text: str) -> list[str]:

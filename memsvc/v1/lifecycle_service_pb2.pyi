@@ -397,10 +397,15 @@ class RunMaintenanceResponse(_message.Message):
     CHANGES_FIELD_NUMBER: _builtins.int
     TALLIES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     step: Global___MaintenanceStep.ValueType
     """step is the current step. UNSPECIFIED in the last response: all requested steps are done."""
     dry_run: _builtins.bool
     """dry_run is the dry_run of the request."""
+    consistency_token: _builtins.str
+    """consistency_token makes later searches include the changes so far: see MemoryService. Empty until something was
+    changed.
+    """
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaintenanceChange]:
         """changes are the changes since the previous response; in a dry run the changes that would be made. Every change is
@@ -418,10 +423,11 @@ class RunMaintenanceResponse(_message.Message):
         changes: _abc.Iterable[Global___MaintenanceChange] | None = ...,
         tallies: _abc.Iterable[Global___MaintenanceTally] | None = ...,
         dry_run: _builtins.bool = ...,
+        consistency_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "dry_run", b"dry_run", "step", b"step", "tallies", b"tallies"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "consistency_token", b"consistency_token", "dry_run", b"dry_run", "step", b"step", "tallies", b"tallies"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -747,8 +753,8 @@ class PromoteMemoryRequest(_message.Message):
     project_id, the global memories.
     """
     content: _builtins.str
-    """content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The
-    other fields are those of the source.
+    """content is an edited text, such as a summary: at most 1 000 000 characters. Images in it become files as those in
+    Memory.content do. Empty: the content of the source. The other fields are those of the source.
     """
     title: _builtins.str
     """title is the title of the new memory: at most 512 characters. Empty: the title of the source."""

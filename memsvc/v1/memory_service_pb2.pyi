@@ -449,7 +449,7 @@ class CreateMemoryResponse(_message.Message):
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     notice: _builtins.str
     """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-    index is unavailable: see WaitFor. Empty otherwise.
+    index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty otherwise.
     """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:

@@ -331,7 +331,9 @@ class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOut
     WRITE_OUTCOME_CREATED: _WriteOutcome.ValueType  # 1
     """WRITE_OUTCOME_CREATED: a new memory was stored."""
     WRITE_OUTCOME_UPDATED: _WriteOutcome.ValueType  # 2
-    """WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
+    """WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+    had no key and has that of the request now.
+    """
     WRITE_OUTCOME_DUPLICATE: _WriteOutcome.ValueType  # 3
     """WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
     changed otherwise.
@@ -345,7 +347,9 @@ WRITE_OUTCOME_UNSPECIFIED: WriteOutcome.ValueType  # 0
 WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 """WRITE_OUTCOME_CREATED: a new memory was stored."""
 WRITE_OUTCOME_UPDATED: WriteOutcome.ValueType  # 2
-"""WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
+"""WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+had no key and has that of the request now.
+"""
 WRITE_OUTCOME_DUPLICATE: WriteOutcome.ValueType  # 3
 """WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
 changed otherwise.
@@ -389,8 +393,11 @@ class _OnDuplicateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnDuplica
     ON_DUPLICATE_UNSPECIFIED: _OnDuplicate.ValueType  # 0
     """ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING."""
     ON_DUPLICATE_RETURN_EXISTING: _OnDuplicate.ValueType  # 1
-    """ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
-    the request is ignored.
+    """ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
+    the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+    UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
+    it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
+    not stored.
     """
     ON_DUPLICATE_REJECT: _OnDuplicate.ValueType  # 2
     """ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS)."""
@@ -405,8 +412,11 @@ class OnDuplicate(_OnDuplicate, metaclass=_OnDuplicateEnumTypeWrapper):
 ON_DUPLICATE_UNSPECIFIED: OnDuplicate.ValueType  # 0
 """ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING."""
 ON_DUPLICATE_RETURN_EXISTING: OnDuplicate.ValueType  # 1
-"""ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
-the request is ignored.
+"""ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
+the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
+it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
+not stored.
 """
 ON_DUPLICATE_REJECT: OnDuplicate.ValueType  # 2
 """ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS)."""
@@ -1080,7 +1090,7 @@ class Memory(_message.Message):
     """key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
     characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must have one of the
     forms that AppendMemoryRequest lists, and sets the same defaults of a new memory. Empty: none. Creating under an
-    existing key updates that memory.
+    existing key updates that memory; so does creating content that a memory without a key has: see OnDuplicate.
     """
     layer: Global___MemoryLayer.ValueType
     """layer is the intended lifetime of the memory. Unspecified: LONG_TERM. SESSION requires a session_id in the scope,
@@ -1109,7 +1119,9 @@ class Memory(_message.Message):
     file. Images in blocks of code, other media types and other encodings are not changed.
     """
     summary: _builtins.str
-    """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none."""
+    """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
+    find the memory by the words of its summary, too.
+    """
     importance: _builtins.int
     """importance is 1 (least) to 5 (most). 0 means 3. Anything else is INVALID_ARGUMENT."""
     tier: Global___MemoryTier.ValueType
@@ -1172,8 +1184,8 @@ class Memory(_message.Message):
     def keywords(self) -> _containers.RepeatedCompositeFieldContainer[Global___Keyword]:
         """keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
         one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
-        write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
-        responses they are ordered by descending weight, then by term.
+        write: the service extracts up to 10 from title, summary and content. Of a repeated term the largest weight counts.
+        In responses they are ordered by descending weight, then by term.
         """
 
     @_builtins.property
@@ -1535,7 +1547,9 @@ class ToolCall(_message.Message):
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
-        """file_refs are the files that the call returned. At most 64."""
+        """file_refs are the files that the call returned. At most 64. Arguments with "response_format": "file_ref" name one
+        more by their "category", such as "chart", and "file_id"; it counts as one of these, and is not added here.
+        """
 
     def __init__(
         self,

@@ -69,7 +69,8 @@ type TLS struct {
 
 // Client is a connection to a memory service, for one user and project. It may be used by several goroutines.
 type Client struct {
-	// The generated clients of all services. Their calls are not repeated and return plain gRPC errors.
+	// The generated clients of all services. Their calls are not repeated and return plain gRPC errors, which FromError
+	// decodes.
 	Memories  memsvcv1.MemoryServiceClient
 	Searches  memsvcv1.SearchServiceClient
 	Sessions  memsvcv1.SessionServiceClient

@@ -186,6 +186,30 @@ func TestErrorsHaveCodeReasonViolationsAndMetadata(t *testing.T) {
 	}
 }
 
+func TestErrorsOfGeneratedClientsAreDecoded(t *testing.T) {
+	memory := connect(t, memsvc.Options{})
+	request := &memsvcv1.CreateMemoryRequest{Memory: &memsvc.Memory{Content: "x", Importance: 9}}
+	_, err := memory.Memories.CreateMemory(t.Context(), request)
+	failed, ok := memsvc.FromError(fmt.Errorf("wrapped: %w", err))
+	if !ok || failed.Reason != "INVALID_REQUEST" || len(failed.Violations) != 2 ||
+		failed.Violations[0].Field != "scope.user_id" || failed.Violations[1].Field != "memory.importance" {
+		t.Error(failed, ok)
+	}
+	if again, ok := memsvc.FromError(failed); !ok || again != failed {
+		t.Error(again, ok)
+	}
+	for _, other := range []error{nil, errors.New("of the program")} {
+		if failed, ok := memsvc.FromError(other); ok || failed != nil {
+			t.Error(failed, ok)
+		}
+	}
+	lost := connectTo(t, "127.0.0.1:1", memsvc.Options{})
+	_, err = lost.Memories.CreateMemory(t.Context(), request)
+	if failed, _ := memsvc.FromError(err); !strings.HasPrefix(failed.Message, "no service can be reached: ") {
+		t.Error(failed)
+	}
+}
+
 func TestACallEndsAtItsDeadline(t *testing.T) {
 	memory := connect(t, memsvc.Options{Timeout: time.Nanosecond})
 	_, err := memory.Search(t.Context(), "late")

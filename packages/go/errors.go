@@ -1,6 +1,7 @@
 package memsvc
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -60,6 +61,18 @@ func (e *Error) Unwrap() error {
 	return e.cause
 }
 
+// FromError decodes the error of a call of a generated client, such as Client.Memories. It returns false if err is nil or
+// no error of a call. An *Error that err wraps is returned as it is.
+func FromError(err error) (*Error, bool) {
+	if failed := (*Error)(nil); errors.As(err, &failed) {
+		return failed, true
+	}
+	if _, ok := status.FromError(err); !ok || err == nil {
+		return nil, false
+	}
+	return newError(err, ""), true
+}
+
 // newError decodes the details of an error of gRPC.
 func newError(err error, address string) *Error {
 	received := status.Convert(err)
@@ -82,7 +95,10 @@ func newError(err error, address string) *Error {
 		}
 	}
 	if result.Code == codes.Unavailable && !isExplained {
-		result.Message = fmt.Sprintf("no service can be reached at %s: %s", address, result.Message)
+		if address != "" {
+			address = " at " + address
+		}
+		result.Message = fmt.Sprintf("no service can be reached%s: %s", address, result.Message)
 	}
 	return result
 }

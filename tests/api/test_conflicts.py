@@ -389,3 +389,71 @@ def test_a_user_under_their_own_name_is_the_user(stubs: Stubs, user: str, langua
     stranger = types_pb.Scope(user_id=f"{user}-2", project_id="work")
     create(stubs, types_pb.Scope(user_id=f"{user}-2"), older, speaker=name)
     assert 1 == len(write(stubs, stranger, types_pb.Memory(content=newer, speaker=name)).conflicts)
+
+
+SETTINGS = [
+    ("The dev server runs on port 8080", "The dev server runs on port 9090", "dev port server", "8080", "9090"),
+    (
+        "The dev server listens on port 8080.",
+        "The dev server is now running on port 9090.",
+        "dev port server",
+        "8080",
+        "9090",
+    ),
+    ("The port of the dev server is 8080.", "We moved the dev server to port 9090.", "dev port server", "8080", "9090"),
+    ("I use tabs", "I use spaces", "preferred indentation", "tabs", "spaces"),
+    ("I prefer tabs.", "I indent with spaces now.", "preferred indentation", "tab", "spaces"),
+    (
+        "I use 2 spaces for indentation.",
+        "I use four spaces for indentation.",
+        "preferred indentation",
+        "2 spaces",
+        "4 spaces",
+    ),
+    ("开发服务器跑在 8080 端口", "开发服务器改到 9090 端口了", "开发服务器端口", "8080", "9090"),
+    ("开发服务器的端口是 8080", "开发服务器监听 9090 端口", "开发服务器端口", "8080", "9090"),
+    ("我用 Tab 缩进", "我用空格缩进", "缩进", "tab", "空格"),
+    ("我的代码缩进用 Tab", "我习惯用四个空格缩进", "缩进", "tab", "4 空格"),
+]
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=str)
+def test_ports_and_indentation_are_compared(
+    stubs: Stubs, scope: types_pb.Scope, row: tuple[str, str, str, str, str]
+) -> None:
+    """However they are said, in both languages."""
+    older, newer, topic, older_value, newer_value = row
+    before = create(stubs, scope, older)
+
+    [conflict] = write(stubs, scope, newer).conflicts
+    assert before.id == conflict.older_memory_id
+    assert (topic, older_value, newer_value) == (conflict.topic, conflict.older_value, conflict.newer_value)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The dev server runs on port 8080.", "The API server runs on port 9090."),
+        ("The dev server runs on port 8080.", "The dev server also runs on port 9090."),
+        ("The dev server runs on port 8080.", "A second dev server runs on port 9090."),
+        ("The dev server runs on port 8080.", "The dev server might run on port 9090."),
+        ("The dev server runs on port 8080.", "The dev server listens on port 8080."),
+        ("I use tabs.", "I also use spaces."),
+        ("I use tabs.", "Anna uses spaces."),
+        ("I use tabs in Go.", "I use spaces in Python."),
+        ("I use tabs.", "I use Spaces."),
+        ("I use tabs.", "I use spaces in file names."),
+        ("开发服务器跑在 8080 端口", "测试服务器跑在 9090 端口"),
+        ("开发服务器跑在 8080 端口", "开发服务器也跑在 9090 端口"),
+        ("我用 Tab 缩进", "我也用空格缩进"),
+        ("我用 Tab 缩进", "我同事用空格缩进"),
+        ("我写 Go 用 Tab 缩进", "我写 Python 用空格缩进"),
+        ("我用空格缩进", "我不喜欢用 Tab 缩进"),
+    ],
+)
+def test_what_only_looks_like_another_port_or_indentation(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str
+) -> None:
+    """Another server, person or language, a further one, and a guess contradict nothing."""
+    create(stubs, scope, older)
+    assert not write(stubs, scope, newer).conflicts

@@ -13,6 +13,7 @@ from memsvc.v1 import errors_pb2 as errors_pb
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import digest_of, download, listed, upload, written_ref
 from tests.support.rpc import TIMEOUT, Refusal, create, get, refused, write
@@ -97,6 +98,36 @@ def test_a_flush_finds_them_in_what_was_said(stubs: Stubs, scope: types_pb.Scope
 
     assert [written_ref(ref) for ref in flushed.file_refs] == ["report:w1", "chart:def456", "artifact:abc"]
     assert all({"report:w1", "chart:def456", "artifact:abc"} <= set(refs_of(one.memory)) for one in flushed.results)
+
+
+def test_arguments_of_a_tool_call_mark_the_file_that_it_returned(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """With the response format "file_ref", in a flush and in a session; what marks no file is passed over."""
+
+    def call(**arguments: str | int) -> types_pb.ToolCall:
+        made = types_pb.ToolCall(name="plot")
+        made.arguments.update({"response_format": "file_ref", **arguments})
+        return made
+
+    calls = [
+        call(category="chart", file_id="def456"), call(category="chart", file_id="def456"),
+        call(category="chart", file_id="other", response_format="text"), call(category="poem", file_id="x"),
+        call(category="chart", file_id=7), call(category="chart", file_id=""), call(file_id="def456"),
+    ]  # fmt: skip
+    said = types_pb.ChatMessage(content="以后的报表请都用表格。", role=types_pb.MESSAGE_ROLE_USER)
+    made = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content="好的。", tool_calls=calls)
+    flushed = stubs.memory.FlushMessages(
+        memory_pb.FlushMessagesRequest(scope=scope, messages=[said, made]), timeout=TIMEOUT
+    )
+    session = types_pb.Scope(user_id=scope.user_id, session_id="s")
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
+    [appended] = stubs.session.AppendMessages(
+        session_pb.AppendMessagesRequest(scope=session, messages=[made]), timeout=TIMEOUT
+    ).messages
+
+    assert [written_ref(ref) for ref in flushed.file_refs] == ["chart:def456"]
+    assert refs_of(get(stubs, session, appended.memory_id)) == ["chart:def456"]
+    [read] = stubs.session.ListMessages(session_pb.ListMessagesRequest(scope=session), timeout=TIMEOUT).messages
+    assert list(read.tool_calls) == calls
 
 
 def test_references_are_resolved_one_by_one(stubs: Stubs, scope: types_pb.Scope) -> None:

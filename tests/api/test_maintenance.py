@@ -19,6 +19,7 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
+from tests.support.until import until
 
 EXPIRE, PROMOTE, ARCHIVE = (
     lifecycle_pb.MAINTENANCE_STEP_EXPIRE,
@@ -305,3 +306,24 @@ def test_all_that_is_wrong_is_named(stubs: Stubs, method: str, fields: dict[str,
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST") == (refusal.code, refusal.reason)
     assert paths == tuple(sorted(refusal.fields))
+
+
+def test_a_search_with_the_token_of_a_run_sees_its_changes(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Expired memories are gone from searches and lists; a run that changes nothing, and a dry one, have no token."""
+    first = run(stubs, scope=scope, steps=[EXPIRE])
+    memory = types_pb.Memory(content="The ferry is late today.")
+    memory.expire_time.FromDatetime(datetime.now(UTC) + timedelta(milliseconds=300))
+    late = write(stubs, scope, memory).memory
+    until(lambda: datetime.now(UTC) > late.expire_time.ToDatetime(UTC))
+    dry = run(stubs, scope=scope, steps=[EXPIRE], dry_run=True)
+    told = run(stubs, scope=scope, steps=[EXPIRE])
+
+    assert [(late.id, "EXPIRED")] == changes(dry) == changes(told)
+    assert not any(response.consistency_token for response in (*first, *dry, told[0]))
+    token = told[-1].consistency_token
+    everything = filters_pb.Filter(statuses=[ACTIVE, EXPIRED], include_expired=True)
+    assert token
+    assert [late.content] == found(stubs, scope, "ferry", mode=KEYWORD, filter=everything, consistency_token=token)
+    assert [] == found(stubs, scope, "ferry", mode=SEMANTIC, filter=everything, consistency_token=token)
+    [listed] = list_all(stubs, scope, filter=everything)
+    assert (late.id, EXPIRED) == (listed.id, listed.status)

@@ -222,7 +222,7 @@ def test_equal_content_returns_the_memory_that_is_there(
 ) -> None:
     """The default policy stores nothing, whatever else the newcomer says; in another kind or project it stores."""
     first = create(stubs, scope, "水在一百度沸腾。")
-    again = write(stubs, scope, types_pb.Memory(content="水在一百度沸腾。", title="x", key="y"), on_duplicate=policy)
+    again = write(stubs, scope, types_pb.Memory(content="水在一百度沸腾。", title="x"), on_duplicate=policy)
     kind = write(
         stubs, scope, types_pb.Memory(content="水在一百度沸腾。", kind=types_pb.MEMORY_KIND_NOTE), on_duplicate=policy
     )
@@ -230,8 +230,55 @@ def test_equal_content_returns_the_memory_that_is_there(
         stubs, types_pb.Scope(user_id=scope.user_id, project_id="p"), "水在一百度沸腾。", on_duplicate=policy
     )
 
-    assert (DUPLICATE, first.id, "", "") == (again.outcome, again.memory.id, again.memory.title, again.memory.key)
+    assert (DUPLICATE, first.id, "") == (again.outcome, again.memory.id, again.memory.title)
     assert [CREATED] * 2 == [kind.outcome, project.outcome]
+
+
+def test_a_key_names_the_memory_that_has_the_content(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """It is written as if it had the key already, and found by the key, also in a filter."""
+    first = create(stubs, scope, "Deploys happen at five.", title="Deploys", tags=["ops"], importance=5)
+    named = types_pb.Memory(content="Deploys happen at five.", key="knowledge/world/deploys", tags=["time"])
+    reply, again = write(stubs, scope, named), write(stubs, scope, named)
+    read = stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key=named.key), timeout=TIMEOUT).memory
+
+    assert (UPDATED, first.id, 2, named.key) == (
+        reply.outcome,
+        reply.memory.id,
+        reply.memory.revision,
+        reply.memory.key,
+    )
+    assert (["time"], 5, "Deploys", "world") == (list(read.tags), read.importance, read.title, read.category)
+    assert (read.id, "") == (first.id, reply.notice)
+    assert (DUPLICATE, first.id, "") == (again.outcome, again.memory.id, again.notice)
+    where = filters_pb.Filter(key_prefix="knowledge/world/")
+    assert [named.content] == found(stubs, scope, "deploys", filter=where)
+
+
+def test_a_key_that_a_duplicate_does_not_get_is_reported(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The memory that has the content keeps its own key; the reply says that the new key was not stored."""
+    first = create(stubs, scope, "Deploys happen at five.", key="one")
+    request = memory_pb.CreateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(content="Deploys happen at five.", key="two")
+    )
+    reply, call = stubs.memory.CreateMemory.with_call(request, timeout=TIMEOUT)
+    batch = memory_pb.BatchCreateMemoriesRequest(scope=scope, memories=[memory_pb.BatchMemory(memory=request.memory)])
+    _, batch_call = stubs.memory.BatchCreateMemories.with_call(batch, timeout=TIMEOUT)
+
+    assert (DUPLICATE, first.id, "one") == (reply.outcome, reply.memory.id, reply.memory.key)
+    assert "the key of the request was not stored" in reply.notice
+    for each in (call, batch_call):
+        assert ("x-memsvc-notice", reply.notice) in [(name, value) for name, value in each.trailing_metadata()]
+
+
+def test_a_key_makes_no_memory_private(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """A memory outside of sessions that has the content of one of a session does not become that one."""
+    first = create(stubs, scope, "Deploys happen at five.")
+    session = types_pb.Scope(user_id=scope.user_id, session_id="s")
+    private = types_pb.Memory(content="Deploys happen at five.", key="k", layer=types_pb.MEMORY_LAYER_SESSION)
+    reply = write(stubs, session, private)
+
+    assert (DUPLICATE, first.id, "") == (reply.outcome, reply.memory.id, reply.memory.key)
+    assert "was not stored" in reply.notice
 
 
 def test_equal_content_can_be_refused_or_kept_twice(stubs: Stubs, scope: types_pb.Scope) -> None:

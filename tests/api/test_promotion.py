@@ -11,6 +11,7 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.files import download
 from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused
 from tests.support.server_process import Stubs
 
@@ -183,3 +184,14 @@ def test_nothing_changes_when_a_promotion_is_refused(stubs: Stubs, user: str) ->
 
     request = memory_pb.GetMemoryRequest(scope=scope, id=source.id)
     assert source == stubs.memory.GetMemory(request, timeout=TIMEOUT).memory
+
+
+def test_an_image_in_the_edited_text_becomes_a_file(stubs: Stubs, user: str) -> None:
+    """As in any other write: no base64 is left in the content or the keywords."""
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    source = create(stubs, scope, "The trend goes up.", layer=SHORT)
+    new = promote(stubs, scope, source, content="The trend goes up: ![t](data:image/png;base64,iVBORw0KGgo=)").memory
+
+    [ref] = new.file_refs
+    assert new.content == f"The trend goes up: ![t](memory:{ref.id})"
+    assert download(stubs, scope, ref.id) == b"\x89PNG\r\n\x1a\n"

@@ -445,3 +445,28 @@ def test_a_part_of_a_word_stands_for_keywords_on_request(
     request.filter.ids.append(made["数据库"])
     hits = stubs.search.Search(request, timeout=TIMEOUT).hits
     assert [hit.memory.id for hit in hits] == [made[name] for name in PARTS[part, match] if name == "数据库"]
+
+
+@pytest.mark.parametrize("mode", [KEYWORD, HYBRID])
+@pytest.mark.parametrize(
+    ("content", "summary", "query"),
+    [
+        ("The invoices go to Lena at the end of a month.", "How bookkeeping works at Falkenberg", "Falkenberg"),
+        ("发票每个月底交给李娜。", "法尔肯贝格公司的记账流程", "记账流程"),
+    ],
+    ids=["english", "chinese"],
+)
+def test_words_of_a_summary_are_found(
+    stubs: Stubs, scope: types_pb.Scope, mode: search_pb.SearchMode, content: str, summary: str, query: str
+) -> None:
+    """Words that only the summary of a memory has lead to it, until the summary changes."""
+    create_all(stubs, scope, [*ENGLISH, *CHINESE])
+    memory = create(stubs, scope, content, summary=summary)
+
+    assert found(stubs, scope, query, mode=mode)[:1] == [content]
+
+    cleared = memory_pb.UpdateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(id=memory.id), update_mask={"paths": ["summary"]}
+    )
+    changed = stubs.memory.UpdateMemory(cleared, timeout=TIMEOUT)
+    assert content not in found(stubs, scope, query, mode=KEYWORD, consistency_token=changed.consistency_token)

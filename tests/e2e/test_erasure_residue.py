@@ -49,7 +49,8 @@ def attached(stubs: Stubs, scope: types_pb.Scope, memory_id: str, content: bytes
 def planted(stubs: Stubs, user: str, word: str, number: int) -> None:
     """Store a memory that says a word everywhere, in a project of its own, and at times a session and a checkpoint."""
     full = types_pb.Memory(content=f"Thing {word}content is number {number} in the drawer.", key=f"{word}key")
-    full.title, full.category, full.source, full.speaker = f"{word}title", f"{word}cat", f"{word}src", f"{word}spk"
+    full.title, full.summary, full.category = f"{word}title", f"{word}sum", f"{word}cat"
+    full.source, full.speaker = f"{word}src", f"{word}spk"
     full.tags.append(f"{word}tag")
     full.metadata.update({f"m{word}": f"{word}meta"})
     write(stubs, types_pb.Scope(user_id=user, project_id=f"prj{word}"), full, wait_for=types_pb.WAIT_FOR_STORED)

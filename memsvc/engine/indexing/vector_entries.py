@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate, chain, islice, repeat
 
@@ -31,7 +31,7 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector, Vectors
 from memsvc.text.analysis import Script, script_of
-from memsvc.text.passages import lexical_terms, passage, previous_line
+from memsvc.text.passages import lexical_terms, passage, previous_line, summary_terms
 from memsvc.text.sentences import merge_sentences
 
 _FLOAT_BYTES = 4
@@ -112,9 +112,12 @@ def _extra_passages(document: Document) -> list[Passage]:
 
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
-    """Return the lexical entries of one memory, one for each chunk; the first includes the previous line."""
+    """Return the lexical entries of one memory, one for each chunk.
+
+    The first includes the previous line, and the words of the summary that no chunk has.
+    """
     memory, before = document.memory, _visible_previous(document)
-    return [
+    entries = [
         LexicalEntry(
             entry_id(memory.row, View.CHUNK, chunk.ordinal),
             lexical_terms(
@@ -129,6 +132,10 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
         )
         for chunk in document.chunks[: MAX_ORDINAL + 1]
     ]
+    if memory.summary:
+        known = set(chain.from_iterable(entry.terms for entry in entries))
+        entries[0] = replace(entries[0], terms=[*entries[0].terms, *summary_terms(memory.summary, known)])
+    return entries
 
 
 def _visible_previous(document: Document) -> Memory | None:

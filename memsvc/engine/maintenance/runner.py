@@ -49,10 +49,12 @@ class MaintenanceRunner:
         search_priority: SearchPriority,
         *,
         flush_accesses: Callable[[], None],
+        head_position: Callable[[], int],
     ) -> None:
         """Run *steps* in the order of UpkeepStep, and record them in *measures*; *now* is the clock.
 
         *flush_accesses* writes pending access counts, so that memories read just now do not count as unread.
+        *head_position* returns the outbox position of the last change of the store.
         """
         order = list(UpkeepStep)
         self._steps = sorted(steps, key=lambda step: order.index(step.kind))
@@ -62,6 +64,7 @@ class MaintenanceRunner:
         self._bounds = bounds
         self._search_priority = search_priority
         self._flush_accesses = flush_accesses
+        self._head_position = head_position
 
     def run(
         self, area: MaintenanceScope, kinds: Sequence[UpkeepStep], plan: MaintenancePlan
@@ -142,6 +145,8 @@ class MaintenanceRunner:
             run.lease.require()
             applied = _apply_batch(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)
+            if applied.changed:
+                run.position = self._head_position()
             yield applied.changed
 
 
@@ -219,10 +224,11 @@ class _MaintenanceRun:
     now: datetime
     lease: Lease | None
     tallies: dict[UpkeepStep, StepTally] = field(default_factory=dict)
+    position: int = 0
 
     def progress(self, step: UpkeepStep | None, changes: Sequence[DueChange] = ()) -> UpkeepProgress:
         """Return the progress."""
-        return UpkeepProgress(step, self.plan, tuple(changes), dict(self.tallies))
+        return UpkeepProgress(step, self.plan, tuple(changes), dict(self.tallies), self.position)
 
 
 def _apply_batch(step: MaintenanceStep, batch: Sequence[DueChange]) -> StepResult:

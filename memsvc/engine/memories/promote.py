@@ -62,7 +62,7 @@ class MemoryPromoter:
         Raises:
             MemoryNotFoundError: The source is not visible to the scope.
             RevisionConflictError: The source has another revision than expected (0: any).
-            InvalidRequestError: The source is not of layer SHORT_TERM, or not ACTIVE.
+            InvalidRequestError: The source is not of layer SHORT_TERM, or not ACTIVE, or an image cannot be stored.
             MemoryExistsError: Another memory has the content.
             RequestIdReusedError: The request_id was used for another request.
         """
@@ -70,14 +70,15 @@ class MemoryPromoter:
         source = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
         if source is None or not visible(source, scope):
             raise MemoryNotFoundError(memory_id)
-        prepared = self._memory_builder.prepare(source.scope, _draft(source, content, title))
+        text = self._memory_builder.store_text_images(source.scope, content, field="content")
+        prepared = self._memory_builder.prepare(source.scope, _draft(source, text, title))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
             _require_promotable(before)
             fresh = prepared
             if before.revision != source.revision:
-                fresh = self._memory_builder.prepare(before.scope, _draft(before, content, title))
+                fresh = self._memory_builder.prepare(before.scope, _draft(before, text, title))
             return self._replace(transaction, before, fresh)
 
         digest = request_digest(asked) if options.request_id else ""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
+from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import OnDuplicate, Outcome, RejectedItem, UpsertResult
+from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, RejectedItem, UpsertResult
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import (
     MemoryBuilder,
@@ -31,6 +32,10 @@ from memsvc.ports.metadata import ContentName, Record, Transaction
 
 UpsertItem: TypeAlias = PreparedMemory | RejectedItem
 ItemResult: TypeAlias = UpsertResult | RejectedItem | MemsvcError
+
+
+_KEPT = ("title", "category", "event_time")
+"""Fields whose defaults of a key do not replace what a memory has that gets the key."""
 
 
 class Upserter:
@@ -179,7 +184,7 @@ class _UpsertBatch:
         holder = None if item.name is None else self._holders.get(item.name)
         if holder is None:
             return self._add(item, item.name)
-        return self._handle_duplicate(holder, memory, lambda is_free: self._add(item, item.name if is_free else None))
+        return self._handle_duplicate(holder, item)
 
     def finish(self, results: Sequence[ItemResult]) -> list[ItemResult]:
         """Insert waiting records; return the *results* with the rows of their memories."""
@@ -202,18 +207,22 @@ class _UpsertBatch:
             self._holders[name] = memory
         return UpsertResult(memory, Outcome.CREATED)
 
-    def _handle_duplicate(self, holder: Memory, newcomer: Memory, store: Callable[[bool], ItemResult]) -> ItemResult:
-        """Decide about *newcomer*, whose content *holder* has; *store* receives whether the content became free."""
+    def _handle_duplicate(self, holder: Memory, item: PreparedMemory) -> ItemResult:
+        """Decide about *item*, whose content *holder* has."""
+        newcomer = item.record.memory
         now = self._memory_builder.now()
         # A statement valid only in the future does not duplicate one that is valid now.
         is_future = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
         if self._on_duplicate is OnDuplicate.KEEP_BOTH or is_future or not visible(holder, newcomer.scope):
-            return store(False)  # noqa: FBT003 - the parameter of a callback has no name
+            return self._add(item, None)
         if holder.is_expired(now):
             self._expire(holder, newcomer.create_time)
-            return store(True)  # noqa: FBT003 - as above
+            return self._add(item, item.name)
         if self._on_duplicate is OnDuplicate.REJECT:
             return MemoryExistsError(holder.id)
+        if _can_take_key(holder, newcomer):
+            named = replace(item, draft=_with_convention(item.draft, holder))
+            return self._change(self._as_stored(holder), named, key=newcomer.key)
         return UpsertResult(holder, Outcome.DUPLICATE)
 
     def _expire(self, holder: Memory, moment: datetime) -> None:
@@ -227,12 +236,15 @@ class _UpsertBatch:
         self._update(before, self._record_builder.record(before, after))
         self.expired[before.id] = after
 
-    def _change(self, before: Memory, item: PreparedMemory) -> ItemResult:
+    def _change(self, before: Memory, item: PreparedMemory, *, key: str = "") -> ItemResult:
+        """Write *item* to *before*, which has its key already or gets *key*."""
         draft, own = item.draft, item.record.memory
         refusal = _refusal(before, own)
         if refusal is not None:
             return refusal
         values = values_of_draft(draft, own.create_time) | draft_provenance(before, draft, own)
+        if key:
+            values["key"] = key
         after = apply_values(before, values, own.create_time, self._memory_builder.reminder_detector)
         try:
             require_session(after)
@@ -288,6 +300,21 @@ def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
     if bearer.superseded_by_id:
         return MemorySupersededError(bearer.id, bearer.superseded_by_id)
     return None
+
+
+def _can_take_key(holder: Memory, newcomer: Memory) -> bool:
+    """Return whether *holder*, which has the content of *newcomer*, becomes the memory with its key.
+
+    A key of its own stays. A memory outside of sessions cannot become private to one.
+    """
+    is_private = newcomer.layer is Layer.SESSION and not holder.scope.session_id
+    return bool(newcomer.key) and not holder.key and newcomer.status not in UNNAMED and not is_private
+
+
+def _with_convention(draft: Draft, holder: Memory) -> Draft:
+    """Return *draft* with the defaults that its key sets, except for texts and times that *holder* has already."""
+    kept: dict[str, Any] = {name: getattr(holder, name) or None for name in _KEPT if getattr(draft, name) is None}
+    return with_convention(replace(draft, **kept))
 
 
 def _with_claim(record: Record, *, is_unique: bool) -> Record:

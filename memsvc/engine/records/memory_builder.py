@@ -43,7 +43,7 @@ from memsvc.ports.metadata import ContentName, Record, Transaction
 from memsvc.text.chunking import chunk, count_tokens
 from memsvc.text.facts import USER, facts_in, is_choice_of_liked
 from memsvc.text.file_refs import refs_in
-from memsvc.text.passages import extract_keywords
+from memsvc.text.passages import memory_keywords
 from memsvc.text.ranking_cues import pack_cues
 from memsvc.text.reminder_extraction import at_another_time, changed_event, reminder_in, schedule_change, still_mentions
 from memsvc.text.sentences import sentences
@@ -316,7 +316,7 @@ class MemoryBuilder:
     def _memory(self, scope: Scope, draft: Draft, provenance: Provenance) -> Memory:
         now = self.now()
         layer = draft.layer or Layer.LONG_TERM
-        title = draft.title or ""
+        title, summary = draft.title or "", draft.summary or ""
         given = draft.keywords
         memory = Memory(
             id=uuid7(now, self._random),
@@ -331,9 +331,9 @@ class MemoryBuilder:
             category=draft.category or "",
             speaker=draft.speaker or "",
             title=title,
-            summary=draft.summary or "",
+            summary=summary,
             tags=draft.tags or (),
-            keywords=normal_keywords(given) if given else keywords_from_content(title, draft.content),
+            keywords=normal_keywords(given) if given else keywords_from_texts(title, summary, draft.content),
             related_ids=draft.related_ids or (),
             file_refs=union(draft.file_refs or (), refs_in(draft.content)),
             importance=draft.importance or 3,
@@ -491,9 +491,9 @@ def content_name(memory: Memory) -> ContentName:
     return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash, memory.speaker)
 
 
-def keywords_from_content(title: str, content: str) -> tuple[Keyword, ...]:
-    """Return keywords extracted from title and content, highest weight first, ties by term."""
-    found = extract_keywords(f"{title}\n{content}" if title else content)
+def keywords_from_texts(title: str, summary: str, content: str) -> tuple[Keyword, ...]:
+    """Return keywords extracted from title, summary and content, highest weight first, ties by term."""
+    found = memory_keywords(title=title, summary=summary, content=content)
     found.sort()
     found.sort(key=itemgetter(1), reverse=True)
     return keywords_of(found)

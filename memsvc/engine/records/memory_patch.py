@@ -11,11 +11,12 @@ from typing import Any
 from memsvc.domain.files import refs_after_change, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Json, Kind, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
+from memsvc.domain.memory import Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
 from memsvc.domain.reminders import short_term_end
 from memsvc.domain.write_requests import Draft, Patch
-from memsvc.engine.records.memory_builder import ReminderDetector, keywords_from_content
+from memsvc.engine.records.memory_builder import ReminderDetector, keywords_from_texts
 from memsvc.text.file_refs import refs_in
+from memsvc.text.passages import are_extracted
 
 _DRAFT_FIELDS = (
     "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
@@ -31,6 +32,9 @@ _CLEARED: Mapping[str, Any] = {
     "origin": Origin.AGENT, "derived_from_ids": (),
 }  # fmt: skip
 """Values of None in a patch; keywords and times are derived."""
+
+_KEYWORD_TEXTS = ("title", "summary", "content")
+"""The texts that keywords are extracted from."""
 
 
 def values_of_draft(draft: Draft, now: datetime) -> dict[str, Any]:
@@ -50,8 +54,7 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
         name: _CLEARED.get(name) if value is None else value for name, value in patch.values.items()
     }
     if "keywords" in values and not values["keywords"]:
-        title, content = (values.get(name, getattr(before, name)) for name in ("title", "content"))
-        values["keywords"] = keywords_from_content(title, content)
+        values["keywords"] = _extracted_keywords(before, values)
     return values
 
 
@@ -60,9 +63,9 @@ def apply_values(
 ) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself if they change nothing.
 
-    Extracted keywords follow title and content; a detected reminder and file references follow the content. Given
-    ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or whose
-    expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
+    Extracted keywords follow title, summary and content; a detected reminder and file references follow the content.
+    Given ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or
+    whose expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
     unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
     rule: otherwise it would expire again at once. A SHORT_TERM memory with a new reminder or valid_from does not expire
     before that.
@@ -125,11 +128,14 @@ def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
 def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given: bool) -> None:
     if "content" in differing:
         differing["content_hash"] = content_hash(differing["content"])
-    if keywords_given or not differing.keys() & {"title", "content"}:
+    if keywords_given or not differing.keys() & set(_KEYWORD_TEXTS):
         return
-    if set(before.keywords) == set(keywords_from_content(before.title, before.content)):
-        title, content = (differing.get(name, getattr(before, name)) for name in ("title", "content"))
-        differing["keywords"] = keywords_from_content(title, content)
+    if are_extracted(before.keywords, title=before.title, summary=before.summary, content=before.content):
+        differing["keywords"] = _extracted_keywords(before, differing)
+
+
+def _extracted_keywords(before: Memory, values: Mapping[str, Any]) -> tuple[Keyword, ...]:
+    return keywords_from_texts(*(values.get(name, getattr(before, name)) for name in _KEYWORD_TEXTS))
 
 
 def _differs(name: str, old: object, new: object) -> bool:

@@ -110,9 +110,7 @@ class MessageAppender:
             speaker=message.speaker,
             event_time=message.event_time,
             source=SOURCE,
-            file_refs=tuple(dict.fromkeys(ref for call in message.tool_calls for ref in call.file_refs))[
-                : limits.FILE_REFS
-            ]
+            file_refs=tuple(dict.fromkeys(ref for call in message.tool_calls for ref in call.files))[: limits.FILE_REFS]
             or None,
             metadata=message.metadata,
             origin=ORIGINS[message.role],

@@ -14,6 +14,7 @@ from memsvc.domain import limits
 from memsvc.domain.errors import (
     BackendClosedError,
     BackendUnavailableError,
+    MemoryExistsError,
     MemsvcError,
     RevisionConflictError,
 )
@@ -189,7 +190,7 @@ class NoteImporter:
         made: list[tuple[FileStatus, Memory]] = []
         for scope, drafts in by_scope.items():
             results = self._context.memory_creator.create_batch(
-                scope, [draft for _, draft in drafts], WriteOptions()
+                scope, [draft for _, draft in drafts], WriteOptions(on_duplicate=OnDuplicate.REJECT)
             ).results
             made += [
                 (seen, result.memory)
@@ -314,12 +315,13 @@ class NoteImporter:
 
     def _create(self, seen: FileStatus) -> FileResult:
         scope, draft = self._draft_of(seen)
-        written = self._context.memory_creator.create(scope, draft, WriteOptions())
-        if written.outcome is Outcome.DUPLICATE and self._has_file(written.memory):
+        create = self._context.memory_creator.create
+        try:
+            memory = create(scope, draft, WriteOptions(on_duplicate=OnDuplicate.REJECT)).memory
+        except MemoryExistsError as error:
             # The same content in two files is intended: both memories are kept.
-            options = WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH)
-            written = self._context.memory_creator.create(scope, draft, options)
-        memory = written.memory
+            policy = OnDuplicate.KEEP_BOTH if self._has_file(error.memory_id) else OnDuplicate.RETURN_EXISTING
+            memory = create(scope, draft, WriteOptions(on_duplicate=policy)).memory
         status = _require_note(seen.note).values.get("status")
         wanted = status if status in _STATUS_OF_NEW else None
         if wanted is None and seen.place is not None and seen.place.is_archived:
@@ -337,8 +339,8 @@ class NoteImporter:
         self._settle([(seen, memory)])
         return replace(_import_files(seen), memory_id=memory.id)
 
-    def _has_file(self, memory: Memory) -> bool:
-        entry = self._context.manifest.of([memory.id]).get(memory.id)
+    def _has_file(self, memory_id: str) -> bool:
+        entry = self._context.manifest.of([memory_id]).get(memory_id)
         return entry is not None and self._context.folder.exists(entry.path)
 
     def _draft_of(self, seen: FileStatus) -> tuple[Scope, Draft]:

@@ -195,6 +195,7 @@ def run_maintenance_response(
         changes=[_maintenance_change(change) for change in changes],
         tallies=[_tally(step, tally) for step, tally in progress.tallies.items()],
         dry_run=progress.doing is MaintenancePlan.DRY_RUN,
+        consistency_token=consistency_token(progress.position) if progress.position else "",
     )
 
 

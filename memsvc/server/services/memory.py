@@ -22,7 +22,7 @@ from memsvc.server.executors import Answer, NamedExecutor, runs_in, stream_progr
 from memsvc.server.requests import memory as requests
 from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import apply_read_mask, fill_memory, use_counts
-from memsvc.server.server_context import ServerContext
+from memsvc.server.server_context import ServerContext, note_unstored_keys
 from memsvc.server.services.import_stream import MemoryImportStream
 from memsvc.server.slots import Slots
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -51,7 +51,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Store one memory."""
         new = requests.create_memory_request(request, dimension=self._app.dimension)
         written = self._app.memory_creator.create(new.scope, new.draft, new.options)
-        return self._waits.after(responses.create_memory_response(written), written, new.options.wait_for)
+        response = responses.create_memory_response(written)
+        response.notice = note_unstored_keys([new.draft], [written])
+        return self._waits.after(response, written, new.options.wait_for)
 
     @runs_in("write")
     def BatchCreateMemories(
@@ -62,6 +64,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         dimension, scope = self._app.dimension, request.scope
         drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
         written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
+        note_unstored_keys(drafts, written.results)
         return self._waits.after_batch(
             responses.batch_create_memories_response(written), written, batch.options.wait_for
         )
@@ -349,6 +352,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         ingested: IngestResult = await self._write.run(
             self._app.document_ingester.ingest, document.scope, document.header, data, document.options
         )
+        note_unstored_keys([document.header.draft], [ingested.written])
         await self._waits.written(ingested.written, document.options.wait_for)
         return responses.ingest_document_response(ingested)
 

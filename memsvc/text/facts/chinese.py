@@ -82,9 +82,10 @@ def chinese_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
 
 
 def _facts_of_clause(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+    yield from indentation(clause, speaking)
     found = [*_home(clause, speaking), *_job(clause, speaking), *_employer(clause, speaking)]
     if not found:
-        readings = (preferences, persons, general, _traits)
+        readings = (ports, preferences, persons, general, _traits)
         found = next((said for said in (list(read(clause, speaking)) for read in readings) if said), [])
     yield from found
 
@@ -350,6 +351,60 @@ def _gave_up(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact
         topic = f"{who} 喜欢{match['value'].lower()}"
         doing = () if speaking.is_passing else (doing_part(match["verb"]),)
         yield Fact(Rule.PREFERENCE, topic, (*doing, ValuePart(LIKING, "喜欢")), positive=False)
+
+
+# Settings of developers: the port of a server, and indentation.
+
+
+_PORT = re.compile(
+    r"^(?:(?:我们?|咱们?)?把)?(?P<who>.+?)(?:从\d+(?:号)?(?:端口)?)?(?:现在|目前|已经?|默认|都)*(?P<no>不再|不)?(?:现在|目前|默认)*"
+    r"(?:(?:(?:跑|运行|启动|部署|开|放|绑定|监听|暴露|改|换|挪|迁|搬|切换?)(?:在|到|于|成|为|至)了?|在|监听|占用|绑定|改?用|使用|采用)"
+    r"(?:端口(?P<after>\d{1,5})|(?P<before>\d{1,5})号?端口))上?了?$"
+)
+_NUMBERED = re.compile(r"\d端口|端口\d|号端口")
+
+
+def ports(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+    """Yield the port of a server, as 服务器的端口是 8080 does."""
+    match = _PORT.match(clause) if _NUMBERED.search(clause) else None
+    if match is None:
+        return
+    who = subject_of(match["who"], speaking)
+    if who is None or who == speaking.me:
+        return
+    speaking.last = who
+    number = int(match["after"] or match["before"])
+    yield Fact(Rule.GENERAL, f"{who}端口 是", (ValuePart("amount", str(number)),), not match["no"])
+
+
+_OFTEN = r"(?:现在|目前|如今|已经?|一直|一般|通常|平时|都|总是|只|统一|习惯|更?喜欢|更?偏好|更?爱|倾向于?)*"
+_INDENT_WITH = r"(?:(?P<count>[一二两三四八]|\d)个)?(?P<with>tab|制表符|空格)(?:键|字符)?"
+_INDENTS = (
+    re.compile(
+        rf"^(?P<who>.*?){_OFTEN}(?P<no>不再|不)?(?:改|换)?(?:使?用|采用|换成|改成)?{_INDENT_WITH}(?:来|做|进行)?缩进(?:代码)?了?$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"^(?P<who>.*?)(?:的?代码)?的?缩进{_OFTEN}(?P<no>不再|不)?(?:改|换)?(?:使?用的?是?|采用|换成|改成|是|为){_INDENT_WITH}了?$",
+        re.IGNORECASE,
+    ),
+)
+
+
+def indentation(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+    """Yield what someone indents with."""
+    for pattern in _INDENTS if "缩进" in clause else ():
+        match = pattern.match(clause)
+        if match is None:
+            continue
+        is_denied = match["no"] or match["who"].endswith(("不", "不太", "不再", "别"))
+        who = None if is_denied else subject_of(match["who"], speaking)
+        if who is not None:
+            said = match["with"].lower()
+            amount = (ValuePart("amount", str(han_number(match["count"]))),) if match["count"] else ()
+            pole = ValuePart(POLE, f"{int(said == '空格')}:{said}")
+            yield Fact(Rule.PREFERENCE, f"{who} 缩进", (*amount, pole))
+        return
 
 
 # Preferences: likes, dislikes and choices.

@@ -318,9 +318,14 @@ def _facts_of_clause(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
             yield from found
             if reading in _WHOLE:
                 return
+    yield from indentation(clause, words, speaking)
     found = list(preferences(clause, words, speaking))
-    found += list(persons(clause, words, speaking)) or list(general(clause, words, speaking))
+    found += list(persons(clause, words, speaking)) or list(_ports_or_general(clause, words, speaking))
     yield from found if found or is_read else _traits(clause, words, speaking)
+
+
+def _ports_or_general(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
+    yield from list(ports(clause, words, speaking)) or general(clause, words, speaking)
 
 
 def _traits(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
@@ -659,6 +664,71 @@ def _usage_fact(said: str, match: re.Match[str], speaking: SpeakerContext) -> It
     owned = subject_of(f"our {attribute}", speaking) or ()
     who = owned if user == ("we",) or match["of"].lower() == "the" else tuple(sorted({*owned, *user}))
     yield Fact(Rule.GENERAL, f"is {' '.join(who)}", (ValuePart("value", match["value"].lower()),))
+
+
+# Settings of developers: the port of a server, and indentation.
+
+
+_PORT = re.compile(
+    rf"{_BEFORE}(?:(?:runs?|running|listens?|listening|starts?|serves?|served|exposed|available|reachable|bound|binds?|moved"
+    r"|switched|is|are)(?:\s+now)?\s+(?:from\s+(?:port\s+)?\d+\s+to|on|at|to)|uses?|using)\s+(?:the\s+)?port\s+(?P<value>\d{1,5})"
+    r"(?:\s+(?:now|instead|these\s+days|anymore|again))*$",
+    re.IGNORECASE,
+)
+_OPERATED = re.compile(
+    r"^(?:i|we)\s+(?:(?:have|now|always|currently|just)\s+)*(?:run|start|serve|moved|switched|put|keep)\s+(?P<who>\S.*)$",
+    re.IGNORECASE,
+)
+"""We run the dev server on a port: it is the server that has the port."""
+_OPERATED_PORT = re.compile(
+    r"\s(?:from\s+(?:port\s+)?\d+\s+to|on|at|to)\s+(?:the\s+)?port\s+(?P<value>\d{1,5})(?:\s+(?:now|instead|these\s+days))*$",
+    re.IGNORECASE,
+)
+
+
+def ports(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
+    """Yield the port of a server, as "the port of the server is 8080" does; *words* are those of the clause."""
+    if "port" not in words:
+        return
+    operated = _OPERATED_PORT.search(clause)
+    named = None if operated is None else _OPERATED.match(clause[: operated.start()])
+    match = operated if named is not None else _PORT.search(clause)
+    if match is None:
+        return
+    who = subject_of(clause[: match.start()] if named is None else named["who"], speaking)
+    if who is None or who in {(speaking.me,), ("we",)}:
+        return
+    speaking.last = who
+    topic = f"is {' '.join(sorted({*who, 'port'}))}"
+    denied = match.groupdict().get("no")
+    yield Fact(Rule.GENERAL, topic, (ValuePart("amount", str(int(match["value"]))),), not denied)
+
+
+_INDENTS = re.compile(
+    rf"{_BEFORE}(?i:uses?|using|indents?(?:\s+(?:my\s+)?code)?\s+(?:with|by|using)|switched\s+to|prefers?\s+indenting\s+with)\s+"
+    rf"(?:(?P<count>\d|{'|'.join(NUMBERS)})[\s-]+)?(?P<with>[Tt]abs?|TABs?|spaces?)(?:\s+(?:characters?|indentation|indents?))?"
+    r"(?:\s+(?:for|to|as|when)\s+(?:my\s+|the\s+)?(?:code\s+)?indent(?:ation|ing|s)?(?:\s+(?:my\s+)?code)?)?"
+    r"(?:,?\s+(?:instead\s+of|rather\s+than|over|not)\s+(?:tabs?|spaces?))?(?:\s+(?:now|these\s+days|instead|everywhere|again))*$"
+)
+"""Spaces in upper case are a product."""
+_INDENT_WORDS = frozenset(listed("tab tabs space spaces"))
+_INDENT_SCALE = next(number for number, scale in enumerate(CONTRASTS) if any("tabs" in pole for pole in scale))
+
+
+def indentation(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
+    """Yield what someone indents with, as "I prefer tabs" does; *words* are those of the clause."""
+    match = None if _INDENT_WORDS.isdisjoint(words) else _INDENTS.search(clause)
+    if match is None or match["no"]:
+        return
+    who = subject_of(clause[: match.start()], speaking)
+    if who is None:
+        return
+    said = match["with"].lower()
+    pole = next(pole for pole, synonyms in enumerate(CONTRASTS[_INDENT_SCALE]) if said in synonyms)
+    count = (match["count"] or "").lower()
+    amount = (ValuePart("amount", str(NUMBERS.get(count, count))),) if count else ()
+    topic = f"preferred choice {_INDENT_SCALE} of {' '.join(who)}"
+    yield Fact(Rule.PREFERENCE, topic, (*amount, ValuePart(POLE, f"{pole}:{said}")))
 
 
 # Preferences: likes, dislikes and choices.

@@ -33,6 +33,7 @@ _NEW_TEXTS = 8_192
 largest size."""
 USER = "user"
 
+_PORT_TOPIC = re.compile(r"^is (?:.* )?port\b|端口 是$")
 _TURN = re.compile(r"(?:^|\s)[^\W\d_]{1,16}\s?[:：]\s?(?=\w)")
 """How a turn of a conversation begins: what several people say is not stated by one."""
 _USERS = frozenset({"", "user", "human", "用户", "我"})
@@ -100,8 +101,9 @@ def _me(speaker: str) -> str | None:
 
 
 def _is_exclusive(fact: Fact) -> bool:
-    """Return whether a choice or a job excludes others, which one that is stated as a further one does not."""
-    return fact.rule is Rule.OCCUPATION or any(part.sort == POLE for part in fact.parts)
+    """Return whether a choice, a job or a port excludes others, which one that is stated as a further one does not."""
+    is_choice = any(part.sort == POLE for part in fact.parts)
+    return is_choice or fact.rule is Rule.OCCUPATION or _PORT_TOPIC.search(fact.topic) is not None
 
 
 # Changes said in other words.

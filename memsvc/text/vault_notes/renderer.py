@@ -12,7 +12,7 @@ from memsvc.domain.memory import FileRef, Memory, Recurrence, Reminder, Status, 
 from memsvc.domain.vault import Note, NoteFormat
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.file_refs import content_with_block, refs_in
-from memsvc.text.passages import extract_keywords
+from memsvc.text.passages import are_extracted
 from memsvc.text.vault_notes.okf import okf_front
 
 FENCE = "---"
@@ -73,8 +73,9 @@ def file_bytes(front: Mapping[str, Any], content: str) -> bytes:
 
 def has_given_keywords(memory: Memory) -> bool:
     """Return whether the keywords were given: extracted ones follow from the text and need no line."""
-    text = f"{memory.title}\n{memory.content}" if memory.title else memory.content
-    return bool(memory.keywords) and set(memory.keywords) != set(extract_keywords(text))
+    return bool(memory.keywords) and not are_extracted(
+        memory.keywords, title=memory.title, summary=memory.summary, content=memory.content
+    )
 
 
 def _front(memory: Memory) -> dict[str, Any]:

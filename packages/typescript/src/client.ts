@@ -68,7 +68,10 @@ export interface ClientOptions extends Scope {
   readonly timeoutMs?: number;
 }
 
-/** The generated clients of all services; their calls have no deadline, are not repeated, and throw ConnectError. */
+/**
+ * The generated clients of all services; their calls have no deadline, are not repeated, and throw ConnectError, which
+ * MemsvcError.from decodes.
+ */
 export class Services {
   readonly memories: Client<typeof MemoryService>;
   readonly searches: Client<typeof SearchService>;

@@ -60,6 +60,11 @@ export class MemsvcError extends Error {
     super(message, options);
   }
 
+  /** Decodes the error of a generated client, such as those of `services`; a MemsvcError is returned as it is. */
+  static from(cause: unknown): MemsvcError {
+    return toMemsvcError(cause);
+  }
+
   /** Returns everything in one line. */
   override toString(): string {
     const broken = this.violations.map(({ field, description }) => `${field}: ${description}`).join("; ");
@@ -67,8 +72,8 @@ export class MemsvcError extends Error {
   }
 }
 
-/** Decodes an error of a transport. *address* is named if the service could not be reached. */
-export function toMemsvcError(cause: unknown, address: string): MemsvcError {
+/** Decodes an error of a transport. *address*, if given, is named if the service could not be reached. */
+export function toMemsvcError(cause: unknown, address = ""): MemsvcError {
   if (cause instanceof MemsvcError) {
     return cause;
   }
@@ -86,7 +91,7 @@ export function toMemsvcError(cause: unknown, address: string): MemsvcError {
   const isUnreachable = info === undefined && isConnectionError(error);
   return new MemsvcError(
     isUnreachable ? "UNAVAILABLE" : codeName(error.code),
-    isUnreachable ? `No service can be reached at ${address}: ${connectionFailure(error)}.` : error.rawMessage,
+    isUnreachable ? `No service can be reached${address && ` at ${address}`}: ${connectionFailure(error)}.` : error.rawMessage,
     isOurs ? info.reason.replace(REASON_PREFIX, "") : "",
     broken?.fieldViolations.map(({ field, description }) => ({ field, description })) ?? [],
     isOurs ? info.metadata : {},

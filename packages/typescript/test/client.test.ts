@@ -130,6 +130,19 @@ for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as co
       assert.deepEqual([conflict.code, conflict.metadata["revision"]], ["ABORTED", "1"]);
     });
 
+    test("decodes the errors of generated clients", async () => {
+      const call = memory.services.memories.createMemory({ memory: { content: "x", importance: 9 } });
+      const error: unknown = await call.then(() => assert.fail("The call succeeded."), (cause: unknown) => cause);
+      const decoded = MemsvcError.from(error);
+      assert.deepEqual([decoded.code, decoded.reason, decoded.cause], ["INVALID_ARGUMENT", "INVALID_REQUEST", error]);
+      assert.deepEqual(decoded.violations.map(({ field }) => field), ["scope.user_id", "memory.importance"]);
+      assert.equal(MemsvcError.from(decoded), decoded);
+
+      const lost = open("http://127.0.0.1:1", { userId: "ts" });
+      const refused: unknown = await lost.services.memories.getMemory({}).catch((cause: unknown) => cause);
+      assert.match(MemsvcError.from(refused).message, /^No service can be reached: /);
+    });
+
     test("ends a call at its deadline and when it is cancelled", async () => {
       assert.equal((await failure(memory.search("late", { timeoutMs: 0.01 }))).code, "DEADLINE_EXCEEDED");
       const cancelled = await failure(memory.search("gone", { signal: AbortSignal.abort() }));

@@ -138,6 +138,25 @@ def test_commands_say_why_tls_failed(secure: SecureProcess, papers: Papers, tmp_
     assert "it does not speak TLS: leave out --tls-ca." in told.stderr
 
 
+def test_our_client_says_what_to_check_about_tls(secure: SecureProcess, papers: Papers, tmp_path: Path) -> None:
+    """The message of gRPC follows."""
+
+    def told(address: str, tls: Tls | None) -> str:
+        with Memsvc(address, user_id="ada", timeout=TIMEOUT, tls=tls) as client:
+            with pytest.raises(MemsvcCallError) as failed:
+                client.get("x")
+        assert failed.value.code is grpc.StatusCode.UNAVAILABLE
+        return failed.value.message
+
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(other)
+
+    assert told(local(secure), None).startswith("The service closed the connection. If it needs TLS, name ")
+    assert told(local(secure), Tls(other)).startswith("TLS failed. tls=Tls(ca) names the authority ")
+    with ServerProcess(tmp_path / "data") as plain:
+        assert told(plain.bound, Tls(papers.ca_file)).startswith("The service does not speak TLS: leave out tls. (")
+
+
 def test_our_client_speaks_it_and_the_audit_log_names_the_certificate(secure: SecureProcess, papers: Papers) -> None:
     """A memory goes there and back; who it was is told by the common name."""
     tls = Tls(papers.ca_file, papers.folder / "agent.pem", papers.folder / "agent.key")

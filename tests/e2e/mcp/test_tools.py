@@ -222,7 +222,7 @@ def test_another_process_does_not_know_the_handles_of_an_earlier_one(server: Ser
 
 def test_what_was_remembered_already_says_what_it_does_not_change(bridge: Bridge) -> None:
     """The kind, layer, importance, tags and key of the first time hold."""
-    bridge.done("remember", content="Answer with metric units.")
+    bridge.done("remember", content="Answer with metric units.", key="measures")
     again = bridge.said(
         "remember",
         content="Answer with metric units.",

@@ -15,6 +15,7 @@ from memsvc.domain.field_rules import is_blank
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Recurrence, Reminder, Slot, Status, Tier
 from memsvc.domain.vault import NoteError, NoteFormat, differences
 from memsvc.testing.factories import memory
+from memsvc.text.passages import memory_keywords
 from memsvc.text.vault_notes import note_of, read_note, render_note
 
 ID = "019c31c4-5a4c-7a69-a08f-0d35c0a0d5f1"
@@ -122,6 +123,17 @@ def test_times_that_are_equal_are_written_alike(form: NoteFormat) -> None:
 
     assert render_note(one, form) == render_note(two, form)
     assert b"&" not in render_note(one, form)
+
+
+@pytest.mark.parametrize("summary", ["Where she lives", ""])
+def test_extracted_keywords_are_not_written(summary: str) -> None:
+    """Neither those of title, summary and content, nor those of a version that left the summary out."""
+    words = memory_keywords(title="Home", summary=summary, content="Anna lives in Lisbon.")
+    written = memory(
+        "Anna lives in Lisbon.", title="Home", summary="Where she lives", keywords=tuple(map(Keyword._make, words))
+    )
+
+    assert b"keywords" not in render_note(written)
 
 
 def front_of(data: bytes) -> Any:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memsvc.text.passages import LONG_TERMS, PREVIOUS_CHARS, lexical_terms, passage, previous_line
+from memsvc.text.passages import LONG_TERMS, PREVIOUS_CHARS, lexical_terms, passage, previous_line, summary_terms
 
 MOMENT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
@@ -68,3 +68,11 @@ def test_the_line_before_is_bounded() -> None:
     """A long answer passes on its beginning."""
     assert previous_line("Anna", "x" * 5000) == "Anna: " + "x" * PREVIOUS_CHARS
     assert previous_line("", "Hello.") == "Hello."
+
+
+def test_a_summary_adds_the_words_that_the_content_lacks() -> None:
+    """They weigh as own words do; those of a long summary are written once."""
+    assert Counter(summary_terms("Green tea of Assam", {"tea", "of"})) == {"green": 3, "assam": 3}
+    assert set(
+        Counter(summary_terms(" ".join(f"word{number}" for number in range(LONG_TERMS + 1)), set())).values()
+    ) == {1}

@@ -520,9 +520,12 @@ type RunMaintenanceResponse struct {
 	// tallies are the tallies of all steps that have begun, in the order of MaintenanceStep.
 	Tallies []*MaintenanceTally `protobuf:"bytes,3,rep,name=tallies,proto3" json:"tallies,omitempty"`
 	// dry_run is the dry_run of the request.
-	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// consistency_token makes later searches include the changes so far: see MemoryService. Empty until something was
+	// changed.
+	ConsistencyToken string `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RunMaintenanceResponse) Reset() {
@@ -581,6 +584,13 @@ func (x *RunMaintenanceResponse) GetDryRun() bool {
 		return x.DryRun
 	}
 	return false
+}
+
+func (x *RunMaintenanceResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
 }
 
 // MaintenanceChange is one change that a step made or would make.
@@ -1176,8 +1186,8 @@ type PromoteMemoryRequest struct {
 	//	*PromoteMemoryRequest_Id
 	//	*PromoteMemoryRequest_Key
 	By isPromoteMemoryRequest_By `protobuf_oneof:"by"`
-	// content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The
-	// other fields are those of the source.
+	// content is an edited text, such as a summary: at most 1 000 000 characters. Images in it become files as those in
+	// Memory.content do. Empty: the content of the source. The other fields are those of the source.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// title is the title of the new memory: at most 512 characters. Empty: the title of the source.
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
@@ -4200,12 +4210,13 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x120\n" +
 	"\x05steps\x18\x03 \x03(\x0e2\x1a.memsvc.v1.MaintenanceStepR\x05steps\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xd0\x01\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xfd\x01\n" +
 	"\x16RunMaintenanceResponse\x12.\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x1a.memsvc.v1.MaintenanceStepR\x04step\x126\n" +
 	"\achanges\x18\x02 \x03(\v2\x1c.memsvc.v1.MaintenanceChangeR\achanges\x125\n" +
 	"\atallies\x18\x03 \x03(\v2\x1b.memsvc.v1.MaintenanceTallyR\atallies\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xed\x01\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12+\n" +
+	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\"\xed\x01\n" +
 	"\x11MaintenanceChange\x12.\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x1a.memsvc.v1.MaintenanceStepR\x04step\x124\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x1c.memsvc.v1.MaintenanceReasonR\x06reason\x12\x17\n" +

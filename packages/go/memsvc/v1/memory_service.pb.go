@@ -695,7 +695,7 @@ type CreateMemoryResponse struct {
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
 	Redactions []*Redaction `protobuf:"bytes,5,rep,name=redactions,proto3" json:"redactions,omitempty"`
 	// notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-	// index is unavailable: see WaitFor. Empty otherwise.
+	// index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty otherwise.
 	Notice        string `protobuf:"bytes,6,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -513,7 +513,8 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: a new memory was stored.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed.
+	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+	// had no key and has that of the request now.
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 2
 	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
 	// changed otherwise.
@@ -626,8 +627,11 @@ type OnDuplicate int32
 const (
 	// ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING.
 	OnDuplicate_ON_DUPLICATE_UNSPECIFIED OnDuplicate = 0
-	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
-	// the request is ignored.
+	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
+	// the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
+	// it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
+	// not stored.
 	OnDuplicate_ON_DUPLICATE_RETURN_EXISTING OnDuplicate = 1
 	// ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS).
 	OnDuplicate_ON_DUPLICATE_REJECT OnDuplicate = 2
@@ -1584,7 +1588,7 @@ type Memory struct {
 	// key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
 	// characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must have one of the
 	// forms that AppendMemoryRequest lists, and sets the same defaults of a new memory. Empty: none. Creating under an
-	// existing key updates that memory.
+	// existing key updates that memory; so does creating content that a memory without a key has: see OnDuplicate.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// scope is the owner and the location of the memory. Optional in a write; its non-empty project_id, agent_id and
 	// session_id replace those of the request, and its user_id must be empty or equal that of the request, else
@@ -1613,15 +1617,16 @@ type Memory struct {
 	// files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
 	// file. Images in blocks of code, other media types and other encodings are not changed.
 	Content string `protobuf:"bytes,9,opt,name=content,proto3" json:"content,omitempty"`
-	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none.
+	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
+	// find the memory by the words of its summary, too.
 	Summary string `protobuf:"bytes,10,opt,name=summary,proto3" json:"summary,omitempty"`
 	// tags are labels to filter by, compared exactly. At most 32, each of 1 to 64 characters. Repeated tags are kept
 	// once, in order.
 	Tags []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
 	// keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
 	// one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
-	// write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
-	// responses they are ordered by descending weight, then by term.
+	// write: the service extracts up to 10 from title, summary and content. Of a repeated term the largest weight counts.
+	// In responses they are ordered by descending weight, then by term.
 	Keywords []*Keyword `protobuf:"bytes,12,rep,name=keywords,proto3" json:"keywords,omitempty"`
 	// related_ids are the ids of related memories. At most 64, each a UUID. The service does not check that they exist.
 	// Repeated ids are kept once, in order.
@@ -2369,7 +2374,8 @@ type ToolCall struct {
 	// arguments are the arguments of the call; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8
 	// deep.
 	Arguments *structpb.Struct `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// file_refs are the files that the call returned. At most 64.
+	// file_refs are the files that the call returned. At most 64. Arguments with "response_format": "file_ref" name one
+	// more by their "category", such as "chart", and "file_id"; it counts as one of these, and is not added here.
 	FileRefs      []*FileRef `protobuf:"bytes,4,rep,name=file_refs,json=fileRefs,proto3" json:"file_refs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -178,7 +178,14 @@ def maintenance(
     names = iter("abc")
     leading, performance = LeaderElection(leases, clock, lambda: next(names)), LatencyStats(clock)
     run = MaintenanceRunner(
-        steps, leading, StepMetrics(performance), clock, RunLimits(), SearchPriority(), flush_accesses=lambda: None
+        steps,
+        leading,
+        StepMetrics(performance),
+        clock,
+        RunLimits(),
+        SearchPriority(),
+        flush_accesses=lambda: None,
+        head_position=lambda: 1,
     )
     return run, leading, performance
 

@@ -46,6 +46,7 @@ def replica(
             RunLimits(),
             SearchPriority(),
             flush_accesses=lambda: None,
+            head_position=lambda: 1,
         )
         timetable = Timetable(HOUR, jitter, (UpkeepStep.EXPIRE,))
         yield desk, MaintenanceScheduler(runs, leading, timetable, clock, Random(7))

@@ -16,6 +16,7 @@ from memsvc.domain.errors import (
 from memsvc.domain.memory import Keyword, Kind, Layer, Status, content_hash
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import OnDuplicate, Outcome, Patch, WriteOptions
+from memsvc.engine.records.memory_builder import keywords_from_texts
 from tests.unit.engine.memories.support import update
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, Desk
 
@@ -36,6 +37,18 @@ def test_an_update_changes_what_it_names(desk: Desk) -> None:
     assert "lisbon" not in {keyword.term for keyword in after.keywords}
     assert desk.stored(before.id) == after
     assert desk.store.memories.revision(before.id, 1, reach=Reach.from_scope(ADA)) == before
+
+
+def test_extracted_keywords_follow_the_summary(desk: Desk) -> None:
+    """Also those of a memory of an earlier version, which extracted none from the summary."""
+    memory = desk.create("Anna lives in Lisbon.", summary="Her residence").memory
+    assert {"anna", "lives", "lisbon", "residence"} == {keyword.term for keyword in memory.keywords}
+
+    earlier = keywords_from_texts("", "", memory.content)
+    update(desk, memory.id, keywords=earlier)
+    for summary, word in (("The domicile", "domicile"), ("The household", "household")):
+        changed = update(desk, memory.id, summary=summary).memory
+        assert {"anna", "lives", "lisbon", word} == {keyword.term for keyword in changed.keywords}
 
 
 def test_given_keywords_outlive_new_content(desk: Desk) -> None:

@@ -322,3 +322,18 @@ def test_equal_new_files_are_two_memories(bench: Bench) -> None:
     assert len({one.memory_id for one in taken}) == 3
     assert all(one.action is VaultAction.CREATED for one in taken)
     assert bench.synced() == {}
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_a_file_with_a_key_and_the_content_of_another_file_is_another_memory(
+    bench: Bench, *, is_together: bool
+) -> None:
+    """The key does not go to the memory of the other file."""
+    first = bench.took(bench.put(f"{BASE}/long_term/Tea.md", "Green tea.\n")).memory_id
+    path = bench.put(f"{BASE}/long_term/Drink.md", "---\nkey: drink\n---\nGreen tea.\n")
+    [second] = bench.taking.take_all([path]) if is_together else [bench.took(path)]
+
+    assert second.action is VaultAction.CREATED
+    assert second.memory_id != first
+    assert (bench.memory(first).key, bench.memory(second.memory_id).key) == ("", "drink")
+    assert bench.synced() == {}

@@ -141,7 +141,7 @@ export type CreateMemoryResponse = Message<"memsvc.v1.CreateMemoryResponse"> & {
 
   /**
    * notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-   * index is unavailable: see WaitFor. Empty otherwise.
+   * index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty otherwise.
    *
    * @generated from field: string notice = 6;
    */

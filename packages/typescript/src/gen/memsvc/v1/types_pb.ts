@@ -150,7 +150,7 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
    * key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
    * characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must have one of the
    * forms that AppendMemoryRequest lists, and sets the same defaults of a new memory. Empty: none. Creating under an
-   * existing key updates that memory.
+   * existing key updates that memory; so does creating content that a memory without a key has: see OnDuplicate.
    *
    * @generated from field: string key = 2;
    */
@@ -219,7 +219,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   content: string;
 
   /**
-   * summary is a shorter text that represents the content. At most 16 384 characters. Empty: none.
+   * summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
+   * find the memory by the words of its summary, too.
    *
    * @generated from field: string summary = 10;
    */
@@ -236,8 +237,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   /**
    * keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
    * one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
-   * write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
-   * responses they are ordered by descending weight, then by term.
+   * write: the service extracts up to 10 from title, summary and content. Of a repeated term the largest weight counts.
+   * In responses they are ordered by descending weight, then by term.
    *
    * @generated from field: repeated memsvc.v1.Keyword keywords = 12;
    */
@@ -714,7 +715,8 @@ export type ToolCall = Message<"memsvc.v1.ToolCall"> & {
   arguments?: JsonObject | undefined;
 
   /**
-   * file_refs are the files that the call returned. At most 64.
+   * file_refs are the files that the call returned. At most 64. Arguments with "response_format": "file_ref" name one
+   * more by their "category", such as "chart", and "file_id"; it counts as one of these, and is not added here.
    *
    * @generated from field: repeated memsvc.v1.FileRef file_refs = 4;
    */
@@ -1561,7 +1563,8 @@ export enum WriteOutcome {
   CREATED = 1,
 
   /**
-   * WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed.
+   * WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+   * had no key and has that of the request now.
    *
    * @generated from enum value: WRITE_OUTCOME_UPDATED = 2;
    */
@@ -1634,8 +1637,11 @@ export enum OnDuplicate {
   UNSPECIFIED = 0,
 
   /**
-   * ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
-   * the request is ignored.
+   * ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
+   * the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+   * UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
+   * it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
+   * not stored.
    *
    * @generated from enum value: ON_DUPLICATE_RETURN_EXISTING = 1;
    */

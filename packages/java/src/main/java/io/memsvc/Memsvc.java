@@ -67,7 +67,8 @@ public final class Memsvc implements AutoCloseable {
 
   /**
    * The generated blocking stubs of all services. Their calls have no deadline, are not repeated, and throw
-   * StatusRuntimeException. They lack the methods whose requests are a stream: see {@link Memsvc#channel}.
+   * StatusRuntimeException, which {@link MemsvcException#of} decodes. They lack the methods whose requests are a stream:
+   * see {@link Memsvc#channel}.
    */
   public record Services(
       MemoryServiceGrpc.MemoryServiceBlockingStub memories,

@@ -50,7 +50,12 @@ public final class MemsvcException extends RuntimeException {
     this.retryAfter = retryAfter;
   }
 
-  /** Decodes an error of gRPC. */
+  /** Decodes an error of a generated stub, such as those of {@link Memsvc#services}. */
+  public static MemsvcException of(StatusRuntimeException error) {
+    return of(error, "");
+  }
+
+  /** Decodes an error of gRPC. An address that is not empty is named if the service could not be reached. */
   static MemsvcException of(StatusRuntimeException error, String address) {
     String reason = "";
     boolean isExplained = false;
@@ -85,7 +90,8 @@ public final class MemsvcException extends RuntimeException {
     if (code == Status.Code.UNAVAILABLE && !isExplained) {
       Throwable cause = error.getStatus().getCause();
       String detail = cause == null || cause.getMessage() == null ? message : cause.getMessage();
-      message = "No service can be reached at %s: %s".formatted(address, detail.lines().findFirst().orElse(message));
+      String place = address.isEmpty() ? "" : " at " + address;
+      message = "No service can be reached%s: %s".formatted(place, detail.lines().findFirst().orElse(message));
     }
     return new MemsvcException(code, message, reason, violations, metadata, retryAfter, error);
   }

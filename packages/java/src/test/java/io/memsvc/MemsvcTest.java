@@ -6,10 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.memsvc.v1.AppendMessagesResponse;
 import io.memsvc.v1.BuildContextResponse;
 import io.memsvc.v1.ChatMessage;
 import io.memsvc.v1.ContextOptions;
+import io.memsvc.v1.CreateMemoryRequest;
 import io.memsvc.v1.CreateMemoryResponse;
 import io.memsvc.v1.Memory;
 import io.memsvc.v1.MemoryLayer;
@@ -143,6 +145,23 @@ class MemsvcTest {
         failure(() -> memory.update(change, List.of("importance"), request -> request.setExpectedRevision(7)));
     assertEquals(Status.Code.ABORTED, conflict.code());
     assertEquals("1", conflict.metadata().get("revision"));
+  }
+
+  @Test
+  void errorsOfGeneratedStubsAreDecoded() {
+    CreateMemoryRequest request =
+        CreateMemoryRequest.newBuilder().setMemory(Memory.newBuilder().setContent("x").setImportance(9)).build();
+    StatusRuntimeException error =
+        assertThrows(StatusRuntimeException.class, () -> memory.services().memories().createMemory(request));
+    MemsvcException wrong = MemsvcException.of(error);
+    assertEquals("INVALID_REQUEST", wrong.reason());
+    assertEquals(
+        List.of("scope.user_id", "memory.importance"),
+        wrong.violations().stream().map(MemsvcException.Violation::field).toList());
+    assertEquals(error, wrong.getCause());
+
+    MemsvcException lost = MemsvcException.of(Status.UNAVAILABLE.withDescription("gone").asRuntimeException());
+    assertEquals("No service can be reached: gone", lost.getMessage());
   }
 
   @Test
