@@ -163,10 +163,13 @@ def perf(
     session: CliContext,
     *,
     operation: Annotated[str, typer.Argument(help="One operation, such as Search.  [default: all]")] = "",
+    last_hours: Annotated[
+        float, typer.Option(min=0, max=168, help="Only calls of the last hours, such as 0.5.  [default: all]")
+    ] = 0.0,
 ) -> None:
     """Show how long operations took, in ms."""
     with session.client() as client:
-        reply = client.performance(operation)
+        reply = client.performance(operation, window=timedelta(hours=last_hours) if last_hours else None)
     if session.as_json:
         write_json(reply)
         return

@@ -23,6 +23,8 @@ def test_reports_are_readable_in_a_pipe(run: Any) -> None:
     assert {"memories\t2", "tokens of core memories, estimated\t4"} <= {*run("stats").splitlines()}
     assert run("diagnose").splitlines()[-1] == "healthy"
     assert run("perf", "CreateMemory").splitlines()[1].startswith("operation\tlayer\tcount")
+    assert "CreateMemory" in run("perf", "--last-hours", "0.5")
+    run("perf", "--last-hours", "169", code=2)
     assert run("reindex").splitlines()[-1] == "done"
     assert run("check-integrity").splitlines()[-1] == "2 memories checked, 0 findings, 0 repaired"
     run("session", "create", "talk")
