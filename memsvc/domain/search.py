@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -70,6 +70,20 @@ class WordMatch(StrEnum):
     WHOLE = "WHOLE"
     PREFIX = "PREFIX"
     SUBSTRING = "SUBSTRING"
+
+    def chosen(self, keywords: Iterable[str], parts: Collection[str], limit: int) -> list[str]:
+        """Return at most *limit* of the keywords that match one of *parts* and are none of them, each once.
+
+        The shortest first, equal ones in their order by code point.
+        """
+        tests: Mapping[WordMatch, Callable[[str, str], bool]] = {
+            WordMatch.PREFIX: str.startswith,
+            WordMatch.SUBSTRING: str.__contains__,
+        }
+        if (test := tests.get(self)) is None:
+            return []
+        found = {keyword for keyword in keywords if any(test(keyword, part) for part in parts)} - {*parts}
+        return sorted(found, key=lambda keyword: (len(keyword), keyword))[:limit]
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,11 +274,12 @@ class MemoryReads(HistoryReads, Protocol):
         """
         ...
 
-    def keywords_with(self, parts: Sequence[str], *, reach: Reach, match: WordMatch, limit: int) -> list[str]:
-        """Return at most *limit* keywords of memories that begin with one of *parts*, or contain one.
+    def keywords_with(
+        self, parts: Sequence[str], *, reach: Reach, where: Filter | None, match: WordMatch, limit: int
+    ) -> list[str]:
+        """Return at most *limit* keywords of the memories that pass *where*, as `WordMatch.chosen` does.
 
-        The shortest first, equal ones in their order by code point; those that are one of *parts* are left out, and so
-        are all of them with the match WHOLE.
+        Every filter field is allowed.
         """
         ...
 

@@ -45,7 +45,7 @@ LOOKS: dict[str, Look] = {
         ["word"], reach=reach, where=And(()), limit=9
     ),
     "keywords_with": lambda store, _, reach: store.memories.keywords_with(
-        ["wo"], reach=reach, match=WordMatch.PREFIX, limit=9
+        ["wo"], reach=reach, where=None, match=WordMatch.PREFIX, limit=9
     ),
     "rows_where": lambda store, _, reach: store.memories.rows_where(And(()), reach=reach),
     "revision": lambda store, memory, reach: store.memories.revision(memory.id, 1, reach=reach),

@@ -221,8 +221,25 @@ class StoreReadsContract(StoreSeams):
         others = factories.memory("other", user_id="bo", keywords=words(("database_of_bo", 1.0)))
         insert(store, *(factories.memory(f"{number}", keywords=keywords) for number in range(2)), others)
 
-        assert store.memories.keywords_with(parts, reach=ADA, match=match, limit=9) == expected
-        assert store.memories.keywords_with(parts, reach=ADA, match=match, limit=1) == expected[:1]
+        def found(limit: int) -> list[str]:
+            return store.memories.keywords_with(parts, reach=ADA, where=None, match=match, limit=limit)
+
+        assert found(9) == expected
+        assert found(1) == expected[:1]
+        assert match.chosen(terms, parts, 1) == expected[:1]
+
+    def test_keywords_by_a_part_are_of_memories_that_match(self, store: MetadataStore) -> None:
+        """Those of others take no place of the limit."""
+        for status, terms in ((Status.ARCHIVED, ("data1", "both_data")), (Status.ACTIVE, ("database", "both_data"))):
+            made = factories.memory(status.lower(), status=status, keywords=words(*((term, 1.0) for term in terms)))
+            insert(store, made)
+        where = AnyOf(Field.STATUS, (Status.ACTIVE,))
+
+        def found(match: WordMatch, limit: int) -> list[str]:
+            return store.memories.keywords_with(["data"], reach=ADA, where=where, match=match, limit=limit)
+
+        assert found(WordMatch.PREFIX, 1) == ["database"]
+        assert found(WordMatch.SUBSTRING, 9) == ["database", "both_data"]
 
     def test_keywords_follow_an_update(self, store: MetadataStore) -> None:
         """New keywords and weights hold at once, and the old ones are gone."""

@@ -936,8 +936,9 @@ class SearchRequest(_message.Message):
     """
     word_match: Global___WordMatch.ValueType
     """word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
-    each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords of the memories
-    of the scope in all, the shortest first. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
+    each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords in all, the
+    shortest first: those of the memories that the search can find, so of those that pass its filter, as they were at
+    its `as_of`. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:

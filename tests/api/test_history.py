@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.history import checkpoint, delete, known, later, plain, revisions, rollback, update
 from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search, write
@@ -103,6 +106,27 @@ def test_a_search_of_the_past_finds_what_was_known(stubs: Stubs, scope: types_pb
     now = {"The walrus sleeps.", "A new walrus arrives."}
     assert now <= set(found(stubs, scope, "walrus", mode=mode))
     assert not {"The walrus swims.", "The walrus eats clams."} & set(found(stubs, scope, "walrus", mode=mode))
+
+
+@pytest.mark.parametrize(
+    ("match", "part"), [(search_pb.WORD_MATCH_PREFIX, "zebra"), (search_pb.WORD_MATCH_SUBSTRING, "ebraf")]
+)
+def test_a_search_of_the_past_finds_words_by_a_part(
+    stubs: Stubs, scope: types_pb.Scope, match: search_pb.WordMatch, part: str
+) -> None:
+    """By the keywords that the memories had then, changed since or not."""
+    fish, gone, same = (
+        create(stubs, scope, content, keywords=[types_pb.Keyword(term=term)])
+        for content, term in (("One.", "zebrafish"), ("Two.", "zebrafinch"), ("Three.", "zebrafly"))
+    )
+    moment = same.update_time
+    update(stubs, scope, fish.id, keywords=[types_pb.Keyword(term="tea")])
+    delete(stubs, scope, gone.id)
+    create(stubs, scope, "Four.", keywords=[types_pb.Keyword(term="zebrafight")])
+
+    asked: dict[str, Any] = {"keywords": [part], "mode": KEYWORD, "word_match": match}
+    assert {"One.", "Two.", "Three."} == set(found(stubs, scope, as_of=known(moment), **asked))
+    assert {"Three.", "Four."} == set(found(stubs, scope, **asked))
 
 
 def test_pages_of_a_search_of_the_past_fit_together(stubs: Stubs, scope: types_pb.Scope) -> None:

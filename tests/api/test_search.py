@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import grpc
 import pytest
@@ -470,3 +471,29 @@ def test_words_of_a_summary_are_found(
     )
     changed = stubs.memory.UpdateMemory(cleared, timeout=TIMEOUT)
     assert content not in found(stubs, scope, query, mode=KEYWORD, consistency_token=changed.consistency_token)
+
+
+@pytest.mark.parametrize(
+    ("fields", "filters"),
+    [
+        ({"tier": types_pb.MEMORY_TIER_ARCHIVED}, {}),
+        ({"status": types_pb.MEMORY_STATUS_QUARANTINED}, {}),
+        ({"layer": types_pb.MEMORY_LAYER_SESSION}, {}),
+        ({"tags": ["other"]}, {"tags_all": ["wanted"]}),
+    ],
+    ids=["archived", "withheld", "of a session", "filtered out"],
+)
+@pytest.mark.parametrize("match", [search_pb.WORD_MATCH_PREFIX, search_pb.WORD_MATCH_SUBSTRING], ids=str)
+def test_keywords_of_what_a_search_cannot_find_take_no_place(
+    stubs: Stubs, scope: types_pb.Scope, fields: dict[str, Any], filters: dict[str, Any], match: search_pb.WordMatch
+) -> None:
+    """There are more of them, and shorter ones, than a part of a word may match."""
+    session = types_pb.Scope(user_id=scope.user_id, project_id=scope.project_id, session_id="s")
+    away = (f"kel{number}" for number in range(40))
+    hidden = [types_pb.Memory(content=f"{one}.", keywords=[types_pb.Keyword(term=one)], **fields) for one in away]
+    create_all(stubs, session if "layer" in fields else scope, hidden)
+    create(stubs, scope, "Seaweed grows.", keywords=[types_pb.Keyword(term="kelp-forest")], tags=["wanted"])
+    where = filters_pb.Filter(**filters)
+    for mode in (KEYWORD, HYBRID):
+        reply = search(stubs, scope, keywords=["kel"], mode=mode, word_match=match, filter=where)
+        assert [hit.memory.content for hit in reply.hits] == ["Seaweed grows."]

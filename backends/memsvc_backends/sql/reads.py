@@ -176,12 +176,15 @@ class SqlMemoryReads(SqlHistoryReads):
         with self._database.snapshot() as connection:
             return search_keywords(connection, terms, KeywordMatcher(reach, where, self._ranked), limit)
 
-    def keywords_with(self, parts: Sequence[str], *, reach: Reach, match: WordMatch, limit: int) -> list[str]:
+    def keywords_with(
+        self, parts: Sequence[str], *, reach: Reach, where: Filter | None, match: WordMatch, limit: int
+    ) -> list[str]:
         """Search the terms of the keyword table."""
         if not parts or limit <= 0 or match is WordMatch.WHOLE:
             return []
+        holders = within(reach) if where is None else sa.and_(within(reach), condition(where, reach.owner))
         with self._database.read_connection() as connection:
-            return find_keywords(connection, frozenset(parts), reach, match, limit)
+            return find_keywords(connection, frozenset(parts), reach.owner, holders, match, limit)
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
@@ -605,13 +608,13 @@ def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: Key
 
 
 def find_keywords(
-    connection: sa.Connection, parts: AbstractSet[str], reach: Reach, match: WordMatch, limit: int
+    connection: sa.Connection, parts: AbstractSet[str], owner: str, holders: Condition, match: WordMatch, limit: int
 ) -> list[str]:
-    """Return the first keywords of the reach with one of the parts, other than these; each term is read once."""
+    """Return the first keywords of such holders with one of the parts, other than these; each term is read once."""
     found: set[str] = set()
     for prefix in sorted(parts) if match is WordMatch.PREFIX else ("",):
-        term = _each_term(reach.owner, prefix).c.term
-        wanted: list[sa.ColumnElement[bool]] = [term.is_not(None), term.not_in(sorted(parts)), _is_held(term, reach)]
+        term = _each_term(owner, prefix).c.term
+        wanted: list[Condition] = [term.is_not(None), term.not_in(sorted(parts)), _is_held(term, owner, holders)]
         if match is WordMatch.SUBSTRING:
             wanted.append(sa.or_(*(holds_text(term, part) for part in sorted(parts))))
         statement = sa.select(term).where(*wanted).order_by(sa.func.length(term), term).limit(limit)
@@ -619,16 +622,14 @@ def find_keywords(
     return sorted(found, key=lambda keyword: (len(keyword), keyword))[:limit]
 
 
-def _is_held(term: sa.ColumnElement[str], reach: Reach) -> sa.ColumnElement[bool]:
-    """Return the condition that a term is a keyword of a memory of the reach."""
+def _is_held(term: sa.ColumnElement[str], owner: str, holders: Condition) -> Condition:
+    """Return the condition that a term is a keyword of such a memory.
+
+    A condition inside a condition, not a join: SQLite would read the memories first, all of them for each term.
+    """
     table = memory_keywords.c
-    holders = memory_keywords.join(memories, memories.c.row == table.row)
-    return (
-        sa.select(sa.literal(1))
-        .select_from(holders)
-        .where(table.owner == reach.owner, table.term == term, within(reach))
-        .exists()
-    )
+    is_holder = sa.exists().where(memories.c.row == table.row, holders).correlate(memory_keywords)
+    return sa.exists().where(table.owner == owner, table.term == term, is_holder)
 
 
 def _each_term(owner: str, prefix: str) -> sa.CTE:

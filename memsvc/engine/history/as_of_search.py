@@ -117,6 +117,11 @@ class ChangedMemories:
             self.documents[memory.row] = Document(memory, chunks_of(memory.content) or _single_chunk(memory), previous)
 
     @property
+    def keywords(self) -> frozenset[str]:
+        """Return the keywords of these memories."""
+        return frozenset(word.term for document in self.documents.values() for word in document.memory.keywords)
+
+    @property
     def unchanged_filter(self) -> Filter:
         """Return the filter that excludes memories changed since."""
         if len(self.rows) > EXCLUDED_BY_ROW:
@@ -190,7 +195,8 @@ class AsOfRetrieval:
         if not self._is_loaded:
             self._states.load(asked)
             self._is_loaded = True
-        found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged_filter)))
+        unchanged, keywords = conjunction(asked.where, self._states.unchanged_filter), self._states.keywords
+        found = self._live.run(replace(asked, where=unchanged, keywords=keywords))
         if self._states.documents:
             with self._search_priority.without_yielding():
                 self._add(asked, found)

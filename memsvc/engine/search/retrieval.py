@@ -166,7 +166,9 @@ class HybridRetriever:
         if query.mode is Mode.SEMANTIC or query.word_match is WordMatch.WHOLE:
             return []
         parts = [word for word in table_terms(query) if len(word) >= LEAST_PART]
-        return self._reads.keywords_with(parts, reach=asked.reach, match=query.word_match, limit=MOST_MEANT)
+        match = query.word_match
+        found = self._reads.keywords_with(parts, reach=asked.reach, where=asked.where, match=match, limit=MOST_MEANT)
+        return match.chosen((*found, *asked.keywords), parts, MOST_MEANT) if asked.keywords else found
 
     def _table(self, asked: RetrievalRequest, found: RetrievalResult) -> None:
         if terms := [*table_terms(asked.query), *found.meant]:
@@ -195,13 +197,18 @@ class HybridRetriever:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRequest:
-    """A query with its scope, filter, depth and deadline."""
+    """A query with its scope, filter, depth and deadline.
+
+    Attributes:
+        keywords: Keywords that words of the query may match by a part, besides those of the memories that pass *where*.
+    """
 
     query: SearchQuery
     reach: Reach
     where: Filter | None
     depth: int
     deadline: Deadline
+    keywords: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

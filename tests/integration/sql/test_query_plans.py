@@ -101,7 +101,9 @@ USES: dict[str, Use] = {
     "by_rows": lambda store: store.memories.by_rows([1, 2, 3], reach=ADA),
     "candidates": lambda store: store.memories.candidates([1, 2, 3], reach=ADA),
     "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),
-    "keywords_with": lambda store: store.memories.keywords_with(["a"], reach=ADA, match=WordMatch.PREFIX, limit=9),
+    "keywords_with": lambda store: store.memories.keywords_with(
+        ["a"], reach=ADA, where=USUAL, match=WordMatch.PREFIX, limit=9
+    ),
     "rows_where": lambda store: store.memories.rows_where(AnyOf(Field.TAGS, ("a", "b")), reach=ADA),
     "rows_where of metadata": lambda store: store.memories.rows_where(AnyOf(Field.METADATA, ("a=1",)), reach=ADA),
     "rows_where of numbers in metadata": lambda store: store.memories.rows_where(
@@ -298,7 +300,7 @@ def test_no_table_is_scanned(store: SqlMetadataStore, plans: Plans, use: Use) ->
     assert plans.scans() == []
 
 
-@pytest.mark.parametrize("use", ["by_rows", "candidates", "documents"])
+@pytest.mark.parametrize("use", ["by_rows", "candidates", "documents", "keywords_with"])
 def test_rows_are_entered_by_number(store: SqlMetadataStore, plans: Plans, use: str) -> None:
     """A few rows are looked up one by one; an owner's other memories are not touched."""
     with plans.recorded():

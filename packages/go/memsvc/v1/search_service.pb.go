@@ -1459,8 +1459,9 @@ type SearchRequest struct {
 	// setting ranking.use_feedback, off by default.
 	UseFeedback *bool `protobuf:"varint,24,opt,name=use_feedback,json=useFeedback,proto3,oneof" json:"use_feedback,omitempty"`
 	// word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
-	// each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords of the memories
-	// of the scope in all, the shortest first. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
+	// each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords in all, the
+	// shortest first: those of the memories that the search can find, so of those that pass its filter, as they were at
+	// its `as_of`. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
 	WordMatch     WordMatch `protobuf:"varint,25,opt,name=word_match,json=wordMatch,proto3,enum=memsvc.v1.WordMatch" json:"word_match,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -460,8 +460,9 @@ export type SearchRequest = Message<"memsvc.v1.SearchRequest"> & {
 
   /**
    * word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
-   * each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords of the memories
-   * of the scope in all, the shortest first. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
+   * each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords in all, the
+   * shortest first: those of the memories that the search can find, so of those that pass its filter, as they were at
+   * its `as_of`. Words of fewer than 2 characters match only themselves. Unspecified: WHOLE.
    *
    * @generated from field: memsvc.v1.WordMatch word_match = 25;
    */
