@@ -145,6 +145,12 @@ class Values:
         kind = self.chance.random()
         return self.chance.choice(REFUSED if kind < 0.003 else ODD if kind < 0.15 else WORDS)
 
+    def part(self) -> str:
+        """Return a part of a word."""
+        word = self.word()
+        start = self.chance.choice((0, 0, 1, len(word) // 2))
+        return word[start : start + self.chance.randint(2, 4)] or word
+
     def text(self) -> str:
         """Return a content."""
         if self.likely(0.5):
@@ -573,6 +579,10 @@ class Calls(Values):
             "keywords": [self.word()] if self.likely(0.2) else [], "include_files": self.likely(0.2),
             "time_range": types_pb.TimeRange(start=self.stamp()) if self.likely(0.2) else None,
         }  # fmt: skip
+        if self.likely(0.4):
+            fields |= {"word_match": chance.randint(2, 3), "keywords": [self.part(), self.part()]}
+        if self.likely(0.2):
+            fields["weighting"] = search_pb.Weighting(preset=search_pb.WEIGHTING_PRESET_LONG_TERM_FIRST)
         self.ask("search", "Search", _hits, scope=self.scope(), **fields)
         if self.likely(0.1):
             self.ask("search", "SearchAll", _contents, scope=self.scope(), query=self.text(), limit=50)

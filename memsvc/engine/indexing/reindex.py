@@ -328,7 +328,9 @@ class IndexMonitor:
         except BackendUnavailableError as error:
             log.warning("a reindex was postponed: %s", error.message)
         except Exception:
-            log.exception("a reindex failed and is retried")
+            # The service that stops closes the embedder and the indexes under the work; the next start does it.
+            if not self._stopping.is_set():
+                log.exception("a reindex failed and is retried")
         finally:
             steps.close()
         return is_done
