@@ -574,7 +574,7 @@ class Calls(Values):
 
     def search(self) -> None:
         chance = self.chance
-        fields = {
+        fields: dict[str, Any] = {
             "filter": self.filter(), "as_of": self.as_of(), "limit": 100, "query": self.text(), "mode": chance.choice(MODES),
             "keywords": [self.word()] if self.likely(0.2) else [], "include_files": self.likely(0.2),
             "time_range": types_pb.TimeRange(start=self.stamp()) if self.likely(0.2) else None,
