@@ -244,6 +244,17 @@ def next_lunar_day(month: int, day: int, since: date) -> date | None:
     return None
 
 
+def solar_term(name: str, since: date) -> date | None:
+    """Return the next day of one of the 24 solar terms, such as 清明, not before *since*; None: not known."""
+    from borax.calendars.lunardate import TermUtils  # noqa: PLC0415 - see above
+
+    for year in range(since.year, min(since.year + 2, LUNAR_YEARS[1])):
+        found = TermUtils.nth_term_day(year, TermUtils.get_index_for_name(name)) if year > LUNAR_YEARS[0] else None
+        if found is not None and found >= since:
+            return date(found.year, found.month, found.day)
+    return None
+
+
 def lunar_start(day: date, number: int) -> date:
     """Return *day*, or the last one before it on the 30th of the same month, if *number* is 30 and this month has 29.
 

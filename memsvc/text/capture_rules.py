@@ -603,7 +603,8 @@ def english_everyday_reason(text: str) -> _Reason:
     if cue := cues.BID["en"].search(plain):
         return CaptureReason.RULE, cue
     is_own = not _OWN.isdisjoint(words)
-    is_bare = bool(words) and (words[0] not in _IMPERSONAL or words[:2] == ["can", "not"])
+    said = words[next((place for place, word in enumerate(words) if word not in _LEADS), 0) :]
+    is_bare = bool(said) and (said[0] not in _IMPERSONAL or said[:2] == ["can", "not"])
     sentence = _EverydaySentence(
         text,
         words,
@@ -795,7 +796,7 @@ _HAN_MOOD = re.compile(
     r"又[^,，。]{1,8}了|真[^的,，。]{1,3}[。！!啊]*$|太[^,，。]{1,4}了[。！!]*$"
     r"|^好[^,，。]{1,4}[啊呀]?[。！!]*$|[啊呀哇][。！!]*$"
 )
-_HAN_PLEASED = re.compile(r"喜欢(?:[。！!~]*$|你|这|那|它)|就算了[吧。！]*$(?<!的就算了)")
+_HAN_PLEASED = re.compile(r"喜欢(?:了?[。！!~]*$|你|这|那|它)|就算了[吧。！]*$(?<!的就算了)")
 _HAN_STATING = re.compile(r"[叫在是有姓]|用的")
 
 

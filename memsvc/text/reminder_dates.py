@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from memsvc.domain.memory import Recurrence, Slot
-from memsvc.domain.reminders import is_day, next_lunar_day
+from memsvc.domain.reminders import is_day, next_lunar_day, solar_term
 from memsvc.text.ranking_cues import MONTHS, full_year, han_number, placed_dates
 from memsvc.text.reminder_lexicon import MOVED_TO
 
@@ -42,7 +42,20 @@ _NUMBERS = {
 }  # fmt: skip
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 0}
 _DAY_WORDS = {"first": 1, "fifteenth": 15, "twentieth": 20}
-_WEEK_DAYS = 7
+_ONES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_TEENS = (
+    "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth",
+    "nineteenth",
+)  # fmt: skip
+_WRITTEN = dict(
+    zip(
+        [*_ONES, *_TEENS, "twentieth", *(f"twenty {one}" for one in _ONES), "thirtieth", "thirty first"],
+        range(1, 32),
+        strict=True,
+    )
+)
+"""The days of a month as they are spoken."""
+_WEEK_DAYS, _SATURDAY = 7, 5
 _FORTNIGHT = 14
 _HALF_MONTH = 15
 _HALF_YEAR = 6
@@ -127,7 +140,7 @@ _RELATIVE = re.compile(
     rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
     r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
     rf"(?:过|再过)?(?P<后>(?<!个)半|{_HAN_NUMBER}|俩)(?P<量>天|日|个半月|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
-    rf"|再?过(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
+    rf"|(?:再?过|还有(?=.{{1,3}}天[就要]))(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
     rf"|(?<![上每一两半周期拜])(?<!上个)(?<![周期拜]的)(?<!第[一二三四五]个)(?<!后一个)"
     rf"(?:(?P<下>下下|下|这|本)个?{_HAN_WEEK}(?:的?{_HAN_WEEK})?|个?{_HAN_WEEK})(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
     rf"|(?P<月>下个?月|这个月|本月|这月)(?P<号>{_HAN_DAY})[日号號]"
@@ -148,8 +161,42 @@ _HAN_SHORT = re.compile(
     rf"(?P<day>{_HAN_DAY})(?![\d日号號个月点一二三四五六七八九十])"
 )
 """6月18: the word for day left out."""
-_SLASHED = re.compile(r"(?<![\d/.A-Za-z])(?P<one>\d{1,2})/(?P<other>\d{1,2})(?:/(?P<year>\d{4}|\d{2}))?(?![\d/%])")
+_SLASHED = re.compile(
+    r"(?<![\d/.A-Za-z])(?P<one>\d{1,2})/(?P<other>\d{1,2})(?:/(?P<year>\d{4}|\d{2}))?(?![\d/%]|\s?[块元折分页票])"
+)
 _UNCLEAR_SLASH = (24, 7)
+_DOTTED = re.compile(r"(?<![\d.,:/-])(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>20\d\d)(?!\.?\d)")
+"""4.3.2027: with dots the day comes first."""
+_VERSION_BEFORE = re.compile(r"(?:\b(?:version|release|build|firmware|driver|v|ver)|版本?)[ .:：]*\Z", _I)
+_VERSION_AFTER = re.compile(r"\s?(?:版|release\b|build\b|firmware\b)", _I)
+"""Beside a number with two dots that is no date."""
+_VERSION_CHARS = 10
+_WRITTEN_DATE = re.compile(
+    rf"\b(?P<day>{_one_of(_WRITTEN).replace(' ', '[ -]')}) of (?P<month>{_one_of(MONTHS)})\b(?:,? (?P<year>20\d\d))?",
+    _I,
+)
+_WEEKEND = re.compile(
+    r"\b(?P<this>this (?:coming )?weekend)\b|(?P<下>下个?周末)|(?:这个?|本)周末"
+    r"|(?<![上每个那这本下整])周末(?![前之后班档价愉快])",
+    _I,
+)
+_HOLIDAYS: dict[str, tuple[int, int]] = {
+    "christmas eve": (12, 24), "christmas day": (12, 25), "boxing day": (12, 26), "new year's eve": (12, 31),
+    "new year's day": (1, 1), "halloween": (10, 31), "valentine's day": (2, 14), "平安夜": (12, 24), "圣诞": (12, 25),
+    "元旦": (1, 1), "情人节": (2, 14), "劳动节": (5, 1), "五一": (5, 1), "国庆": (10, 1),
+}  # fmt: skip
+_LUNAR_HOLIDAYS = {
+    "除夕": (12, 30), "大年三十": (12, 30), "春节": (1, 1), "元宵节": (1, 15), "端午": (5, 5), "七夕": (7, 7),
+    "中秋": (8, 15), "重阳": (9, 9), "腊八": (12, 8),
+}  # fmt: skip
+_SOLAR_TERMS = ("清明", "冬至")
+_HOLIDAY = re.compile(
+    rf"\bon (?P<name>{_one_of(name for name in _HOLIDAYS if name.isascii())})\b".replace("'", "['’]")
+    + rf"|(?P<节>{_one_of([*(name for name in _HOLIDAYS if not name.isascii()), *_LUNAR_HOLIDAYS, *_SOLAR_TERMS])})节?"
+    r"(?!节|树|老人|卡|帽|粽|月饼|粥|蒜|快乐|安康|[前之]后|前(?!一)|后)",
+    _I,
+)
+"""Holidays that are one day; in English behind "on", as "for Christmas" and "at Christmas" leave the day open."""
 _SMALL_MONTH = re.compile(
     r"\b(?:on|by|due|date|is|until|till|before|for|booked|to|from|the)[ :]+"
     r"(?P<date>(?P<day>\d{1,2}) (?P<month>may|march)|(?P<month2>may|march) (?P<day2>\d{1,2}))"
@@ -178,13 +225,13 @@ _FIRST_OF_SPAN = re.compile(
 )
 """Before the last day of a span: 2 to 5 May."""
 _LUNAR = re.compile(
-    r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?P<month>正|冬|腊|十[一二]|1[0-2]"
-    r"|[1-9]|[一二三四五六七八九十])月"
+    r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?:(?P<month>正|冬|腊|十[一二]|1[0-2]"
+    r"|[1-9]|[一二三四五六七八九十])月|大年(?=初))"
     r"(?P<day>初[一二三四五六七八九十]|廿[一二三四五六七八九]?|二十[一二三四五六七八九]?"
     r"|十[一二三四五六七八九]?|三十|[12][0-9]|30|[1-9])"
     r"[日号號]?"
 )
-_LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|\blunar\b", _I)
+_LUNAR_CUE = re.compile(r"农历|阴历|旧历|老历|正月|腊月|冬月|月初[一二三四五六七八九十]|月廿|大年初|\blunar\b", _I)
 _CLOCK = re.compile(
     r"(?:\b(?P<off>half|(?:a )?quarter|five|ten|twenty|twenty[- ]five) (?P<side>past|after|to|before) "
     r"|(?<![\d:.])(?P<first>\d{1,2})(?:[:.](?P<first_minute>[0-5]\d))?\s?(?:-|–|—|to|till|until)\s?)?"
@@ -259,6 +306,7 @@ class NamedDay:
         is_weekday: Whether it is named by its weekday alone: "Friday", not "next Friday".
         lunar_number: The day of the month by the Chinese lunisolar calendar: 30 also when that month has but 29.
         is_off: Whether it is named by its distance from another date: "two days before 5 May".
+        is_loose: Whether it is a weekend or a holiday, which people also name when nothing is to happen on that day.
     """
 
     start: int
@@ -272,6 +320,7 @@ class NamedDay:
     is_lunar: bool = False
     is_weekday: bool = False
     is_off: bool = False
+    is_loose: bool = False
     lunar_number: int = 0
 
     @property
@@ -292,7 +341,10 @@ def named_days(text: str, today: date) -> list[NamedDay]:
         found += [_recurring(match, today) for match in _RECURRING.finditer(text)]
     if not text.isascii() and _LUNAR_CUE.search(text):
         found += [_lunar(match, today) for match in _LUNAR.finditer(text) if _is_lunar(match)]
-    found += [_from_first(text, _absolute(*placed)) for placed in placed_dates(text)]
+    found += [
+        _from_first(text, _absolute(*placed)) for placed in placed_dates(text) if not _is_version(text, *placed[:2])
+    ]
+    found += _less_common(text, small, today)
     if "march" in text or "may" in text:
         found += [one for match in _SMALL_MONTH.finditer(text) if (one := _small_month(match)) is not None]
     if _has(small, _RELATIVE_CUES):
@@ -307,6 +359,17 @@ def named_days(text: str, today: date) -> list[NamedDay]:
     found = [_in_named_year(text, one, today) for one in found]
     days = _apart(sorted(found, key=lambda one: (one.start, -one.end)))
     return [_off_named(text, one, today) if one.is_clear else one for one in days]
+
+
+def _less_common(text: str, small: str, today: date) -> Iterator[NamedDay]:
+    """Yield dates with dots, dates in words, weekends and holidays."""
+    if "." in text:
+        yield from (_dotted(match) for match in _DOTTED.finditer(text) if not _is_version(text, *match.span()))
+    if " of " in small:
+        yield from (_written(match) for match in _WRITTEN_DATE.finditer(text))
+    if "weekend" in small or "周末" in small:
+        yield from (_weekend(match, today) for match in _WEEKEND.finditer(text))
+    yield from (_holiday(match, today) for match in _HOLIDAY.finditer(text))
 
 
 def _has(text: str, cues: Sequence[str]) -> bool:
@@ -412,6 +475,47 @@ def _small_month(match: re.Match[str]) -> NamedDay | None:
     return NamedDay(*match.span("date"), month, day) if is_day(0, month, day) else None
 
 
+def _is_version(text: str, start: int, end: int) -> bool:
+    """Return whether a date with dots is the number of a version."""
+    if text[start:end].count(".") != 2:  # noqa: PLR2004 - day, month and year
+        return False
+    before = text[max(0, start - _VERSION_CHARS) : start]
+    return bool(_VERSION_BEFORE.search(before) or _VERSION_AFTER.match(text, end))
+
+
+def _dotted(match: re.Match[str]) -> NamedDay:
+    year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+    return _exactly(*match.span(), date(year, month, day) if is_day(year, month, day) else None)
+
+
+def _written(match: re.Match[str]) -> NamedDay:
+    """Return the day of a date in words: "the first of January"."""
+    day, month, year = _WRITTEN[match["day"].lower().replace("-", " ")], _month_number(match["month"]), match["year"]
+    if not is_day(int(year or 0), month, day):
+        return NamedDay(*match.span())
+    return NamedDay(*match.span(), month, day, int(year or 0), date(int(year), month, day) if year else None)
+
+
+def _weekend(match: re.Match[str], today: date) -> NamedDay:
+    """Return the Saturday of a weekend; on its Sunday that day."""
+    weeks = _WEEK_DAYS if match["下"] else 0
+    day = _off_days(today, max(0, _SATURDAY - today.weekday()) if not weeks else weeks + _SATURDAY - today.weekday())
+    return replace(_exactly(*match.span(), day, is_ahead=bool(weeks)), is_loose=True)
+
+
+def _holiday(match: re.Match[str], today: date) -> NamedDay:
+    """Return the next day of a holiday, or that of the year which is named beside it."""
+    year = _year_of(match, today)
+    since, name = date(year, 1, 1) if year else today, (match["name"] or match["节"]).lower().replace("’", "'")
+    if name in _LUNAR_HOLIDAYS:
+        day = next_lunar_day(*_LUNAR_HOLIDAYS[name], since)
+    elif name in _SOLAR_TERMS:
+        day = solar_term(name, since)
+    else:
+        day = next_of(NamedDay(0, 0, *_HOLIDAYS[name]), since)
+    return replace(_exactly(*match.span(), day), is_loose=True)
+
+
 def _apart(found: list[NamedDay]) -> Iterator[NamedDay]:
     end = 0
     for one in found:
@@ -501,13 +605,13 @@ def _monthly_start(today: date, number: int) -> date | None:
 
 def _relative(match: re.Match[str], today: date) -> NamedDay | None:
     day = _off(match, today)
-    is_ahead = not (
-        match["today"] or match["今"] or match["周"] or match["weekday"] or match["weekday2"] or match["weekday7"]
-    )
+    names = (match[name] for name in ("周", "weekday", "weekday2", "weekday3", "weekday7"))
+    is_day_of_week = any(names)
+    is_ahead = not (match["today"] or match["今"] or is_day_of_week)
     is_ahead = is_ahead or _which(match) in {"next", "下", "下下", "coming", "this coming"}
     if day is None:
         return None
-    is_weekday = not is_ahead and bool(match["周"] or match["weekday"] or match["weekday2"] or match["weekday7"])
+    is_weekday = not is_ahead and is_day_of_week
     return replace(_exactly(*match.span(), day, is_ahead=is_ahead), is_weekday=is_weekday)
 
 
@@ -697,7 +801,8 @@ def _is_lunar(match: re.Match[str]) -> bool:
 
 
 def _lunar(match: re.Match[str], today: date) -> NamedDay:
-    month = _LUNAR_MONTHS.get(match["month"]) or han_number(match["month"])
+    name = match["month"] or "正"
+    month = _LUNAR_MONTHS.get(name) or han_number(name)
     said = match["day"]
     day = han_number(said.removeprefix("初")) if not said.startswith("廿") else 20 + han_number(said[1:] or "〇")
     if match["leap"] or not day:

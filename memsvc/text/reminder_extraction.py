@@ -87,7 +87,12 @@ def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
 
 
 def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:
-    """Return the days without a month whose day is named as well, and without weekdays of dates: 11月6日（周五）."""
+    """Return the days without a month whose day is named as well, and without weekdays of dates: 11月6日（周五）.
+
+    A weekend or a holiday is dropped for any other day.
+    """
+    if any(one.is_clear and not one.is_loose for one in days):
+        days = [one for one in days if not one.is_loose]
     dates = [one for one in days if one.is_clear and not one.is_weekday]
     months = {one.month for one in dates}
     weekdays = {day.weekday() for one in dates if (day := next_of(one, today)) is not None}
@@ -148,7 +153,8 @@ def _clause_of(said: str, named: NamedDay) -> str:
     if not _says_something(rest):
         start = parts[max(0, place - 1)][0]
         end = parts[min(len(parts) - 1, place + 1)][1]
-    return said[start : named.start] + words.DAY + said[named.end : end]
+    before = said[start : named.start] if named.is_weekday else words.WEEKDAY_BEFORE.sub("", said[start : named.start])
+    return before + words.DAY + said[named.end : end]
 
 
 def _says_something(rest: str) -> bool:
@@ -235,7 +241,7 @@ def _is_stay(said: str, clear: list[NamedDay]) -> bool:
 
 def _feast(said: str, named: NamedDay, today: date) -> Reminder | None:
     """Return the reminder of a birthday or an anniversary that is said to be on a day."""
-    if named.recurrence is not Recurrence.NONE or named.is_off or not _is_yearly(said, named, today):
+    if named.recurrence is not Recurrence.NONE or named.is_off or named.is_loose or not _is_yearly(said, named, today):
         return None
     if named.is_lunar:
         return _of_lunar_day(named)
@@ -359,7 +365,7 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
     before = said[: named.start]
     if words.ELSEWHERE.search(words.OPENS_OWN.sub("", said)) or _is_of_another(said, before, named):
         return None
-    if _is_off(said, named):
+    if _is_off(said, named) or (named.is_loose and not _is_planned(said)):
         return None
     clause = _clause_of(said, named)
     is_strong = bool(words.STRONG.search(said))
@@ -370,6 +376,13 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
     if words.SPAN.search(before) and words.RANGE.search(said[named.end :]) and not words.AWAY.search(said):
         return None
     return _ahead(said, named, today, most=_AHEAD_DAYS)
+
+
+def _is_planned(said: str) -> bool:
+    """Return whether something is said to happen on a weekend or a holiday, once."""
+    if words.HABIT.search(said):
+        return False
+    return bool(words.PLANNED.search(said) or words.PLANNED_NEXT.search(said))
 
 
 def _is_of_another(said: str, before: str, named: NamedDay) -> bool:

@@ -8,6 +8,7 @@ from memsvc.text.analysis import HAN
 
 DATE_CUE = re.compile(
     r"[0-9]|day|tomorrow|tomorow|tmr|tonight|this |week|month|year|fortnight|overmorrow|[日号天周期拜晚早儿月年]"
+    r"|[除七]夕|中秋|国庆|元旦|端午|清明|圣诞|节|五一|腊八|重阳|冬至|平安夜|christmas|halloween|eve\b"
     r"|\b(?:mon|tue|wed|thu|fri|sat|sun|eom|eoy|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 )
 """A sentence without it names no day."""
@@ -32,7 +33,9 @@ HYPOTHETICAL = _any(
     r"|hopefully|hoping|tempted|fancy|ideally|or so|around|roughly|some ?time|at some point|one day|some day|someday"
     r"|sooner or later|tentative(?:ly)?|what if|as if|do something|['’]d rather|glad|relieved|(?:you|one"
     r"|people|anyone|they) can(?!['’])|feels?|feeling)\b",
-    r"假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
+    r"\b(?:may|could) (?:be|have|not|still|well|also|slip|move|change|need|start|come|go|take|get|happen|end|drop)\b",
+    r"\b(?:thinks|reckons|believes|guesses|suspects|doubts?)\b",
+    r"早知道|觉得|认为|怀疑|[我他她们]猜|假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
     r"|说不定|不一定|估计|左右|看情况"
     r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日"
     r"|早晚要|再不|下[次回]再",
@@ -54,7 +57,7 @@ DENIED = _any(
     r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|no-?go|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
-    r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|原来[订定约计打安]|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|不会|不再|并非"
+    r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|原来[订定约计打安]|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|从来[不没]|不会|不再|并非"
     r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
@@ -66,6 +69,9 @@ TOLD = _any(
     r"|neighbou?r|customer)s?\b"
     r"|\A\W*an? (?:guy|man|woman|kid|girl|boy|dude|colleague|co-?worker|neighbou?r|customer|stranger"
     r"|friend of a friend)\b",
+    r"\b(?:a|an|the average|the normal) (?:average |normal )?(?:person|human(?: being)?|adult)\b",
+    r"\b(?:function|method|query|api|endpoint|parser|regex|command|expression|macro)\b[^.;]{0,20}\b(?:returns?|yields?|outputs?"
+    r"|prints?|gives?|computes?|accepts?|parses?)\b|(?:函数|方法|接口|代码|脚本|正则)[^。；]{0,6}(?:返回|输出|打印|计算|解析)",
     r"\b(?:horoscope|prophecy|fun fact|did you know|trivia)\b|说[他她]|的说法|假的|谣|有个(?:朋友|同事|人"
     r"|同学|网友|客户)",
     r"\b(?:he|she|they|somebody|someone|everyone|everybody|people|(?:some|a|this|that|the) (?:guy|man|woman|girl|boy"
@@ -117,13 +123,19 @@ RELAYED = re.compile(
 NOT_FOR_US = _any(
     r"\b(?:rain|rains|raining|rainy|snow|snows|snowing|sunny|cloudy|weather|forecast|degrees|heatwave|storm|foggy)\b",
     r"\b(?:see|catch|talk to|speak to|meet) (?:you|ya)\b|\b(?:cya|good ?night|have a (?:nice|good|great|lovely))\b",
-    r"\b(?:i|we) (?:love|hate|like|prefer|enjoy|dread) (?:\w+ )?(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    r"\b(?:i|we) (?:love|hate|like|prefer|enjoy|dread) (?:\w+ )?(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b"
+    r"|\b(?:i|we) (?:\w+ )?(?:love|hate|like|prefer|enjoy|dread) [^,.;]{1,40}"
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b"
+    r"|\b(?:is|are|was|were) (?:\w+ )?(?:my|our|his|her|their) (?:\w+ )?favou?rite\b"
+    r"|\A\W*(?:mon|tues|wednes|thurs|fri|satur|sun)days? (?:is|are) (?:usually |always )?"
+    r"(?:my|our|his|her|their|an?) (?:[\w-]+ )?days?\b",
+    r"\A\W*(?:每个?)?(?:周|星期)[一二三四五六日天]都?是(?:我|他|她|咱)们?的",
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day again\b|\bhappy (?:friday|monday|new year|birthday)\b"
     r"|\b(?:black|good|casual|cyber|ash) (?:friday|monday|wednesday)\b",
     r"\b(?:free|available|busy|around|bored|tired|off) (?:on|this|next|tomorrow)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
     r"|compute|generate"
-    r"|compose|make up|invent|proofread|tell me(?! the (?:day|week|night|morning) before)"
+    r"|compose|make up|invent|proofread|tell me(?! to\b| the (?:day|week|night|morning) before)"
     r"|what|who|why|how|list|show me|find|search|look up|give me)\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
     r"|story|song|haiku"
@@ -133,11 +145,13 @@ NOT_FOR_US = _any(
     r"|\Z)|再聊|晚安|早安|快乐|\bask me again\b|\bwe(?:[’']ll| will) see\b|又是(?:周|星期)|又到(?:周|星期)",
     r"\A\W*(?:请|麻烦|帮我|给我|你)*(?:翻译|解释|写[一个首篇段封]|编[一个]|总结|概括|介绍|算一?下|计算"
     r"|查一?下|讲[一个]|画|列出|举例|造句)",
-    r"(?:喜欢|讨厌|最爱|最恨|害怕)(?:过)?(?:周|星期)",
+    r"(?:喜欢|讨厌|最爱|最恨|害怕|偏好|习惯)(?:[过在]|每个?)?(?:周|星期)|是(?:我|他|她|咱)们?(?:家\w{1,3})?最(?:喜欢|爱|讨厌|怕)",
 )
 """Weather, farewells, tastes, and work for the assistant."""
 ELSEWHERE = _any(
-    r"(?<!gate )(?<!door )(?<!window )\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b"
+    r"(?<!gate )(?<!door )(?<!doors )(?<!window )(?<!registration )(?<!applications )(?<!enrolment )(?<!enrollment )"
+    r"(?<!voting )(?<!entries )(?<!submissions )(?<!nominations )"
+    r"\b(?:open(?! (?:house|day|evening|mic))|opens|opened|closes|closed)\b"
     r"(?! (?:an? |my |our |the )?account)",
     r"\b(?:christmas|xmas|easter|thanksgiving|halloween|valentine['’]?s day|new year['’]?s(?: day| eve)?|diwali"
     r"|hanukkah|ramadan"
@@ -183,7 +197,8 @@ QUESTION = _any(
     r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|什么样|啥样|怎样|如何|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
     r"|有没有|要不要|能不能|会不会|来着|好不好"
     r"|行不行|星期几|周几|谁",
-    r"\b(?:when(?! to\b)|what(?! to\b)|which(?! (?:is|was|means|gives|leaves))|who['’]s|why|where)\b",
+    r"(?:(?<!that['’]s )(?<!that is )\bwhen(?! to\b)|\bwhat(?! to\b)|\bwhich(?! (?:is|was|means|gives|leaves))"
+    r"|\bwho['’]s|\bwhy|\bwhere)\b",
     r"\A\W*(?:(?:so|and|but|hey|hi|ok(?:ay)?|well|wait|um+|hmm+)\W+)*(?:is|are|am|was|were|do|does|did|can|could"
     r"|should|shall|will"
     r"|would|has|have|had|isn['’]t|aren['’]t|don['’]t|didn['’]t|won['’]t|how) (?:i|you|he|she|it|we|they|there|the"
@@ -227,7 +242,8 @@ PAST = _any(
     rf"(?![a-z]+[^,;{DAY}]{{0,40}}\b(?:to|until|till|for|by)\s+(?:the\s+)?{DAY})"
     r"(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bare )(?<!['’]s )(?<!['’]re )(?<!\bgets )(?<!\bget )(?<!\bgetting )"
     r"(?<!\bbeing )(?<!\bhave )(?<!\bhas )(?<!['’]ve )(?<!\bto be )(?<!\bgotta )[a-z]+ed\b",
-    rf"(?<![’\']ve )(?<!\bhave )(?<!\bhas )(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bget )\b(?:{_IRREGULAR})\b(?!['’]t)",
+    rf"(?<![’\']ve )(?<!\bhave )(?<!\bhas )(?<!\bbe )(?<!\bbeen )(?<!\bis )(?<!\bare )(?<!\bget )"
+    rf"(?<!\bgets )(?<!\bgetting )\b(?:{_IRREGULAR})\b(?!['’]t)",
     r"(?<![’']ve )(?<!\bhave )(?<!\bhas )(?<![’']s )\bgot (?!(?:till|until|to|tickets"
     r"|\d+)\b)(?!\w+ed\b)(?!(?:\w+ ){1,4}(?:appointment"
     r"|appt|meeting|exam|test|interview|flight|call|class|lesson|party|wedding|concert|gig|dinner|lunch|tickets"
@@ -237,7 +253,7 @@ PAST = _any(
     r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|(?<!\x1f)以前|(?<!\x1f)之前(?:有|就|已|还|那)"
     r"|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
     r"|(?<!别)(?<!不)(?<!要)(?<!会)(?<!再)过了|刚刚|刚才|已经(?!约|订|定|买|报|排|预|安排|挂)|已[于在]|(?:不"
-    r"|很|挺|真|太|还)好[看吃玩听喝]|早就|那会儿|当初|上次|上回"
+    r"|很|挺|真|太|还)好[看吃玩听喝]|(?<!一)早就|一早就(?![要得去])|那会儿|当初|上次|上回"
     r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐"
     r"|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
@@ -357,6 +373,25 @@ PAST_YEAR = re.compile(r"(?:1\d{3}|20[01]\d)年(?![级款])|\b(?:in|since|of) (?
 """A year long past in the clause of a day without a year."""
 HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
 EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|(?<![今明来后前去])年年")
+PLANNED = _any(
+    r"\b(?:am|are|is|['’]?m|['’]re|['’]s|will be) (?:going |coming )?(?:\w+ing|off to|away|on call|due)\b"
+    r"|\b(?:need|needs|must|have to|has to|gotta|got to|will|gonna|going to|booked|reserved|planned"
+    r"|arranged|scheduled)\b"
+    r"|['’]ll\b|\b(?:have|has|['’]ve|['’]s) (?:got )?(?:an?|the|my|our|two|three|\w+ (?:over|round|staying|coming))\b"
+    r"|\bwe['’]?re having\b|\bfor this weekend\b",
+    r"要(?![是不])|(?<=[我们咱还也都末夕节])得|得(?=[去回把给])|打算|准备|计划|约了|约好|[订定]了|[订定]好|说好|记得|提醒",
+)
+"""Said of a weekend or a holiday: something is to happen on it."""
+PLANNED_NEXT = re.compile(
+    rf"(?:[这本下]个?周末|(?:除夕|三十|春节|元宵节|端午|中秋|重阳|清明|冬至|圣诞|平安夜|元旦|情人节|五一|国庆|劳动节)节?(?:那天|当天|晚上)?)"
+    rf"(?:我们|咱们?|我|全家|一家人|跟[{HAN}]{{1,4}}|和[{HAN}]{{1,4}})?(?:去|回|到|飞|搬|来)(?!哪|年)"
+)
+"""A weekend or a holiday on which someone travels."""
+HABIT = _any(
+    r"\b(?:usually|always|normally|generally|typically|often|traditionally|tend to|every)\b",
+    r"一般|通常|总是|往往|经常|习惯|都(?:会|要|是|在|去|回|有)|传统|风俗|习俗|每(?:年|逢|到)|大家|人们|古人|北方人?|南方人?",
+)
+"""Said of a weekend or a holiday: it is the custom."""
 EVERY = _any(r"\b(?:every|each)\s+\Z")
 """Before a day: it is that of every year."""
 
@@ -365,6 +400,7 @@ ASKED = _any(
     r"|(?:\A|[,.;:!]\s*|\b(?:please|pls|and) )(?:nag|pester|chase|bug) (?:me|us)\b"
     r"|\bgive (?:me|us) a (?:nudge|shout"
     r"|heads[- ]up)\b",
+    r"(?:\A|[,.;:!]\s*|\b(?:please|pls) )tell (?:me|us) to\b",
     r"\bset (?:up )?(?:a|an) (?:reminder|alarm)\b|(?:\A|[.!;]\s*)reminder\b",
     r"(?:\A|[,.;:!]\s*|\b(?:please|pls|plz|and|so|must) )(?:please )?(?:remember to|(?:don['’]?t|do not|dont"
     r"|can['’]?t|mustn['’]?t)"
@@ -429,7 +465,15 @@ CLOCK = _any(
 OF_ANOTHER = re.compile(
     r"\A\s*的(?:邮件|信|账单|报告|照片|记录|纪要|笔记|消息|文件|版本|日记|日志|新闻|数据|洪水|事|聊天|帖子"
     r"|文章|视频|录音|合影|通知|票据|发票|收据|报纸)"
+    r"|\A['’]s (?:report|newsletter|issue|edition|minutes|numbers|figures|invoice|bill|e?mail|news|paper"
+    r"|data|results|payslip"
+    r"|statement)s?\b",
+    re.IGNORECASE,
 )
+WEEKDAY_BEFORE = re.compile(
+    r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?,?\s+(?=(?:the\s+)?\Z)", re.IGNORECASE
+)
+"""The weekday of a date, before it: "moved to Monday the 14th"."""
 DATED = _any(
     r"\b(?:of|dated|since|after|as of|(?:email|mail|letter|notes|photo|photos|picture|report|invoice|version|post"
     r"|article|message"
@@ -488,10 +532,12 @@ MOVED_TO = re.compile(
 """Before the day to which something was moved."""
 MOVED_TO_DAY = re.compile(rf"(?:{MOVED_TO.pattern})\s*(?:the\s+)?{DAY}", re.IGNORECASE)
 TIMETABLE = _any(
-    r"\b(?:they|people|everyone|train|bus|ferry|shop|store|museum|library|market|show|episode|newsletter|column)s?\b"
-    r"|(?:剧|番|节目|综艺|公众号|专栏|栏目)|更新|火车|班车|高铁|商店|博物馆|超市"
+    r"\b(?:they|people|everyone|train|bus|ferry|shop|store|museum|library|market|show|episode|newsletter|column"
+    r"|cron ?job|scheduled (?:job|task)|script|backup"
+    r"|pipeline)s?\b|\bcron\b"
+    r"|(?:剧|番|节目|综艺|公众号|专栏|栏目)|定时任务|脚本|备份|流水线|更新|火车|班车|高铁|商店|博物馆|超市"
 )
-OWN = _any(r"\b(?:i|we|my|our|me|us)\b|我|咱")
+OWN = _any(r"\b(?:i|we|my|our|me|us)\b|我|咱|[要得]去")
 HAN_CANCELLED = _any(r"\b(?:cancell?ed|called off)\b|取消了")
 
 # Appointments that were moved or called off.

@@ -36,6 +36,59 @@ NEGATED = [
 ]
 
 
+CHANGED = [
+    ("I'm allergic to peanuts.", "I'm not allergic to peanuts after all."),
+    ("I play chess every Sunday.", "I don't play chess anymore."),
+    ("The wifi password is swordfish.", "The wifi password is bluewhale."),
+    ("The server has 16 GB of RAM.", "The server has 32 GB of RAM."),
+    ("The office is on the third floor.", "The office is on the fifth floor."),
+    ("I weigh 80 kg.", "I weigh 74 kg."),
+    ("My native language is Czech.", "My native language is Slovak."),
+    ("我每天早上喝咖啡", "我不喝咖啡了"),
+    ("我的领导是老赵", "我的领导现在是老钱"),
+    ("我吃肉", "我不吃肉"),
+    ("办公室在三楼", "办公室在五楼"),
+    ("公司的CEO是王强", "公司的CEO是刘洋"),
+    ("我体重80公斤", "我体重74公斤"),
+    ("房租是三千", "房租是三千五"),
+    ("房租是三千元", "房租是3500元"),
+    ("我的母语是粤语", "我的母语是普通话"),
+    ("小李的工作是水管工", "小李的工作是电工"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), CHANGED)
+def test_another_value_of_the_same_attribute_conflicts(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str
+) -> None:
+    before = create(stubs, scope, older)
+
+    [conflict] = write(stubs, scope, newer).conflicts
+    assert conflict.older_memory_id == before.id
+
+
+ALIKE = [
+    ("I play tennis.", "I don't play tennis every day."),
+    ("The server has 16 GB of RAM.", "The server has 512 GB of disk."),
+    ("My room is on the second floor.", "The gym is on the ninth floor."),
+    ("I weigh 80 kg.", "My dog weighs 12 kg."),
+    ("房租是三千元", "房租是3000元"),
+    ("预算是一万二", "预算是12000"),
+    ("我每天早上喝咖啡", "我每天早上不喝茶"),
+    ("我在华为工作", "我在计费组工作"),
+    ("我在京东工作", "我在周末工作"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), ALIKE)
+def test_the_same_value_in_other_words_and_other_things_do_not_conflict(
+    stubs: Stubs, scope: types_pb.Scope, older: str, newer: str
+) -> None:
+    create(stubs, scope, older)
+
+    assert not write(stubs, scope, newer).conflicts
+
+
 @pytest.mark.parametrize("row", NEGATED, ids=str)
 def test_a_negation_conflicts_with_what_it_denies(
     stubs: Stubs, scope: types_pb.Scope, row: tuple[str, str, str, str, str]

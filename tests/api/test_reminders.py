@@ -54,6 +54,24 @@ def due(stubs: Stubs, scope: types_pb.Scope, time: str, **request: Any) -> list[
     return [(one.memory.content, one.occurrence.slot) for one in page(stubs, scope, time, **request).reminders]
 
 
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("My parents are visiting this weekend.", day(2026, 12, 5)),
+        ("The lease runs out on 4.3.2027.", day(2027, 3, 4)),
+        ("除夕那天要去奶奶家吃年夜饭", day(2027, 2, 5)),
+        ("周末要去爬香山", day(2026, 12, 5)),
+    ],
+)
+def test_a_named_weekend_or_holiday_comes_due(
+    stubs: Stubs, scope: types_pb.Scope, text: str, date: types_pb.CalendarDate
+) -> None:
+    create(stubs, scope, text, event_time=moment("2026-12-02T10:00"))
+
+    [found] = page(stubs, scope, f"{date.year}-{date.month:02}-{date.day:02}T09:00").reminders
+    assert (found.memory.content, found.occurrence.date) == (text, date)
+
+
 def acknowledge(
     stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, date: types_pb.CalendarDate, **request: Any
 ) -> lifecycle_pb.AcknowledgeReminderResponse:

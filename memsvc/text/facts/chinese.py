@@ -59,7 +59,7 @@ _EMPLOYED = (
     re.compile(r"^(?P<who>.*?)(?P<no>(?:已经?)?(?:从|离开))(?P<value>.+?)(?:离职|辞职|公司)?了$"),
 )
 _NO_EMPLOYER = re.compile(
-    r"^(?:一|这|那|某|家|别|公司|单位|外|国|哪)|的|项目|群|会议|讨论|俱乐部|社团|[位名个很最不了]|喜欢|年轻|杰出|优秀|著名|出色|成就|资深|一流"
+    r"^(?:一|这|那|某|家|别|公司|单位|外|国|哪|周[一二三四五六日末]|星期|晚上|夜里|白天|早上|平时|节假日|线上)|的|项目|群|会议|讨论|俱乐部|社团|[位名个很最不了]|(?:组|小队|团队|部门|岗位)$|喜欢|年轻|杰出|优秀|著名|出色|成就|资深|一流"
 )
 
 
@@ -162,8 +162,8 @@ _CHANGED = (
     r"|移|升级|更新|更名|改名|延期|延后|挪|设置?|定|涨|降|切换|重置|增加|减少)(?:成|为|到|至|在|回)了?"
 )
 _IS = re.compile(
-    rf"^(?P<who>.+?)(?P<no>不)?(?:已经?|已)?(?P<verb>{_CHANGED}|名叫|叫做?|使?用的是|是|为"
-    rf"|在(?=每?周|星期|\d|下午|上午|早上|晚上|[一二三四五六七八九十]{{1,3}}[月点]))(?P<value>.+)$"
+    rf"^(?P<who>.+?)(?P<no>不)?(?:现在|目前|如今|已经?|已)?(?P<verb>{_CHANGED}|名叫|叫做?|使?用的是|是|为"
+    rf"|在(?=每?周|星期|\d|下午|上午|早上|晚上|[一二三四五六七八九十]{{1,3}}[月点楼层]))(?P<value>.+)$"
 )
 _HAS = re.compile(
     rf"^(?P<who>.*?)(?:一共|总共)?(?:有|养|生)了?(?P<number>{_NUMBER})(?:个|只|条|位|名|台|间)(?P<thing>.+?)$"
@@ -179,6 +179,9 @@ _OPEN_ON = re.compile(
 )
 _COSTS = re.compile(
     r"^(?P<who>.+?)(?P<verb>每[月年天周次]|一共|售价|需要?)(?P<value>\d[\d,.]*(?:元|块|美元|欧元|小时|分钟|天))钱?$"
+)
+_MEASURED = re.compile(
+    r"^(?P<who>.+?)(?P<what>体重|身高|腰围|鞋码)(?:现在|目前|已经)?(?:有|是|为)?(?P<value>\d[\d.]*(?:公斤|千克|斤|kg|KG|厘米|cm|CM|米|码))了?$"
 )
 _TAIL = re.compile(r"(?:了|开始?|举行|召开|进行|的)+$")
 _NO_VALUE = re.compile(
@@ -257,6 +260,12 @@ def _open_on_days(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
 
 
 def _schedule_fact(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+    measured = _MEASURED.match(clause)
+    if measured is not None:
+        who = subject_of(measured["who"].removesuffix("的") + "的" + measured["what"], speaking)
+        if who is not None:
+            yield Fact(Rule.GENERAL, f"{who} 是", parse_value(measured["value"]))
+        return
     match = _AT.match(clause) or _COSTS.match(clause)
     if match is None:
         return
@@ -317,6 +326,8 @@ def persons(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     for pattern, reading in ((_AGE, _age), (_CALLED, _name_fact), (_USES, _usage_fact), (_GAVE_UP, _gave_up)):
         match = pattern.match(clause)
         if match is not None:
+            if pattern is _GAVE_UP:
+                yield from _scale(clause, speaking)
             yield from reading(match, speaking)
             return
 

@@ -18,6 +18,8 @@ PASSING = re.compile(r"(?<!从)今[天晚早]|明[天早晚]|后天|这会儿|�
 """A sentence with one of these says how things are for a moment."""
 _NOW = r"(?:现在|如今|目前|已经|早就|早已|已|都|也|还)*+"
 _ADVERBS = words("现在 如今 目前 已经 早就 早已 一直 平时 每天 经常 通常 确实 其实 也 还 又 都")
+_OFTEN = re.compile(r"(?:每天|天天)(?:早上|早晨|上午|中午|下午|晚上)?都?$|每[早晚]都?$")
+"""What is done so often is done; who does not do it every morning may do it in the evening."""
 _READ = re.compile(
     r"过敏|[有没养买戒会说讲懂抽吸喝吃玩打弹看听穿坐骑练学用]|开车|跑步|健身|游泳|做饭|熬夜|赌博|冥想|滑雪|跳舞"
 )
@@ -227,7 +229,10 @@ def traits(clause: str) -> Iterator[Trait]:
     for read in (_allergies, _possessions, _habits):
         found = list(read(clause))
         if found:
-            yield from (replace(trait, said=_without_adverbs(trait.said)) for trait in found)
+            yield from (
+                replace(trait, said=_without_adverbs(_OFTEN.sub("", trait.said) if trait.positive else trait.said))
+                for trait in found
+            )
             return
 
 

@@ -23,7 +23,7 @@ from memsvc.text.facts.english_lexicon import (
     words,
 )
 from memsvc.text.facts.english_lexicon import words as listed
-from memsvc.text.facts.english_traits import CONSUMED, PASSING, doing_part, is_ending, traits, verb_in
+from memsvc.text.facts.english_traits import CONSUMED, LANGUAGES, PASSING, doing_part, is_ending, traits, verb_in
 from memsvc.text.facts.values import (
     MONTHS,
     NUMBERS,
@@ -426,6 +426,11 @@ _HAS = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"\s+(?:anymore|now|again|these days|from now on|, .*|,.*)$")
+_HAS_AMOUNT = re.compile(
+    r"(?:^|(?<=\s))(?:(?:has|have)(?:\s+got)?|comes?\s+with)\s+(?:now\s+)?(?P<amount>\d[\d.,]*\s*[a-z]+)\s+of\s+(?P<thing>[a-z]+)"
+    r"(?:\s+now)?$",
+    re.IGNORECASE,
+)
 _TEXTUAL = re.compile(
     r"\b(?:address|password|passcode|name|codename|nickname|url|hostname|number|email)\s*$", re.IGNORECASE
 )
@@ -461,6 +466,12 @@ def general(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> I
     match = _HAS.search(clause)
     if match is not None and match["thing"].lower() in STABLE_COUNTS:
         yield from _has(clause, match, speaking)
+        return
+    match = _HAS_AMOUNT.search(clause)
+    if match is not None:
+        who, parts = subject_of(clause[: match.start()], speaking), parse_value(match["amount"])
+        if who is not None and parts:
+            yield Fact(Rule.GENERAL, f"amount of {match['thing'].lower()} of {' '.join(who)}", parts)
         return
     for pattern in (_IS, _DOES):
         match = pattern.search(clause)
@@ -499,7 +510,7 @@ def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: 
         yield Fact(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
         return
     is_name = verb == "is" and match["verb"].lower().endswith(("called", "named"))
-    if len(who) == 1 and who[0] in {speaking.me, "we"} and not is_name:
+    if len(who) == 1 and who[0] in {speaking.me, "we"} and not is_name and verb != "weigh":
         return
     parts = () if _TEXTUAL.search(said) else parse_value(value)
     if not parts and verb == "is":
@@ -608,6 +619,9 @@ def _single(said: str, verb: str, value: str, *, is_at: bool) -> tuple[ValuePart
     if is_at and attribute not in _PLACED:
         return ()
     is_single = attribute in SINGLE and is_name_of(attribute, value)
+    is_tongue = subject[-2:] in (["native", "language"], ["first", "language"], ["mother", "tongue"])
+    if is_tongue and words[0].lower() in LANGUAGES:
+        return (ValuePart("value", words[0].lower()),)
     if "favorite" in subject or is_single or verb.lower().endswith(("called", "named")) or "favorite" in verb:
         return (ValuePart("value", " ".join(words).lower().strip("\"'")),)
     return ()

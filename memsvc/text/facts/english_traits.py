@@ -45,10 +45,12 @@ _ADVERBS = (
 )
 _TAIL = (
     r"(?:\s+(?:anymore|any\s+longer|no\s+more|now|nowadays|these\s+days|currently|yet|at\s+all|again|too|as\s+well|either"
-    r"|though|regularly|daily|every\s+day|a\s+lot|for\s+good|completely|altogether|entirely|recently|lately|yesterday"
+    r"|though|regularly|daily|(?:every|each)\s+(?:\w*day|morning|evening|night|week|weekend)|a\s+lot|after\s+all|for\s+good|completely|altogether|entirely|recently|lately|yesterday"
     r"|(?:last|this)\s+(?:week|month)))*\s*$"
 )
 _ENDED = re.compile(_TAIL, re.IGNORECASE)
+_HOW_OFTEN = re.compile(r"\b(?:every|each|daily|regularly|a\s+lot)\b", re.IGNORECASE)
+"""What is denied with one of these is done, but not so often."""
 _DENIED = r"(?:do|does)\s+not|no\s+longer|never"
 _BUT = re.compile(r"\s*,?\s+(?:but|so|because|since|although|though|which)\b.*$", re.IGNORECASE)
 _AND = re.compile(r"\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|nor)\s+", re.IGNORECASE)
@@ -243,6 +245,8 @@ def _habits(clause: str) -> Iterator[Trait]:
     if is_request or rest.lower().startswith(("to ", "at ", "with ", "for ", "like ")):
         return
     positive, can = named["no"] is None and named.get("cannot") is None, named.get("can") is not None
+    if not positive and _HOW_OFTEN.search(rest):
+        return
     if not is_ending(rest):
         yield from _habits_with(said, verb, rest, can=can, positive=positive)
     elif verb in (SKILLS if can else HABITS):

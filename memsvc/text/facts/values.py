@@ -69,8 +69,17 @@ _COUNTED = re.compile(
 _WEEKLY = re.compile(r"\b(?:every|each)\s+$", re.IGNORECASE)
 _AMOUNT = re.compile(r"(?<![\w.])[$€£¥]?(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>%|[^\W\d_]+(?:\s+per\s+\w+|/\w+)?)?")
 _HAN_AMOUNT = re.compile(
-    r"(?P<number>[零一二两三四五六七八九十百千万]{1,6})(?P<unit>个|次|元|块|人|天|小时|分钟|公里|岁)"
+    r"(?P<number>[零一二两三四五六七八九十百千万]{1,8})(?P<unit>个|次|元|块|人|天|小时|分钟|公里|岁|公斤|斤|厘米|米)"
+    r"|\A(?P<round>[一二两三四五六七八九][百千万十][零一二两三四五六七八九十百千万]{0,6})\Z"
 )
+"""In numerals; without a unit only when nothing else is said: 三千五 is 3500."""
+_HAN_UNITS = {"十": 10, "百": 100, "千": 1_000, "万": 10_000}
+_ORDINALS = {
+    name: number
+    for number, name in enumerate(words("ground first second third fourth fifth sixth seventh eighth ninth tenth"))
+}
+_FLOOR = re.compile(rf"\b(?P<name>{'|'.join(_ORDINALS)}|\d{{1,2}}(?:st|nd|rd|th)) floor\b", re.IGNORECASE)
+_HAN_FLOOR = re.compile(rf"(?P<name>{_HAN_NUMBER})[楼层]\Z")
 
 
 VALUE_CHARS = 500
@@ -102,7 +111,31 @@ def han_number(text: str) -> int:
     return _HAN_NUMBERS.get(tens, 1) * 10 + (_HAN_NUMBERS.get(ones, 0) if ones else 0)
 
 
+def han_amount(text: str) -> int:
+    """Return the number below 100 million that Han numerals write: 三千五百, and as it is spoken 三千五."""
+    total = part = digit = 0
+    unit = 1
+    for letter in text:
+        if letter not in _HAN_UNITS:
+            digit = _HAN_NUMBERS.get(letter, 0)
+            unit = 1 if letter == "零" else unit
+            continue
+        unit = _HAN_UNITS[letter]
+        if letter == "万":
+            total, part = (total + part + digit) * unit, 0
+        else:
+            part += (digit or 1) * unit
+        digit = 0
+    # The unit of a last digit is left out in speech: 一万二 is 12 000.
+    return total + part + digit * max(unit // 10, 1)
+
+
 def _take_counted(text: str, found: dict[str, str]) -> str:
+    floor = _FLOOR.search(text) or _HAN_FLOOR.search(text)
+    if floor is not None:
+        name = floor["name"].lower()
+        found["floor"] = str(_ORDINALS[name]) if name in _ORDINALS else str(han_number(name.rstrip("stndrh")))
+        return text[: floor.start()] + " " + text[floor.end() :]
     match = _COUNTED.search(text)
     if match is None:
         return text
@@ -162,9 +195,10 @@ def _take_amount(text: str, found: dict[str, str]) -> str:
         if len(words) == 1:
             found["amount"] = str(NUMBERS[words[0]])
         return text
-    digits = match["number"].replace(",", "")
+    named = match.groupdict()
+    digits = (match["number"] or named["round"]).replace(",", "")
     unit = (match["unit"] or "").lower().rstrip("s")
-    found[f"amount {unit}".strip()] = digits if digits[0].isdigit() else str(han_number(digits))
+    found[f"amount {unit}".strip()] = digits if digits[0].isdigit() else str(han_amount(digits))
     return text
 
 
@@ -177,7 +211,9 @@ PEOPLE = frozenset(
     dentist landlord assistant ceo cto leader maintainer responsible""")
 )
 """Attributes whose one value is a person's name."""
-HAN_PEOPLE = words("老板 经理 上司 领导 导师 负责人 联系人 女朋友 男朋友 妻子 丈夫 太太 老公 老婆 班主任 房东 医生")
+HAN_PEOPLE = words(
+    "CEO CTO CFO 老板 经理 上司 领导 导师 负责人 联系人 女朋友 男朋友 妻子 丈夫 太太 老公 老婆 班主任 房东 医生"
+)
 _RELATING = frozenset(
     words("""
     from of with without under over behind for to about like near between out off up per as via against around inside
@@ -192,7 +228,9 @@ _DEMONYMS = frozenset(
     catholic jewish muslim christian buddhist hindu european asian african""")
 )
 _TELLING_ENDS = ("ed", "ing", "ful", "ous", "able", "ible", "less", "ish")
-_STATES = frozenset(words("status priority plan diet format theme default size title stack language"))
+_STATES = frozenset(
+    words("password passcode pin status priority plan diet format theme default size title stack language")
+)
 """Attributes whose value may be any word."""
 _SURNAMES = (
     "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许邓冯韩曹曾彭萧肖蔡潘田董袁于余叶蒋杜苏魏程吕丁沈任姚卢傅钟姜崔"

@@ -387,3 +387,39 @@ def test_fenced_code_is_no_statement() -> None:
 def test_titles_are_short_and_bare(text: str, title: str) -> None:
     """The heading is the first sentence without the words that introduce it, cut at a word."""
     assert title_of(text) == title
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm afraid of dogs.",
+        "I am terrified of flying.",
+        "我害怕坐飞机",
+        "我怕狗",
+        "我们在大理有个小院，夏天去住",
+        "我2020年戒的烟",
+        "我当了二十年水管工",
+        "我的土耳其语很流利",
+        "我收藏老相机",
+    ],
+)
+def test_fears_places_of_ones_own_and_courses_of_life_are_kept(text: str) -> None:
+    assert judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I think the bug is in the parser.",
+        "I believe the mistake is in line 12.",
+        "ok so the error is gone",
+        "I'm afraid of breaking the build.",
+        "我觉得bug在解析器里",
+        "好的，谢谢，搞定了",
+        "她跟我说她更喜欢喝茶",
+        "我太喜欢了！",
+        "我看看",
+    ],
+)
+def test_guesses_about_a_fault_courtesies_and_reports_are_left(text: str) -> None:
+    assert not judge(text).remember

@@ -417,3 +417,90 @@ def test_an_event_is_another_by_its_own_words(older: str, newer: str, *, is_anot
 def test_another_day_has_nothing_in_common(older: str, newer: str, *, is_another: bool) -> None:
     """It is of an event of another sort, or shares no word."""
     assert states_another_day(older, newer, SAID) is is_another
+
+
+WEDNESDAY = datetime(2026, 12, 2, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("My parents are visiting this weekend.", "2026-12-05"),
+        ("I'm on call this weekend and have a dentist appointment on Thursday.", "2026-12-03"),
+        ("On Boxing Day we're going to my aunt's.", "2026-12-26"),
+        ("We are hosting dinner on New Year's Eve.", "2026-12-31"),
+        ("The lease runs out on 4.3.2027.", "2027-03-04"),
+        ("My phone contract is up on the first of January.", "2027-01-01"),
+        ("The discount runs out on the thirty-first of December.", "2026-12-31"),
+        ("Liam's recital is on Sat 12 Dec.", "2026-12-12"),
+        ("The inspection moved to Monday the 14th.", "2026-12-14"),
+        ("平安夜我要去车站接弟弟", "2026-12-24"),
+        ("Performance review, Fri 18 Dec, 4pm.", "2026-12-18"),
+        ("Concert tickets for Saturday, doors open at 8pm.", "2026-12-05"),
+        ("Registration closes 2027-06-01.", "2027-06-01"),
+        ("Tell me to bring the projector on Sunday.", "2026-12-06"),
+        ("The sitter can only come on the 11th, so that's when we go out.", "2026-12-11"),
+        ("周末要去爬香山", "2026-12-05"),
+        ("下周末去苏州看朋友", "2026-12-12"),
+        ("除夕那天要去奶奶家吃年夜饭", "2027-02-05"),
+        ("大年初二回娘家", "2027-02-07"),
+        ("腊月廿三要祭灶", "2027-01-30"),
+        ("中秋要带孩子回老家", "2027-09-15"),
+        ("清明打算回老家扫墓", "2027-04-05"),
+        ("国庆要去新疆自驾", "2027-10-01"),
+        ("圣诞节前一天晚上公司聚餐", "2026-12-24"),
+        ("周一一早就要把发票寄了", "2026-12-07"),
+        ("还有三天就要交标书了", "2026-12-05"),
+    ],
+)
+def test_weekends_holidays_and_further_ways_to_name_a_day(text: str, due: str) -> None:
+    assert dated(reminder_in(text, WEDNESDAY)) == due
+
+
+@pytest.mark.parametrize(
+    ("said", "due"), [("2026-12-04", "2026-12-05"), ("2026-12-05", "2026-12-05"), ("2026-12-06", "2026-12-06")]
+)
+def test_a_weekend_is_its_saturday_and_on_its_sunday_that_day(said: str, due: str) -> None:
+    moment = datetime.fromisoformat(said).replace(tzinfo=UTC)
+
+    assert dated(reminder_in("We must clean the flat this weekend.", moment)) == due
+    assert dated(reminder_in("这周末得大扫除", moment)) == due
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This weekend was a disaster.",
+        "I'm completely shattered this weekend.",
+        "On Christmas Day we usually just watch films.",
+        "People go to church on Christmas Day.",
+        "The demo may be on Friday.",
+        "The release could slip to January 10.",
+        "My brother believes it's on Monday.",
+        "I doubt we'll finish by Friday.",
+        "Friday Night Lights is my favourite series.",
+        "I prefer meetings on Fridays.",
+        "Saturdays are my lazy days.",
+        "周六是我的懒人日",
+        "他猜是周四到",
+        "In a week a person produces ten litres of saliva.",
+        "The function returns the date in 3 days from now.",
+        "The cron job runs every Sunday at 3 am.",
+        "Version 4.3.2027 of the driver is broken.",
+        "I quoted page 12 to 14 of May's report.",
+        "这周末累死了",
+        "除夕的年夜饭真丰盛",
+        "国庆我们一般都在家看电影",
+        "端午节吃粽子是传统",
+        "早知道我就周四走了",
+        "我哥觉得是周一",
+        "我喜欢在周五开会",
+        "我周日从来不加班",
+        "这个函数返回三天后的日期",
+        "定时任务每周日凌晨三点跑",
+        "驱动2027.3.4版有问题",
+        "票是12/25块，不贵",
+    ],
+)
+def test_what_only_sounds_like_a_day_to_come_gives_no_reminder(text: str) -> None:
+    assert reminder_in(text, WEDNESDAY) is None
