@@ -619,7 +619,7 @@ def find_keywords(
             wanted.append(sa.or_(*(holds_text(term, part) for part in sorted(parts))))
         statement = sa.select(term).where(*wanted).order_by(sa.func.length(term), term).limit(limit)
         found |= set(execute(connection, statement).scalars())
-    return sorted(found, key=lambda keyword: (len(keyword), keyword))[:limit]
+    return match.chosen(found, parts, limit)
 
 
 def _is_held(term: sa.ColumnElement[str], owner: str, holders: Condition) -> Condition:
