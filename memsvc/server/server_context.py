@@ -193,7 +193,8 @@ def _answer(response: M, wait_for: WaitFor, wait: Callable[[], Awaitable[str]]) 
 def _with_notice(response: M, notice: str) -> M:
     """Add the notice to a response that has a field for it; it is in the trailing metadata in any case."""
     if notice and "notice" in response.DESCRIPTOR.fields_by_name:
-        response.notice = notice  # type: ignore[attr-defined]  # just checked
+        known = response.notice  # type: ignore[attr-defined]  # just checked
+        response.notice = f"{known} {notice}".strip()  # type: ignore[attr-defined]  # as above
     return response
 
 

@@ -11,8 +11,10 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.write_requests import BatchWriteResult, Outcome, RejectedItem, WaitFor, WriteResult
 from memsvc.server import call_context
-from memsvc.server.server_context import NOT_INDEXED, IndexWait
+from memsvc.server.executors import Pending
+from memsvc.server.server_context import KEY_NOT_STORED, NOT_INDEXED, IndexWait
 from memsvc.testing.factories import memory
+from memsvc.v1 import memory_service_pb2 as memory_pb
 
 
 class IndexerStub:
@@ -96,6 +98,19 @@ def test_a_write_does_not_wait_for_an_index_that_is_unavailable() -> None:
         return await waits(indexer).written(WRITTEN, WaitFor.INDEXED)
 
     assert NOT_INDEXED == asyncio.run(postponed())
+
+
+def test_a_notice_of_the_wait_follows_that_of_the_write() -> None:
+    """The response keeps what was noticed before, such as a key that was not stored."""
+
+    async def postponed() -> memory_pb.CreateMemoryResponse:
+        indexer = IndexerStub(reaches=False)
+        indexer.is_postponed = True
+        response = memory_pb.CreateMemoryResponse(notice=KEY_NOT_STORED)
+        answer = waits(indexer).after(response, WRITTEN, WaitFor.INDEXED)
+        return await answer if isinstance(answer, Pending) else answer
+
+    assert asyncio.run(postponed()).notice == f"{KEY_NOT_STORED} {NOT_INDEXED}"
 
 
 def test_an_import_reports_what_is_indexed_and_nothing_else() -> None:
