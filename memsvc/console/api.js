@@ -15,22 +15,30 @@ export class ApiError extends Error {
   }
 }
 
+/** Awaits a promise of the network; its failure is an error of the API, except that of an aborted call. */
+async function reached(promise, signal) {
+  try {
+    return await promise;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError({ code: "unreachable", message: error.message });
+  }
+}
+
 export function createApi(getKey) {
   function headers(type) {
     const key = getKey();
+    // The browser would refuse to send it, in words of its own.
+    if (/[^!-~]/.test(key)) throw new ApiError({ code: "unauthenticated", message: "The API key has characters that no key has." });
     const found = { "content-type": type, "connect-protocol-version": "1" };
     if (key) found.authorization = `Bearer ${key}`;
     return found;
   }
 
   async function call(service, method, request = {}, signal) {
-    const response = await fetch(`/${PACKAGE}${service}Service/${method}`, {
-      method: "POST",
-      headers: headers("application/json"),
-      body: JSON.stringify(request),
-      signal,
-    });
-    const text = await response.text();
+    const sent = { method: "POST", headers: headers("application/json"), body: JSON.stringify(request), signal };
+    const response = await reached(fetch(`/${PACKAGE}${service}Service/${method}`, sent), signal);
+    const text = await reached(response.text(), signal);
     let told;
     try {
       told = JSON.parse(text);
@@ -43,18 +51,15 @@ export function createApi(getKey) {
 
   /** Calls `onMessage` with each response of a stream; returns when the stream has ended. */
   async function stream(service, method, request, onMessage, signal) {
-    const response = await fetch(`/${PACKAGE}${service}Service/${method}`, {
-      method: "POST",
-      headers: headers("application/connect+json"),
-      body: envelope(JSON.stringify(request)),
-      signal,
-    });
+    const sent = { method: "POST", headers: headers("application/connect+json"), body: envelope(JSON.stringify(request)), signal };
+    const response = await reached(fetch(`/${PACKAGE}${service}Service/${method}`, sent), signal);
     if (!response.ok) throw new ApiError(await response.json().catch(() => ({})), response.status);
     const reader = response.body.getReader();
     let rest = new Uint8Array(0);
     for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
+      const { done, value } = await reached(reader.read(), signal);
+      // Only the last message says that all of it has come.
+      if (done) throw new ApiError({ code: "unreachable", message: "The response ended early." });
       rest = joined(rest, value);
       for (;;) {
         const frame = firstFrame(rest);

@@ -39,7 +39,16 @@ function keep(name, value) {
 /** The parts of the address after "#/": the view, and the id that it shows. */
 function place() {
   const [view, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  return { view: Object.hasOwn(LOADERS, view) ? view : "overview", id: rest.map(decodeURIComponent).join("/") };
+  return { view: Object.hasOwn(LOADERS, view) ? view : "overview", id: rest.map(decoded).join("/") };
+}
+
+/** A part of the address without its escapes; as it is, if a person typed a "%" that is none. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function App() {
@@ -56,8 +65,12 @@ function App() {
   const api = useMemo(() => createApi(() => key), [key]);
   const scope = useMemo(() => ({ userId: user, ...(project ? { projectId: project } : {}) }), [user, project]);
 
-  const [rights] = useLoaded(async (signal) => {
-    const may = (method) => api.call("Admin", method, { pageSize: 1 }, signal).then(() => true, () => false);
+  const [rights, refusal] = useLoaded(async (signal) => {
+    const denied = (error) => {
+      if (error.code === "unauthenticated" || error.code === "unreachable") throw error;
+      return false;
+    };
+    const may = (method) => api.call("Admin", method, { pageSize: 1 }, signal).then(() => true, denied);
     return { keys: await may(RIGHTS.keys), webhooks: await may(RIGHTS.webhooks) };
   }, [api]);
   const isShown = (name) => name !== "admin" || Boolean(rights?.keys || rights?.webhooks);
@@ -140,7 +153,9 @@ function App() {
       <main id="main" tabindex="-1">
         <h1>${title}</h1>
         ${at.view === "admin" && !isShown("admin")
-          ? html`<p class="muted" role="status">${t(rights ? "no_admin" : "loading")}</p>`
+          ? refusal
+            ? html`<${ErrorBox} error=${refusal} t=${t} />`
+            : html`<p class="muted" role="status">${t(rights ? "admin_only" : "loading")}</p>`
           : failure
           ? html`<${ErrorBox} error=${failure} t=${t} />`
           : !View

@@ -64,11 +64,14 @@ export function useAction(action) {
   return [run, state.error, state.isBusy];
 }
 
+/** The words for errors of some codes. */
+const TITLES = { unauthenticated: "key_needed", unreachable: "unreachable" };
+
 export function ErrorBox({ error, t }) {
   if (!error) return null;
-  const isKey = error.code === "unauthenticated";
+  const title = TITLES[error.code] ? t(TITLES[error.code]) : error.reason || error.code || "error";
   return html`<div class="error" role="alert">
-    <strong>${isKey ? t("key_needed") : error.reason || error.code || "error"}</strong> ${error.message}
+    <strong>${title}</strong> ${error.message}
     ${error.violations?.length > 1
       ? html`<ul>
           ${error.violations.map((one) => html`<li><code>${one.field}</code> ${one.description}</li>`)}
@@ -203,12 +206,26 @@ export function Difference({ before = "", after = "" }) {
   </p>`;
 }
 
+/** The most words that are compared one by one. */
 const MOST_WORDS = 2000;
 
 export function differences(before, after) {
   const split = (text) => text.match(/\p{Script=Han}|[^\s\p{Script=Han}]+|\s+/gu) || [];
-  const [a, b] = [split(before).slice(0, MOST_WORDS), split(after).slice(0, MOST_WORDS)];
-  // The longest common subsequence, from the end.
+  const [old, now] = [split(before), split(after)];
+  const shorter = Math.min(old.length, now.length);
+  let start = 0;
+  while (start < shorter && old[start] === now[start]) start += 1;
+  let end = 0;
+  while (end < shorter - start && old.at(-1 - end) === now.at(-1 - end)) end += 1;
+  const [a, b] = [old.slice(start, old.length - end), now.slice(start, now.length - end)];
+  const isLong = Math.max(a.length, b.length) > MOST_WORDS;
+  const middle = isLong ? [["+", b.join("")], ["-", a.join("")]] : compared(a, b);
+  const parts = [["=", old.slice(0, start).join("")], ...middle, ["=", old.slice(old.length - end).join("")]];
+  return parts.filter(([, text]) => text);
+}
+
+/** What was deleted and inserted, by the longest common subsequence, found from the end. */
+function compared(a, b) {
   const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i -= 1) {
     for (let j = b.length - 1; j >= 0; j -= 1) {

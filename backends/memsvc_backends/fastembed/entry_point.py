@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,8 @@ from memsvc_backends.fastembed.settings import FastembedSettings
 
 @contextmanager
 def _open(settings: FastembedSettings, context: BackendContext) -> Iterator[Embedder]:
+    # Else ONNX Runtime 1.32, which fastembed imports, reports its use to its maker.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import fastembed  # noqa: F401, PLC0415 - an extra, and seconds to import
     except ModuleNotFoundError as error:

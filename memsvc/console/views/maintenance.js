@@ -104,6 +104,7 @@ function Import({ t, api, scope }) {
         refuse(place + 1, problem.message);
       }
     }
+    if (lines[0]?.memory.record === "header") throw new Error(t("is_export"));
     for (let start = 0; start < lines.length; start += BATCH) {
       await store(api, scope, lines.slice(start, start + BATCH), found, refuse);
       setTold({ ...found });

@@ -4,14 +4,15 @@ import { html, useState } from "../vendor/preact.js";
 import { Badge, Choice, Dialog, Difference, ErrorBox, Field, Loading, More, Sure, Table, useAction, useLoaded, usePages, when } from "../parts.js";
 import { short } from "../words.js";
 
-const STATUSES = ["ACTIVE", "ARCHIVED", "EXPIRED", "SUPERSEDED", "CONFLICTED", "DELETED"];
+const STATUSES = ["ACTIVE", "ARCHIVED", "EXPIRED", "SUPERSEDED", "CONFLICTED", "QUARANTINED", "DELETED"];
 const KINDS = ["FACT", "PREFERENCE", "EXPERIENCE", "OPINION", "KNOWLEDGE", "DECISION", "TASK", "NOTE", "SUMMARY", "DOCUMENT", "SKILL", "MESSAGE"];
 const LAYERS = ["CORE", "SESSION", "SHORT_TERM", "LONG_TERM"];
 const ORDERS = ["update_time desc", "update_time asc", "create_time desc", "create_time asc", "importance desc"];
 const PAGE = 50;
+const CHARACTERS = new Intl.Segmenter();
 
 export function MemoriesView({ t, api, scope }) {
-  const [filter, setFilter] = useState({ status: "", kind: "", layer: "", tag: "", order: ORDERS[0] });
+  const [filter, setFilter] = useState({ status: "ACTIVE", kind: "", layer: "", tag: "", order: ORDERS[0] });
   const [pages, setPages] = useState([""]);
   const [isCreating, setCreating] = useState(false);
   const change = (name) => (value) => {
@@ -24,7 +25,8 @@ export function MemoriesView({ t, api, scope }) {
     pageSize: PAGE,
     pageToken: pages.at(-1),
     filter: {
-      ...(filter.status ? { statuses: [`MEMORY_STATUS_${filter.status}`] } : {}),
+      // Without any the API lists the active ones alone.
+      statuses: (filter.status ? [filter.status] : STATUSES).map((one) => `MEMORY_STATUS_${one}`),
       ...(filter.kind ? { kinds: [`MEMORY_KIND_${filter.kind}`] } : {}),
       ...(filter.layer ? { layers: [`MEMORY_LAYER_${filter.layer}`] } : {}),
       ...(filter.tag ? { tagsAll: [filter.tag] } : {}),
@@ -81,8 +83,11 @@ export function MemoryTable({ t, memories }) {
   />`;
 }
 
+/** The beginning of a text, which ends between two characters as a reader sees them. */
 export function cut(text = "", most = 160) {
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  if (text.length <= most) return text;
+  const { index } = CHARACTERS.segment(text.slice(0, 2 * most)).containing(most - 1);
+  return `${text.slice(0, index || most - 1)}…`;
 }
 
 export function MemoryLink({ memory, id }) {

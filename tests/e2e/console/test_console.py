@@ -374,6 +374,86 @@ def test_it_is_used_by_keyboard_alone(page: Page, memory: Memsvc) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_every_status_is_listed(page: Page, memory: Memsvc) -> None:
+    """Active memories at first; "any" includes those of the other statuses."""
+    memory.create("The gate is locked.")
+    memory.archive(memory.create("The old gate.").memory.id)
+    memory.delete(memory.create("The wrong gate.").memory.id)
+    memory.create("The doubtful gate.", status="QUARANTINED")
+    shown(page, "Memories")
+    status = page.get_by_label("Status")
+    expect(status).to_have_value("ACTIVE")
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    status.select_option("")
+    expect(page.locator("main tbody tr")).to_have_count(4)
+    for one in ("archived", "deleted", "quarantined"):
+        status.select_option(label=one)
+        expect(page.locator("main tbody tr")).to_have_count(1)
+        expect(page.locator("main tbody .badge")).to_have_text(one)
+
+
+def test_a_change_far_down_in_a_long_text_is_shown(page: Page, memory: Memsvc) -> None:
+    """Between the words before and after it, all of which are shown; a text that is all new has no common words."""
+    start, end = "word " * 2500, " more" * 2500
+    one = memory.create(f"{start}old{end}").memory
+    memory.update(one.id, content=f"{start}new{end}")
+    memory.update(one.id, content=" ".join(f"other{number}" for number in range(2500)))
+    page.goto(f"/#/memory/{one.id}")
+    revisions = page.locator(".revisions li")
+    expect(revisions.nth(1).locator("del")).to_have_text("old")
+    expect(revisions.nth(1).locator("ins")).to_have_text("new")
+    expect(revisions.nth(1).locator(".difference")).to_contain_text(f"newold{end}")
+    expect(revisions.first.locator("ins")).to_contain_text("other2499")
+
+
+def test_a_text_is_cut_between_characters(page: Page, memory: Memsvc) -> None:
+    """Not in the middle of an emoji, of which some are several code points."""
+    for place, emoji in enumerate(("😀", "👩\u200d👧", "e\u0301")):
+        memory.create(f"{place}{'a' * 157}{emoji * 3} and more")
+    shown(page, "Memories")
+    links = page.locator("main tbody a")
+    expect(links).to_have_count(3)
+    assert {f"{place}{'a' * 157}…" for place in range(3)} == set(links.all_inner_texts())
+
+
+def test_an_address_with_a_percent_sign_that_is_no_escape(page: Page) -> None:
+    """It is taken as it is written, and the page says that there is no such memory."""
+    for path in ("memory/%", "memory/%E0%A4%A"):
+        page.goto("about:blank")
+        page.goto(f"/#/{path}")
+        expect(page.get_by_role("alert")).to_contain_text("INVALID_REQUEST")
+
+
+def test_an_export_is_not_imported_as_memories(page: Page, memory: Memsvc, tmp_path: Path) -> None:
+    """Its lines are records of another form: what imports it is named."""
+    memory.create("One.")
+    shown(page, "Maintenance")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export the user").click()
+    download.value.save_as(tmp_path / "export.jsonl")
+    page.locator("input[type=file]").set_input_files(tmp_path / "export.jsonl")
+    expect(page.get_by_role("alert")).to_contain_text("memsvc import-user")
+
+
+def test_a_service_that_does_not_answer_is_named(browser: Browser, service: ServerProcess) -> None:
+    """Instead of the browser's words for it."""
+    context = browser.new_context(base_url=service.url, locale="en-GB")
+    page = context.new_page()
+    page.goto("/")
+    page.get_by_label("User").fill("ann")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".tile").first).to_be_visible()
+    page.route("**/memsvc.v1.*/*", lambda route: route.abort())
+    shown(page, "Memories")
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+    page.unroute("**/memsvc.v1.*/*")
+    page.route("**/memsvc.v1.*/*", lambda route: route.fulfill(body=b"\0\0\0\0\2{}"))
+    shown(page, "Maintenance")
+    page.get_by_role("button", name="Export the user").click()
+    expect(page.get_by_role("alert")).to_contain_text("The response ended early.")
+    context.close()
+
+
 def test_a_view_that_cannot_be_loaded_says_so(browser: Browser, service: ServerProcess) -> None:
     """Views are loaded when they are shown; the others go on."""
     context = browser.new_context(base_url=service.url, locale="en-GB")
@@ -549,6 +629,11 @@ def test_it_fits_a_narrow_screen(page: Page, memory: Memsvc) -> None:
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         width: Any = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 362, view
+    page.goto("/#/search")
+    page.get_by_label("Query").fill("x")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hits .bars dd").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 362
 
 
 def test_a_key_is_asked_for(browser: Browser, tmp_path: Path) -> None:
@@ -562,6 +647,16 @@ def test_a_key_is_asked_for(browser: Browser, tmp_path: Path) -> None:
         page.get_by_label("User").fill("ada")
         page.get_by_role("button", name="Apply").click()
         expect(page.get_by_role("alert").first).to_contain_text("needs an API key")
+        for wrong, reason in (
+            (f"{key[:-1]}-", "not one of this service"),
+            (f"{key}钥匙", "characters that no key has"),
+        ):
+            page.get_by_label("API key").fill(wrong)
+            page.get_by_role("button", name="Apply").click()
+            expect(page.get_by_role("alert").first).to_contain_text(reason)
+            page.goto("/#/admin")
+            expect(page.get_by_role("alert").first).to_contain_text(reason)
+            page.goto("/#/overview")
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Apply").click()
         expect(page.locator(".tile").first).to_be_visible()
