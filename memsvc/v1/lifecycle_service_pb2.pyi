@@ -1994,11 +1994,11 @@ class ImportUserRequest(_message.Message):
 
     The records of a file of another user get new ids, each derived from the old id and the user alone, so that a
     repetition finds them; links between memories follow, and so do references to files of the same export: in
-    `file_refs`, in the `memory_id` of attachments, and in contents and their earlier revisions, in the places where the
-    service finds references, whose hashes change accordingly. References to other files stay as they are. In a file of
-    the same user only ids are replaced that belong to memories or files of other users: none of these is changed or
-    shown. Vectors are kept when they are of the model and the version of the service's own; they are not verified, so
-    import only files from trusted sources. A content with replaced ids is embedded again.
+    `file_refs`, in the `memory_id` of attachments, and in contents, summaries and their earlier revisions, in the places
+    where the service finds references; the hashes of contents change accordingly. References to other files stay as they
+    are. In a file of the same user only ids are replaced that belong to memories or files of other users: none of these
+    is changed or shown. Vectors are kept when they are of the model and the version of the service's own; they are not
+    verified, so import only files from trusted sources. A content with replaced ids is embedded again.
 
     Lines must obey the rules for writes of memories and files, with exceptions for data that this service can have
     stored: a reminder may be of any year, and of a time zone that is not known here, and texts may be longer because of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from memsvc.domain.clock import EPOCH
 from memsvc.domain.errors import FileContentMissingError, InvalidRequestError, StoredFileNotFoundError, Violation
 from memsvc.domain.files import File, FileFilter, UrlTemplates, fault_of_ref, url_of
 from memsvc.domain.memory import FileRef
@@ -21,7 +22,7 @@ from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
 
 METHOD = "DeleteFile"
-BEFORE_EXPIRY = datetime.fromtimestamp(0, UTC)
+BEFORE_EXPIRY = EPOCH
 """A moment at which no file is expired: a read at it returns the expired files, too."""
 
 
