@@ -720,6 +720,10 @@ class CheckpointWrites(Protocol):
         """
         ...
 
+    def delete_checkpoint(self, owner: str, project_id: str, name: str) -> None:
+        """Delete a checkpoint by its whole name; do nothing if there is none."""
+        ...
+
 
 # The part of the metadata store that holds API keys.
 
