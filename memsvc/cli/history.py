@@ -21,7 +21,7 @@ CONTENT_WIDTH = 80
 TIME = "%Y-%m-%d %H:%M:%S"
 ROLLBACK_SECONDS = 600.0
 
-checkpoint = typer.Typer(help="Create, compare and restore project checkpoints.", no_args_is_help=True)
+checkpoint = typer.Typer(help="Create, compare, restore, delete checkpoints.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name of the checkpoint.", metavar="NAME")]
 
 
@@ -102,6 +102,18 @@ def list_checkpoints(session: CliContext) -> None:
         return
     rows = [(each.name, f"{local_time(each.known_time):{TIME}}", each.note) for each in found]
     write_table(("name", "=moment", "~note"), rows)
+
+
+@checkpoint.command("delete")
+@connected
+def delete_checkpoint(session: CliContext, *, name: Name) -> None:
+    """Delete a checkpoint; memories and revisions stay."""
+    with session.client() as client:
+        gone = client.delete_checkpoint(name)
+    if session.as_json:
+        write_json(gone)
+    else:
+        write(f"{gone.name} is deleted")
 
 
 @checkpoint.command("diff")

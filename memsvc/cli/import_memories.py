@@ -89,6 +89,8 @@ def import_memories(  # noqa: PLR0913 - an option each
     last.failed_count += entries.bad_lines
     if last.failed_count > entries.shown:
         print_error(f"memsvc: {last.failed_count - entries.shown:,} more were not stored.")
+    if entries.unstored_keys > SHOWN_FAILURES:
+        print_error(f"memsvc: {entries.unstored_keys - SHOWN_FAILURES:,} more keys were not stored.")
     if session.as_json:
         write_json(last)
     else:
@@ -178,6 +180,7 @@ class _Entries:
         bad_lines: Lines that were no memory.
         left_out: Parts of another system's export that no memory is made of.
         shown: Failures that were reported; further ones are counted only.
+        unstored_keys: Memories whose content was stored already, under another key than theirs.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -187,6 +190,7 @@ class _Entries:
         self.bad_lines = 0
         self.left_out = 0
         self.shown = 0
+        self.unstored_keys = 0
 
     def memories(self) -> Iterator[types_pb.Memory]:
         """Yield the memories; report lines that are none, and go on."""
@@ -205,8 +209,14 @@ class _Entries:
         for failure in progress.failures:
             place = self._places[failure.index - self._first]
             self._report(place, _reason(failure.status))
-        # The failures below next_index have been reported, unless there are more than a response holds.
-        while len(progress.failures) < FAILURES_IN_RESPONSE and self._places and self._first < progress.next_index:
+        for unstored in progress.unstored_keys:
+            self.unstored_keys += 1
+            if self.unstored_keys <= SHOWN_FAILURES:
+                place = self._places[unstored.index - self._first]
+                print_error(f"memsvc: The key of {place} was not stored: {unstored.memory_id} has the same content.")
+        # What concerns memories below next_index has been reported, unless there is more than a response holds.
+        is_whole = len(progress.failures) + len(progress.unstored_keys) < FAILURES_IN_RESPONSE
+        while is_whole and self._places and self._first < progress.next_index:
             self._places.popleft()
             self._first += 1
 

@@ -657,6 +657,16 @@ class MemoryMethods(ScopedMethods):
             for checkpoint in page.checkpoints:
                 yield checkpoint
 
+    async def delete_checkpoint(
+        self, checkpoint: str, *, request_id: str = "", timeout: float | None = None
+    ) -> lifecycle_pb.Checkpoint:
+        """Delete a checkpoint of the client's project and return it; memories and revisions stay."""
+        request = lifecycle_pb.DeleteCheckpointRequest(
+            scope=self.scope, checkpoint=checkpoint, request_id=request_id or str(uuid4())
+        )
+        reply = await self._remote.unary(self._remote.lifecycle.DeleteCheckpoint, request, timeout)
+        return reply.checkpoint
+
     async def diff_checkpoint(
         self, checkpoint: str, *, page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[lifecycle_pb.Difference, None]:

@@ -298,6 +298,7 @@ class Memsvc:
     revisions = _stream(AsyncMemsvc.revisions)
     rollback = _sync(AsyncMemsvc.rollback)
     create_checkpoint = _sync(AsyncMemsvc.create_checkpoint)
+    delete_checkpoint = _sync(AsyncMemsvc.delete_checkpoint)
     checkpoints = _stream(AsyncMemsvc.checkpoints)
     diff_checkpoint = _stream(AsyncMemsvc.diff_checkpoint)
     rollback_to_checkpoint = _sync(AsyncMemsvc.rollback_to_checkpoint)

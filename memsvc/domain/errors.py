@@ -549,12 +549,14 @@ class ApiKeyNotFoundError(MemsvcError):
 
 
 class StoredFileNotFoundError(MemsvcError):
-    """No file has the id within the caller's reach, or it has expired."""
+    """No file has the id within the caller's reach, or it has expired, or is not of the category of the reference."""
 
     reason = "FILE_NOT_FOUND"
 
-    def __init__(self, file_id: str) -> None:
-        super().__init__(f"No file {file_id!r} is in this scope; ListFiles names those that are.", file_id=file_id)
+    def __init__(self, file_id: str, fault: str = "") -> None:
+        """Report the file; *fault* is what `memsvc.domain.files.fault_of_ref` says of one within reach."""
+        message = f"The file {file_id!r} {fault}" if fault else f"No file {file_id!r} is in this scope"
+        super().__init__(f"{message}; ListFiles names those that are there.", file_id=file_id)
 
 
 class FileContentMissingError(MemsvcError):

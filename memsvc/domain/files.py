@@ -110,6 +110,18 @@ def is_expired(file: File, now: datetime) -> bool:
     return file.expire_time is not None and file.expire_time <= now
 
 
+def fault_of_ref(ref: FileRef, file: File | None, now: datetime) -> str:
+    """Return the predicate of a sentence that says why *ref* leads to no file; empty if it leads to *file*.
+
+    *file* is the one with the id of *ref* within the caller's reach, expired or not.
+    """
+    if file is None:
+        return "does not exist"
+    if file.expire_time is not None and file.expire_time <= now:
+        return f"expired at {file.expire_time.isoformat(timespec='seconds')}"
+    return "" if file.category.value == ref.category else f"is of category {file.category.value}"
+
+
 def _texts(value: Json) -> Iterator[str]:
     if isinstance(value, str):
         yield value

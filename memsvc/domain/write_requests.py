@@ -172,6 +172,8 @@ class ImportProgress:
     position: int = 0
     redacted: int = 0
     failures: tuple[tuple[int, RejectedItem], ...] = field(default=())
+    unstored_keys: tuple[tuple[int, str], ...] = field(default=())
+    """Items whose key was not stored, by index, with the id of the memory that has the content."""
 
 
 @dataclass(frozen=True, slots=True)

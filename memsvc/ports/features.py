@@ -380,7 +380,10 @@ class FileSearch(Protocol):
         ...
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
-        """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
+        """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too.
+
+        A memory refers to its `file_refs` and to what `memsvc.text.file_refs.refs_in` finds in its summary.
+        """
         ...
 
     def existing_refs(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
@@ -715,6 +718,10 @@ class CheckpointWrites(Protocol):
         Raises:
             UniquenessRaceError: The name is taken.
         """
+        ...
+
+    def delete_checkpoint(self, owner: str, project_id: str, name: str) -> None:
+        """Delete a checkpoint by its whole name; do nothing if there is none."""
         ...
 
 

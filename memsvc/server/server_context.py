@@ -198,13 +198,22 @@ def _with_notice(response: M, notice: str) -> M:
     return response
 
 
-def note_unstored_keys(drafts: Sequence[Draft | RejectedItem], results: Sequence[WriteResult | RejectedItem]) -> str:
-    """Return a notice, which is also in the trailing metadata, if a duplicate does not have the key of its draft."""
-    for draft, result in zip(drafts, results, strict=True):
-        if isinstance(draft, Draft) and isinstance(result, WriteResult) and draft.key not in {"", result.memory.key}:
-            call_context.note(KEY_NOT_STORED)
-            return KEY_NOT_STORED
-    return ""
+def note_unstored_keys(
+    drafts: Sequence[Draft | RejectedItem], results: Sequence[WriteResult | RejectedItem]
+) -> list[str]:
+    """Return the notice of each item: empty, unless it is a duplicate that does not have the key of its draft.
+
+    A notice is also in the trailing metadata.
+    """
+    notices = [
+        KEY_NOT_STORED
+        if isinstance(draft, Draft) and isinstance(result, WriteResult) and draft.key not in {"", result.memory.key}
+        else ""
+        for draft, result in zip(drafts, results, strict=True)
+    ]
+    if any(notices):
+        call_context.note(KEY_NOT_STORED)
+    return notices
 
 
 async def _until(future: Future[None], waiting_for: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError, ErasureRunningError
 from memsvc.domain.file_text import FilePassage, FileText, TextReason, TextState
-from memsvc.domain.files import File, FileCategory, FileFilter, fold_text
+from memsvc.domain.files import File, FileCategory, FileFilter, fold_text, format_ref
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Memory, Status
 from memsvc.domain.scope import Reach
@@ -313,6 +313,23 @@ class StoreFileFindingContract(StoreSeams):
         changed = change(store, memory, file_refs=(B, C))
         assert store.files.referred_to(OWNER, [A, B, C]) == {B, C}
         purge(store, changed)
+        assert store.files.referred_to(OWNER, [A, B, C]) == set()
+
+    def test_references_of_summaries_count(self, store: MetadataStore) -> None:
+        """Those in code spans and links, as in contents, until the summary changes or the memory is removed."""
+        spans = [f"`{format_ref(ref)}`" for ref in (A, B, C)]
+        first, second = insert(
+            store,
+            factories.memory("1", summary=f"It is in {spans[0]}.", file_refs=(A, B)),
+            factories.memory("2", summary=f"It is in {spans[1]} and [there]({format_ref(C)})."),
+        )
+        assert store.files.referred_to(OWNER, [A, B, C]) == {A, B, C}
+        second = change(store, second, summary=f"It is in {spans[0]}.")
+        assert store.files.referred_to(OWNER, [A, B, C]) == {A, B}
+        purge(store, first)
+        assert store.files.referred_to(OWNER, [A, B, C]) == {A}
+        assert store.integrity.stored_rows([second])[second.row].has_terms
+        purge(store, second)
         assert store.files.referred_to(OWNER, [A, B, C]) == set()
 
     def test_files_exist_for_their_owner(self, store: MetadataStore) -> None:

@@ -126,6 +126,19 @@ class StoreHistoryContract(StoreSeams):
         assert store.checkpoints.get(OWNER, "", "a") == checkpoint("a", 1)
         assert store.checkpoints.get(OWNER, "", "b") is None
 
+    def test_a_deleted_checkpoint_is_gone_alone(self, store: MetadataStore) -> None:
+        """By its whole name; its name is free, and deleting none does nothing."""
+        add(store, checkpoint("a", 1), checkpoint("a", 2, project_id="web"), checkpoint("a", 3, owner="\x1fada-2"))
+        with store.transaction() as transaction:
+            transaction.delete_checkpoint(OWNER, "", "a")
+            transaction.delete_checkpoint(OWNER, "", "b")
+            assert transaction.find_checkpoint(OWNER, "", "a") is None
+
+        assert store.checkpoints.get(OWNER, "web", "a") == checkpoint("a", 2, project_id="web")
+        assert store.checkpoints.get("\x1fada-2", "", "a") == checkpoint("a", 3, owner="\x1fada-2")
+        add(store, checkpoint("a", 4))
+        assert store.checkpoints.get(OWNER, "", "a") == checkpoint("a", 4)
+
     def test_checkpoints_are_listed_newest_first(self, store: MetadataStore) -> None:
         """Equal times by name; a page goes on where the one before ended."""
         names = {"b": 1, "c": 2, "a": 2, "d": 3}

@@ -212,8 +212,9 @@ class _IntegrityFaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Integr
     content stays, and is reported again, until the content is changed or the file is uploaded.
     """
     INTEGRITY_FAULT_FILE_ORPHANED: _IntegrityFault.ValueType  # 13
-    """INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Repaired
-    with remove_orphan_files: the file is permanently deleted, and its bytes when no other file has the same.
+    """INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, in file_refs or in its summary, and it is
+    older than orphan_grace. Repaired with remove_orphan_files: the file is permanently deleted, and its bytes when no
+    other file has the same.
     """
     INTEGRITY_FAULT_FILE_CONTENT: _IntegrityFault.ValueType  # 14
     """INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes
@@ -277,8 +278,9 @@ Repaired with remove_broken_refs: the reference is removed from file_refs, in a 
 content stays, and is reported again, until the content is changed or the file is uploaded.
 """
 INTEGRITY_FAULT_FILE_ORPHANED: IntegrityFault.ValueType  # 13
-"""INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Repaired
-with remove_orphan_files: the file is permanently deleted, and its bytes when no other file has the same.
+"""INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, in file_refs or in its summary, and it is
+older than orphan_grace. Repaired with remove_orphan_files: the file is permanently deleted, and its bytes when no
+other file has the same.
 """
 INTEGRITY_FAULT_FILE_CONTENT: IntegrityFault.ValueType  # 14
 """INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes

@@ -211,9 +211,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     returns the existing ones; do not retry.
     """
     ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 39
-    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired.
-    A file of another user or project gets exactly the same error as one that does not exist. Metadata: `file_id`.
-    Check the id and the scope; do not retry.
+    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired,
+    or, for a reference, when it is of another category; the message says which. A file of another user or project gets
+    exactly the same error as one that does not exist. Metadata: `file_id`. Check the id and the scope; do not retry.
     """
     ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 40
     """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when a download requests a file whose bytes are
@@ -449,9 +449,9 @@ ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason.ValueType  # 38
 returns the existing ones; do not retry.
 """
 ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 39
-"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired.
-A file of another user or project gets exactly the same error as one that does not exist. Metadata: `file_id`.
-Check the id and the scope; do not retry.
+"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired,
+or, for a reference, when it is of another category; the message says which. A file of another user or project gets
+exactly the same error as one that does not exist. Metadata: `file_id`. Check the id and the scope; do not retry.
 """
 ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 40
 """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when a download requests a file whose bytes are

@@ -701,13 +701,15 @@ class ResolvedFileRef(_message.Message):
 
     @_builtins.property
     def file(self) -> Global___File:
-        """file is the record of the file. Unset when the scope has no file with this id and category: a file that is expired,
-        of another user or project, or stored elsewhere gets exactly the same response as one that never existed.
+        """file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A file
+        of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
         """
 
     @_builtins.property
     def status(self) -> _errors_pb2.ItemStatus:
-        """status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). Unset when the file exists."""
+        """status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). The message says so if a file of the scope has
+        the id, but is expired or of another category. Unset when the file exists.
+        """
 
     def __init__(
         self,

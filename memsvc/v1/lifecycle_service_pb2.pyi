@@ -1517,7 +1517,8 @@ Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
 class CreateCheckpointRequest(_message.Message):
     """CreateCheckpointRequest holds the name and the moment of a new checkpoint.
 
-    Errors: ALREADY_EXISTS (CHECKPOINT_EXISTS); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: ALREADY_EXISTS (CHECKPOINT_EXISTS); ALREADY_EXISTS (REQUEST_ID_REUSED); NOT_FOUND (CHECKPOINT_NOT_FOUND) when
+    the request is a repetition and its checkpoint was deleted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1646,6 +1647,67 @@ class ListCheckpointsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: Y015
+
+@_typing.final
+class DeleteCheckpointRequest(_message.Message):
+    """DeleteCheckpointRequest selects the checkpoint to delete.
+
+    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint is the name of the checkpoint."""
+    request_id: _builtins.str
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request, which fails with NOT_FOUND.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope selects the project."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        checkpoint: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteCheckpointRequest: _TypeAlias = DeleteCheckpointRequest  # noqa: Y015
+
+@_typing.final
+class DeleteCheckpointResponse(_message.Message):
+    """DeleteCheckpointResponse holds the deleted checkpoint."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checkpoint(self) -> Global___Checkpoint:
+        """checkpoint is the checkpoint as it was. Always set."""
+
+    def __init__(
+        self,
+        *,
+        checkpoint: Global___Checkpoint | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteCheckpointResponse: _TypeAlias = DeleteCheckpointResponse  # noqa: Y015
 
 @_typing.final
 class Difference(_message.Message):
@@ -1994,11 +2056,11 @@ class ImportUserRequest(_message.Message):
 
     The records of a file of another user get new ids, each derived from the old id and the user alone, so that a
     repetition finds them; links between memories follow, and so do references to files of the same export: in
-    `file_refs`, in the `memory_id` of attachments, and in contents and their earlier revisions, in the places where the
-    service finds references, whose hashes change accordingly. References to other files stay as they are. In a file of
-    the same user only ids are replaced that belong to memories or files of other users: none of these is changed or
-    shown. Vectors are kept when they are of the model and the version of the service's own; they are not verified, so
-    import only files from trusted sources. A content with replaced ids is embedded again.
+    `file_refs`, in the `memory_id` of attachments, and in contents, summaries and their earlier revisions, in the places
+    where the service finds references; the hashes of contents change accordingly. References to other files stay as they
+    are. In a file of the same user only ids are replaced that belong to memories or files of other users: none of these
+    is changed or shown. Vectors are kept when they are of the model and the version of the service's own; they are not
+    verified, so import only files from trusted sources. A content with replaced ids is embedded again.
 
     Lines must obey the rules for writes of memories and files, with exceptions for data that this service can have
     stored: a reminder may be of any year, and of a time zone that is not known here, and texts may be longer because of

@@ -107,6 +107,11 @@ class LifecycleServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointResponse.FromString,
                 _registered_method=True)
+        self.DeleteCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/DeleteCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DeleteCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DeleteCheckpointResponse.FromString,
+                _registered_method=True)
         self.ExportUser = channel.unary_stream(
                 '/memsvc.v1.LifecycleService/ExportUser',
                 request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserRequest.SerializeToString,
@@ -236,6 +241,13 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteCheckpoint(self, request, context):
+        """DeleteCheckpoint deletes a checkpoint; its name can be given again. Memories and their revisions stay.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExportUser(self, request, context):
         """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces.
         """
@@ -326,6 +338,11 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
                     servicer.RollbackToCheckpoint,
                     request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointResponse.SerializeToString,
+            ),
+            'DeleteCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DeleteCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DeleteCheckpointResponse.SerializeToString,
             ),
             'ExportUser': grpc.unary_stream_rpc_method_handler(
                     servicer.ExportUser,
@@ -702,6 +719,33 @@ class LifecycleService(object):
             '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
             memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointRequest.SerializeToString,
             memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/DeleteCheckpoint',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.DeleteCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.DeleteCheckpointResponse.FromString,
             options,
             channel_credentials,
             insecure,

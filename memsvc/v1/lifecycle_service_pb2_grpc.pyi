@@ -83,6 +83,8 @@ class LifecycleServiceStub:
     messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
     again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
     """
+    DeleteCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DeleteCheckpointRequest, _lifecycle_service_pb2.DeleteCheckpointResponse]
+    """DeleteCheckpoint deletes a checkpoint; its name can be given again. Memories and their revisions stay."""
     ExportUser: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.ExportUserRequest, _lifecycle_service_pb2.ExportUserResponse]
     """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces."""
     ImportUser: _grpc.StreamStreamMultiCallable[_lifecycle_service_pb2.ImportUserRequest, _lifecycle_service_pb2.ImportUserResponse]
@@ -149,6 +151,8 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
     again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
     """
+    DeleteCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DeleteCheckpointRequest, _lifecycle_service_pb2.DeleteCheckpointResponse]  # type: ignore[assignment]
+    """DeleteCheckpoint deletes a checkpoint; its name can be given again. Memories and their revisions stay."""
     ExportUser: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.ExportUserRequest, _lifecycle_service_pb2.ExportUserResponse]  # type: ignore[assignment]
     """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces."""
     ImportUser: _aio.StreamStreamMultiCallable[_lifecycle_service_pb2.ImportUserRequest, _lifecycle_service_pb2.ImportUserResponse]  # type: ignore[assignment]
@@ -290,6 +294,14 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
         again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
         """
+
+    @_abc_1.abstractmethod
+    def DeleteCheckpoint(
+        self,
+        request: _lifecycle_service_pb2.DeleteCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lifecycle_service_pb2.DeleteCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.DeleteCheckpointResponse]]:
+        """DeleteCheckpoint deletes a checkpoint; its name can be given again. Memories and their revisions stay."""
 
     @_abc_1.abstractmethod
     def ExportUser(

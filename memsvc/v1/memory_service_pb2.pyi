@@ -586,8 +586,13 @@ class BatchCreateResult(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome is the effect of the write. UNSPECIFIED when the item failed."""
+    notice: _builtins.str
+    """notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has the
+    content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
+    """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as stored; with the outcome DUPLICATE the existing one. Unset when the item failed."""
@@ -616,10 +621,11 @@ class BatchCreateResult(_message.Message):
         status: _errors_pb2.ItemStatus | None = ...,
         conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "notice", b"notice", "outcome", b"outcome", "redactions", b"redactions", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -808,6 +814,32 @@ class ImportFailure(_message.Message):
 Global___ImportFailure: _TypeAlias = ImportFailure  # noqa: Y015
 
 @_typing.final
+class ImportUnstoredKey(_message.Message):
+    """ImportUnstoredKey is a memory of an import whose content was stored already and whose key was not stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """index is the index of the memory in the import."""
+    memory_id: _builtins.str
+    """memory_id is the id of the memory that had the content: see ON_DUPLICATE_RETURN_EXISTING. It keeps its own key."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        memory_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "memory_id", b"memory_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUnstoredKey: _TypeAlias = ImportUnstoredKey  # noqa: Y015
+
+@_typing.final
 class ImportMemoriesResponse(_message.Message):
     """ImportMemoriesResponse reports the progress of an import. The counts are those of this stream, without skipped
     memories; they never decrease.
@@ -827,6 +859,7 @@ class ImportMemoriesResponse(_message.Message):
     MEMORIES_PER_SECOND_FIELD_NUMBER: _builtins.int
     CONFLICT_COUNT_FIELD_NUMBER: _builtins.int
     REDACTED_COUNT_FIELD_NUMBER: _builtins.int
+    UNSTORED_KEYS_FIELD_NUMBER: _builtins.int
     received_count: _builtins.int
     """received_count is the number of memories that have arrived: at least created + updated + duplicates + failed, and
     equal when done.
@@ -860,7 +893,13 @@ class ImportMemoriesResponse(_message.Message):
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportFailure]:
         """failures are the memories that failed since the previous response of this stream, by index. At most 1 000 in one
-        response; more follow in the next.
+        response, together with unstored_keys; more follow in the next.
+        """
+
+    @_builtins.property
+    def unstored_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportUnstoredKey]:
+        """unstored_keys are the memories since the previous response of this stream whose key was not stored, by index. They
+        count in duplicate_count. The trailing metadata `x-memsvc-notice` report that there were some.
         """
 
     def __init__(
@@ -878,10 +917,11 @@ class ImportMemoriesResponse(_message.Message):
         memories_per_second: _builtins.float = ...,
         conflict_count: _builtins.int = ...,
         redacted_count: _builtins.int = ...,
+        unstored_keys: _abc.Iterable[Global___ImportUnstoredKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_count", b"conflict_count", "consistency_token", b"consistency_token", "created_count", b"created_count", "done", b"done", "duplicate_count", b"duplicate_count", "failed_count", b"failed_count", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received_count", b"received_count", "redacted_count", b"redacted_count", "updated_count", b"updated_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_count", b"conflict_count", "consistency_token", b"consistency_token", "created_count", b"created_count", "done", b"done", "duplicate_count", b"duplicate_count", "failed_count", b"failed_count", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received_count", b"received_count", "redacted_count", b"redacted_count", "unstored_keys", b"unstored_keys", "updated_count", b"updated_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

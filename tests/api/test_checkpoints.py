@@ -26,6 +26,12 @@ from tests.support.server_process import Stubs
 from tests.support.sessions import append, open_session, place, said, say, show, trim
 
 
+def names(stubs: Stubs, scope: types_pb.Scope) -> list[str]:
+    """Return the names of the checkpoints of a project."""
+    listed = stubs.lifecycle.ListCheckpoints(lifecycle_pb.ListCheckpointsRequest(scope=scope), timeout=TIMEOUT)
+    return [one.name for one in listed.checkpoints]
+
+
 def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Created, changed, deleted and restored since: all told, all undone, and the undoing undone."""
     stays, changes, leaves = (create(stubs, scope, f"{name} 记忆", key=name) for name in ("stays", "changes", "leaves"))
@@ -142,12 +148,35 @@ def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types
     for call, request in (
         (stubs.lifecycle.DiffCheckpoint, lifecycle_pb.DiffCheckpointRequest),
         (stubs.lifecycle.RollbackToCheckpoint, lifecycle_pb.RollbackToCheckpointRequest),
+        (stubs.lifecycle.DeleteCheckpoint, lifecycle_pb.DeleteCheckpointRequest),
     ):
         for where, name in ((scope, "b"), (elsewhere, "a")):
             refusal = refused(call, request(scope=where, checkpoint=name))
             assert ("CHECKPOINT_NOT_FOUND", {"checkpoint": name}) == (refusal.reason, dict(refusal.metadata))
     assert [memory] == [plain(one) for one in list_all(stubs, scope)]
     assert [(memory.id, CREATED)] == [(one.memory_id, one.kind) for one in differences(stubs, scope, "a")]
+
+
+def test_a_deleted_checkpoint_leaves_the_memories_and_its_name(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """That of the same name in another project, and of another user, stays; a repeated call deletes nothing more."""
+    memory = create(stubs, scope, "one")
+    elsewhere = types_pb.Scope(user_id=scope.user_id, project_id="p")
+    other = types_pb.Scope(user_id=f"{scope.user_id}-2")
+    made, *_ = (checkpoint(stubs, place, "a", note="Before.") for place in (scope, elsewhere, other))
+    request = lifecycle_pb.DeleteCheckpointRequest(scope=scope, checkpoint="a", request_id=f"{scope.user_id}-1")
+
+    assert made == stubs.lifecycle.DeleteCheckpoint(request, timeout=TIMEOUT).checkpoint
+    assert [0, 1, 1] == [len(names(stubs, place)) for place in (scope, elsewhere, other)]
+    assert [memory] == [plain(one) for one in list_all(stubs, scope)]
+    later_one = checkpoint(stubs, scope, "a", request_id=f"{scope.user_id}-2")
+    assert made == stubs.lifecycle.DeleteCheckpoint(request, timeout=TIMEOUT).checkpoint
+    assert ["a"] == names(stubs, scope)
+    stubs.lifecycle.DeleteCheckpoint(
+        lifecycle_pb.DeleteCheckpointRequest(scope=scope, checkpoint=later_one.name), timeout=TIMEOUT
+    )
+    again = lifecycle_pb.CreateCheckpointRequest(scope=scope, name="a", request_id=f"{scope.user_id}-2")
+    assert "CHECKPOINT_NOT_FOUND" == refused(stubs.lifecycle.CreateCheckpoint, again).reason
+    assert [] == names(stubs, scope)
 
 
 def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: Stubs, user: str) -> None:

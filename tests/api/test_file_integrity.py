@@ -86,6 +86,25 @@ def test_files_of_others_are_left_alone(stubs: Stubs, scope: types_pb.Scope) -> 
     assert [listed(stubs, place) for place in (other, elsewhere)] == [["theirs"], ["theirs"]]
 
 
+def test_a_file_that_a_summary_refers_to_is_no_orphan(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Until the summary is another one; and an attachment stays when a memory that had it, too, is purged."""
+    file = upload(stubs, scope, b"x", name="summed up")
+    attached = upload(stubs, scope, b"y", name="attached", category=types_pb.FILE_CATEGORY_MEMORY)
+    summary = f"See `upload:{file.id}` and [this](memory:{attached.id})."
+    memory = create(stubs, scope, "It has a summary.", summary=summary)
+    purged = create(stubs, scope, f"The attachment is `memory:{attached.id}`.")
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=purged.id, purge=True), timeout=TIMEOUT)
+
+    assert check(stubs, scope, orphan_grace=AT_ONCE, remove_orphan_files=True) == []
+    assert sorted(listed(stubs, scope)) == ["attached", "summed up"]
+    update = memory_pb.UpdateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(id=memory.id, summary="Plain."), update_mask={"paths": ["summary"]}
+    )
+    stubs.memory.UpdateMemory(update, timeout=TIMEOUT)
+    found = check(stubs, scope, orphan_grace=AT_ONCE, remove_orphan_files=True)
+    assert [(fault, done) for fault, _, done in found] == [("FILE_ORPHANED", True)] * 2
+
+
 def test_a_global_file_that_a_project_refers_to_is_no_orphan(stubs: Stubs, scope: types_pb.Scope) -> None:
     """From wherever it is looked at."""
     file = upload(stubs, scope, b"x", name="shared")

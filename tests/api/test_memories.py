@@ -270,6 +270,42 @@ def test_a_key_that_a_duplicate_does_not_get_is_reported(stubs: Stubs, scope: ty
         assert ("x-memsvc-notice", reply.notice) in [(name, value) for name, value in each.trailing_metadata()]
 
 
+def test_a_batch_reports_each_key_that_is_not_stored(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The item whose key is not stored has the notice, also when a later item changes the memory with the content."""
+    pairs = [("a", "one"), ("b", "one"), ("a", "two"), ("c", "two"), ("c", "three")]
+    memories = [memory_pb.BatchMemory(memory=types_pb.Memory(content=text, key=key)) for key, text in pairs]
+    batch = memory_pb.BatchCreateMemoriesRequest(scope=scope, memories=memories, request_id=f"{scope.user_id}-1")
+    results = stubs.memory.BatchCreateMemories(batch, timeout=TIMEOUT).results
+
+    assert [CREATED, DUPLICATE, UPDATED, DUPLICATE, CREATED] == [one.outcome for one in results]
+    assert [False, True, False, True, False] == ["was not stored" in one.notice for one in results]
+    again = stubs.memory.BatchCreateMemories(batch, timeout=TIMEOUT).results
+    assert [one.notice for one in results] == [one.notice for one in again]
+    stored = {memory.key: memory.content for memory in list_all(stubs, scope)}
+    assert {"a": "two", "c": "three"} == stored
+
+
+def test_an_import_reports_each_key_that_is_not_stored(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """By index, with the memory that has the content, next to what failed; and in the trailing metadata."""
+    first = create(stubs, scope, "one", key="a")
+    pairs = [("b", "one"), ("", "one"), ("a", "one"), ("c", ""), ("d", "four"), ("e", "four")]
+    memories = [memory_pb.BatchMemory(memory=types_pb.Memory(content=text, key=key)) for key, text in pairs]
+    parts = [
+        memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=scope)),
+        memory_pb.ImportMemoriesRequest(batch=memory_pb.ImportBatch(memories=memories)),
+    ]
+    call = stubs.memory.ImportMemories(iter(parts), timeout=TIMEOUT)
+    responses = list(call)
+
+    fourth = stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key="d"), timeout=TIMEOUT).memory
+    unstored = [(one.index, one.memory_id) for response in responses for one in response.unstored_keys]
+    assert [(0, first.id), (5, fourth.id)] == unstored
+    assert [3] == [one.index for response in responses for one in response.failures]
+    assert (4, 1, 1) == tuple(getattr(responses[-1], f"{name}_count") for name in ("duplicate", "failed", "created"))
+    [notice] = [value for name, value in call.trailing_metadata() if name == "x-memsvc-notice"]
+    assert "was not stored" in notice
+
+
 def test_a_key_makes_no_memory_private(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A memory outside of sessions that has the content of one of a session does not become that one."""
     first = create(stubs, scope, "Deploys happen at five.")

@@ -24,7 +24,8 @@ def furnish(stubs: Stubs, scope: types_pb.Scope) -> list[file_pb.File]:
     """Give a user a chart that two revisions of a memory refer to, a memory with an attachment, and one with an image."""
     chart = upload(stubs, scope, b"chart", name="chart.csv", category=types_pb.FILE_CATEGORY_CHART)
     ref = f"chart:{chart.id}"
-    spoken = create(stubs, scope, f"See `{ref}`, and [again]({ref}).\n\n```\n`{ref}`\n```\n", key="spoken")
+    content = f"See `{ref}`, and [again]({ref}).\n\n```\n`{ref}`\n```\n"
+    spoken = create(stubs, scope, content, key="spoken", summary=f"What `{ref}` shows.")
     longer = types_pb.Memory(id=spoken.id, content=f"{spoken.content}\nMore.")
     stubs.memory.UpdateMemory(
         memory_pb.UpdateMemoryRequest(scope=scope, memory=longer, update_mask={"paths": ["content"]}), timeout=TIMEOUT
@@ -68,6 +69,7 @@ def test_contents_follow_the_files(stubs: Stubs, user: str) -> None:
     assert old != new
     text = f"See `{new}`, and [again]({new}).\n\n```\n`{old}`\n```\n"
     assert f"{text}\nMore." == memories["spoken"].content
+    assert f"What `{new}` shows." == memories["spoken"].summary
     told = records(export(stubs, heirs.user_id), "revision")
     assert [text, "Bears an attachment."] == [line["content"] for line in told]
     [picture] = memories["pictured"].file_refs

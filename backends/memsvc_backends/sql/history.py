@@ -187,6 +187,12 @@ def insert_checkpoint(connection: sa.Connection, checkpoint: Checkpoint) -> None
     execute(connection, sa.insert(checkpoints), values)
 
 
+def delete_checkpoint(connection: sa.Connection, owner: str, project_id: str, name: str) -> None:
+    """Delete a checkpoint by its name."""
+    place = (_C.owner == owner, _C.project_id == project_id, _C.name == name)
+    execute(connection, sa.delete(checkpoints).where(*place))
+
+
 def insert_tombstone(connection: sa.Connection, memory: Memory, time: int) -> None:
     """Note that a memory is purged at *time*."""
     left = tombstone_of(memory, from_micros(time))

@@ -29,7 +29,7 @@ from memsvc_backends.sql.dialect import (
     pairs_parameter,
     without_index,
 )
-from memsvc_backends.sql.memory_codec import decode_terms, ref_terms
+from memsvc_backends.sql.memory_codec import decode_terms, memory_ref_terms
 from memsvc_backends.sql.row_writer import rewrite_parts
 from memsvc_backends.sql.sessions import SESSION_COLUMNS, session_from_row
 from memsvc_backends.sql.tables import (
@@ -220,7 +220,7 @@ def _terms(table: sa.Table, memory: Memory) -> Sequence[str]:
     if table is memory_metadata:
         return list(dict.fromkeys(decode_terms(memory)))
     if table is memory_refs:
-        return ref_terms(memory.file_refs)
+        return memory_ref_terms(memory)
     # As the indexes, the table of keywords does not hold deleted memories.
     return [] if memory.status is Status.DELETED else list({keyword.term: 0 for keyword in memory.keywords})
 

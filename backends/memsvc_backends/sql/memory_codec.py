@@ -33,6 +33,7 @@ from memsvc.domain.memory import (
 )
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
+from memsvc.text.file_refs import refs_in
 from memsvc_backends.sql.dialect import json_text, json_value, rows_as_json, rows_of_text
 from memsvc_backends.sql.tables import memories
 
@@ -239,6 +240,11 @@ def memory_from_snapshot(text: str) -> Memory:
 def ref_terms(refs: Iterable[FileRef]) -> list[str]:
     """Return references to files as terms, each once."""
     return [f"{ref.category}:{ref.id}" for ref in dict.fromkeys(refs)]
+
+
+def memory_ref_terms(memory: Memory) -> list[str]:
+    """Return the files that *memory* refers to as the table keeps them: those of its summary count, too."""
+    return ref_terms((*memory.file_refs, *refs_in(memory.summary)))
 
 
 def decode_terms(memory: Memory) -> list[str]:

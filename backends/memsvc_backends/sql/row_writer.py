@@ -43,10 +43,10 @@ from memsvc_backends.sql.memory_codec import (
     Values,
     chunk_values,
     decode_terms,
+    memory_ref_terms,
     memory_values,
     record_row,
     record_values,
-    ref_terms,
     snapshot_text,
 )
 from memsvc_backends.sql.tables import (
@@ -188,7 +188,7 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
         execute(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
     insert_rows(connection, memory_metadata, metadata)
-    refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written if memory.file_refs))
+    refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written))
     insert_rows(connection, memory_refs, refs)
 
 
@@ -202,7 +202,7 @@ def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> 
 
 
 def _delete_terms(connection: sa.Connection, memory: Memory) -> None:
-    _replace_terms(connection, memory, replace(memory, tags=(), metadata={}, keywords=(), file_refs=()))
+    _replace_terms(connection, memory, replace(memory, tags=(), metadata={}, keywords=(), file_refs=(), summary=""))
 
 
 def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
@@ -212,7 +212,7 @@ def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
     if table is memory_metadata:
         return [(owner, term, row) for term in decode_terms(memory)]
     if table is memory_refs:
-        return [(owner, term, row) for term in ref_terms(memory.file_refs)]
+        return [(owner, term, row) for term in memory_ref_terms(memory)]
     if memory.status is Status.DELETED:
         return []
     # As the indexes, the table of keywords does not hold deleted memories.

@@ -23,7 +23,7 @@ from memsvc_backends.sql.conflicts import SqlConflictWrites
 from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
 from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
 from memsvc_backends.sql.files import SqlFileWrites
-from memsvc_backends.sql.history import insert_checkpoint, insert_tombstone, read_checkpoint
+from memsvc_backends.sql.history import delete_checkpoint, insert_checkpoint, insert_tombstone, read_checkpoint
 from memsvc_backends.sql.integrity import SqlIntegrityWrites
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
 from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions, note_scattered
@@ -218,6 +218,10 @@ class SqlTransaction(
         self.refuse_erased([checkpoint.owner])
         with self._void_on_race():
             insert_checkpoint(self._connection, checkpoint)
+
+    def delete_checkpoint(self, owner: str, project_id: str, name: str) -> None:
+        """Delete a checkpoint by its name."""
+        delete_checkpoint(self._connection, owner, project_id, name)
 
     def _log(self, noted: ChangeRows) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)

@@ -16,7 +16,7 @@ from memsvc.domain.api_keys import QuotaSubject, Usage
 from memsvc.domain.clock import to_micros
 from memsvc.domain.diagnostics import CheckPart, CheckProgress, CheckSummary, Fault, FileCleanup, Finding, IndexKind
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.files import File, format_ref, is_expired
+from memsvc.domain.files import File, fault_of_ref, format_ref, is_expired
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.maintenance import EVERYBODY, DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
@@ -24,6 +24,7 @@ from memsvc.domain.memory import FileRef, Memory, Status, content_hash
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
 from memsvc.domain.search import Order, PageCursor
 from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.files.service import BEFORE_EXPIRY
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.maintenance.step import StepPart, StepResult
 from memsvc.engine.records.memory_builder import RecordBuilder, chunks_of
@@ -454,11 +455,12 @@ class FileChecker:
     def of_memories(self, memories: Sequence[Memory], reach: Reach, cleaning: FileCleanup) -> list[Finding]:
         """Return the dangling references to files, and remove them if *cleaning* says so."""
         broken = self._find_broken(memories, reach.owner)
+        faults = self._faults_of(broken, reach.owner)
         done = self._unlinked(broken, reach) if broken and cleaning.removes_broken_refs else frozenset()
         return [
             Finding(
                 Fault.FILE_REF,
-                f"file_refs names {format_ref(ref)}, which does not exist.",
+                f"file_refs names {format_ref(ref)}, which {faults[memory.row, ref]}.",
                 memory.id,
                 memory.scope.user_id,
                 memory.scope.project_id,
@@ -516,6 +518,23 @@ class FileChecker:
         known = self._parts.files.existing_refs(owner, named, now=self._parts.now())
         lacking = [(memory, tuple(ref for ref in memory.file_refs if ref not in known)) for memory in memories]
         return [(memory, refs) for memory, refs in lacking if refs]
+
+    def _faults_of(
+        self, broken: Sequence[tuple[Memory, tuple[FileRef, ...]]], owner: str
+    ) -> dict[tuple[int, FileRef], str]:
+        """Return what is wrong with each reference; a file of a project that the memory does not see does not exist."""
+        ids = list(dict.fromkeys(ref.id for _, refs in broken for ref in refs))
+        if not ids:
+            return {}
+        reach = Reach(owner, tuple({"", *(memory.scope.project_id for memory, _ in broken)}))
+        files, now = self._parts.files.get(ids, reach=reach, now=BEFORE_EXPIRY), self._parts.now()
+        faults: dict[tuple[int, FileRef], str] = {}
+        for memory, refs in broken:
+            for ref in refs:
+                file = files.get(ref.id)
+                is_visible = file is not None and file.scope.project_id in ("", memory.scope.project_id)
+                faults[memory.row, ref] = fault_of_ref(ref, file if is_visible else None, now)
+        return faults
 
     def _unlinked(
         self, broken: Sequence[tuple[Memory, tuple[FileRef, ...]]], reach: Reach

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from memsvc.domain.clock import EPOCH
 from memsvc.domain.errors import FileContentMissingError, InvalidRequestError, StoredFileNotFoundError, Violation
-from memsvc.domain.files import File, FileFilter, UrlTemplates, is_expired, url_of
+from memsvc.domain.files import File, FileFilter, UrlTemplates, fault_of_ref, url_of
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -21,6 +22,8 @@ from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
 
 METHOD = "DeleteFile"
+BEFORE_EXPIRY = EPOCH
+"""A moment at which no file is expired: a read at it returns the expired files, too."""
 
 
 class OpenFile:
@@ -69,10 +72,8 @@ class FileReader:
 
     def get_in(self, reach: Reach, file_id: str) -> File:
         """Return one file within *reach*; raises as `get` does."""
-        found = self._files.get([file_id], reach=reach, now=self._now()).get(file_id)
-        if found is None:
-            raise StoredFileNotFoundError(file_id)
-        return found
+        found = self._files.get([file_id], reach=reach, now=BEFORE_EXPIRY).get(file_id)
+        return _require(file_id, found, self._now())
 
     def get_many(self, scope: Scope, ids: Sequence[str]) -> dict[str, File]:
         """Return the existing files, by id."""
@@ -119,12 +120,18 @@ class FileReader:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRef:
-    """A resolved reference: the file, None when it is not in the scope. URLs are empty without a template."""
+    """A resolved reference. URLs are empty without a template.
+
+    Attributes:
+        file: The file, None when it is not in the scope.
+        fault: Why there is none although a file of the scope has the id: see `memsvc.domain.files.fault_of_ref`.
+    """
 
     ref: FileRef
     file: File | None = None
     download_url: str = ""
     preview_url: str = ""
+    fault: str = ""
 
 
 class FileRefResolver:
@@ -142,16 +149,28 @@ class FileRefResolver:
         if not distinct:
             return {}
         ids = list(dict.fromkeys(ref.id for ref in distinct))
-        files = self._files.get(ids, reach=Reach.from_scope(scope), now=self._now())
-        return {ref: self._resolve_one(ref, files.get(ref.id)) for ref in distinct}
+        files, now = self._files.get(ids, reach=Reach.from_scope(scope), now=BEFORE_EXPIRY), self._now()
+        return {ref: self._resolve_one(ref, files.get(ref.id), now) for ref in distinct}
 
     def of(self, file: File) -> ResolvedRef:
         """Return the resolved reference of a file."""
         ref = FileRef(file.category.value, file.id)
         return ResolvedRef(ref, file, url_of(self._templates.download, file), url_of(self._templates.preview, file))
 
-    def _resolve_one(self, ref: FileRef, file: File | None) -> ResolvedRef:
-        return self.of(file) if file is not None and file.category.value == ref.category else ResolvedRef(ref)
+    def _resolve_one(self, ref: FileRef, file: File | None, now: datetime) -> ResolvedRef:
+        if file is None:
+            return ResolvedRef(ref)
+        fault = fault_of_ref(ref, file, now)
+        return ResolvedRef(ref, fault=fault) if fault else self.of(file)
+
+
+def _require(file_id: str, file: File | None, now: datetime) -> File:
+    """Return *file*, which is the one with the id, or raise StoredFileNotFoundError if there is none or it expired."""
+    if file is None:
+        raise StoredFileNotFoundError(file_id)
+    if fault := fault_of_ref(FileRef(file.category.value, file.id), file, now):
+        raise StoredFileNotFoundError(file_id, fault)
+    return file
 
 
 # Deletion of a file, and of its blob when no other file uses it.
@@ -176,9 +195,7 @@ class FileDeleter:
         reach, now = Reach.from_scope(scope), self._now()
 
         def work(transaction: Transaction) -> File:
-            file = transaction.files.get(file_id, reach=reach)
-            if file is None or is_expired(file, now):
-                raise StoredFileNotFoundError(file_id)
+            file = _require(file_id, transaction.files.get(file_id, reach=reach), now)
             transaction.files.delete([file])
             return file
 

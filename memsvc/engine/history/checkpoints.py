@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import (
     CheckpointExistsError,
     CheckpointNotFoundError,
@@ -35,7 +35,7 @@ def checkpoint_reach(scope: Scope) -> Reach:
 
 
 class CheckpointService:
-    """Creates, lists and compares checkpoints."""
+    """Creates, lists, compares and deletes checkpoints."""
 
     def __init__(
         self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime], redactor: Redactor
@@ -51,6 +51,7 @@ class CheckpointService:
 
         Raises:
             CheckpointExistsError: The project has a checkpoint of this name.
+            CheckpointNotFoundError: The request is a repetition, and its checkpoint was deleted.
             InvalidRequestError: The moment is in the future.
             RequestIdReusedError: The request_id was used for another request.
         """
@@ -61,7 +62,9 @@ class CheckpointService:
 
         def work(transaction: Transaction) -> Checkpoint:
             existing = transaction.find_checkpoint(scope.owner, scope.project_id, name)
-            if recall_answer(transaction, request) is not None and existing is not None:
+            if recall_answer(transaction, request) is not None:
+                if existing is None:
+                    raise CheckpointNotFoundError(name)
                 return existing
             if existing is not None:
                 raise CheckpointExistsError(name)
@@ -72,6 +75,31 @@ class CheckpointService:
             transaction.add_checkpoint(made)
             remember_answer(transaction, request, {"name": name})
             return made
+
+        return self._committer.submit(work, owner=scope.owner).value
+
+    def delete(self, scope: Scope, name: str, *, request_id: str) -> Checkpoint:
+        """Delete a checkpoint of the scope's project and return it; memories and revisions stay.
+
+        Raises:
+            CheckpointNotFoundError: The project has none of this name.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = request_digest(scope, name) if request_id else ""
+        request = IdempotentRequest("DeleteCheckpoint", request_id, digest, checkpoint_reach(scope))
+
+        def work(transaction: Transaction) -> Checkpoint:
+            answer = recall_answer(transaction, request)
+            if answer is not None:
+                times = (from_micros(answer["known_time"]), from_micros(answer["create_time"]))
+                return Checkpoint(scope.owner, scope.project_id, name, *times, answer["note"])
+            found = transaction.find_checkpoint(scope.owner, scope.project_id, name)
+            if found is None:
+                raise CheckpointNotFoundError(name)
+            transaction.delete_checkpoint(scope.owner, scope.project_id, name)
+            micros = {"known_time": to_micros(found.known_time), "create_time": to_micros(found.create_time)}
+            remember_answer(transaction, request, {**micros, "note": found.note})
+            return found
 
         return self._committer.submit(work, owner=scope.owner).value
 

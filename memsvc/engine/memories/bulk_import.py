@@ -79,13 +79,14 @@ class ImportRun:
 
     @property
     def progress(self) -> ImportProgress:
-        """Return the progress over all runs of the import. Failures are those of the latest `add`."""
+        """Return the progress over all runs of the import. Failures and unstored keys are those of the latest `add`."""
         return self._progress
 
     def add(self, first_index: int, drafts: Sequence[Draft | RejectedItem]) -> ImportProgress:
         """Store the memories from *first_index* on in one transaction; return once they are durable.
 
-        Memories below `next_index` are skipped. Counts cover all runs, failures only this call.
+        Memories below `next_index` are skipped. Counts cover all runs, failures and unstored keys only
+        this call.
 
         Raises:
             InvalidRequestError: *first_index* is negative or leaves a gap.
@@ -121,7 +122,7 @@ class ImportRun:
 
     def _progress_after(self, committed: CommitResult[_StoredBatch] | None) -> ImportProgress:
         if committed is None:
-            return replace(self._progress, failures=())
+            return replace(self._progress, failures=(), unstored_keys=())
         batch = committed.value
         position = batch.progress.position
         if any(isinstance(result, UpsertResult) for result in batch.results):
@@ -144,13 +145,14 @@ class ImportRun:
             raise InvalidRequestError([Violation("batch.first_index", description)])
         waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:
-            return _StoredBatch(replace(progress, failures=()), ())
+            return _StoredBatch(replace(progress, failures=(), unstored_keys=()), ())
         upserted = self._parts.upserter.upsert(
             transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict
         )
         results = [as_rejection(result) for result in upserted]
         redacted = sum(isinstance(item, PreparedMemory) and bool(item.redactions) for item in waiting)
-        reached = _advance_progress(progress, results, transaction.position, redacted=redacted)
+        keys = [item.draft.key if isinstance(item, PreparedMemory) else "" for item in waiting]
+        reached = _advance_progress(progress, results, keys, transaction.position, redacted=redacted)
         remember_answer(transaction, self._request, _as_json(reached))
         return _StoredBatch(reached, results)
 
@@ -205,22 +207,30 @@ def _load_progress(transaction: Transaction, request: IdempotentRequest) -> Impo
 
 
 def _advance_progress(
-    progress: ImportProgress, results: Sequence[UpsertResult | RejectedItem], position: int, *, redacted: int
+    progress: ImportProgress,
+    results: Sequence[UpsertResult | RejectedItem],
+    keys: Sequence[str],
+    position: int,
+    *,
+    redacted: int,
 ) -> ImportProgress:
     counts = {name: getattr(progress, name) for name in _COUNTS}
     failures: list[tuple[int, RejectedItem]] = []
-    for index, result in enumerate(results, start=progress.next_index):
+    unstored: list[tuple[int, str]] = []
+    for index, (result, key) in enumerate(zip(results, keys, strict=True), start=progress.next_index):
         if isinstance(result, RejectedItem):
             failures.append((index, result))
             counts["failed"] += 1
         else:
             counts[_COUNT_OF[result.outcome]] += 1
             counts["conflicts"] += len(result.conflicts)
+            if key not in {"", result.memory.key}:
+                unstored.append((index, result.memory.id))
     counts["received"] += len(results)
     counts["redacted"] += redacted
     counts["next_index"] += len(results)
     counts["position"] = max(progress.position, position)
-    return ImportProgress(**counts, failures=tuple(failures))
+    return ImportProgress(**counts, failures=tuple(failures), unstored_keys=tuple(unstored))
 
 
 def _as_json(progress: ImportProgress) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class IdMapping:
         return replace(file, id=named, metadata={**file.metadata, MEMORY_ID: self.of(attached)})
 
     def map_stored(self, stored: StoredMemory, places: Places) -> StoredMemory:
-        """Return a memory with mapped ids; *places* are the references in its content."""
+        """Return a memory with mapped ids; *places* are the references in its texts."""
         if not (self._all_are_new or self._taken_ids or self._files):
             return stored
         return replace(
@@ -66,25 +66,26 @@ class IdMapping:
         )
 
     def earlier(self, earlier: StoredRevision, places: Places) -> StoredRevision:
-        """Return an earlier revision with mapped ids; *places* are the references in its content."""
+        """Return an earlier revision with mapped ids; *places* are the references in its texts."""
         return replace(earlier, memory=self._memory(earlier.memory, places))
 
     def _memory(self, memory: Memory, places: Places) -> Memory:
-        content, digest = memory.content, memory.content_hash
-        if self._files and content in places:
-            content = rename_file_refs(content, places[content], self._files)
-            digest = content_hash(content)
+        content = self._text(memory.content, places)
         return replace(
             memory,
             id=self.of(memory.id),
             content=content,
-            content_hash=digest,
+            content_hash=memory.content_hash if content == memory.content else content_hash(content),
+            summary=self._text(memory.summary, places),
             supersedes_id=self.of(memory.supersedes_id),
             superseded_by_id=self.of(memory.superseded_by_id),
             related_ids=tuple(map(self.of, memory.related_ids)),
             derived_from_ids=tuple(map(self.of, memory.derived_from_ids)),
             file_refs=tuple(FileRef(ref.category, self._files.get(ref.id, ref.id)) for ref in memory.file_refs),
         )
+
+    def _text(self, text: str, places: Places) -> str:
+        return rename_file_refs(text, places[text], self._files) if self._files and text in places else text
 
     def _message(self, message: MessageRecord) -> MessageRecord:
         return replace(message, summary_id=self.of(message.summary_id))
@@ -117,4 +118,4 @@ def ids_in(memory: Memory) -> list[str]:
 def file_ids_in(memory: Memory, places: Places) -> Iterator[str]:
     """Yield the ids of files that a memory refers to, except those that are not ids of the service."""
     yield from (ref.id for ref in memory.file_refs if is_uuid(ref.id))
-    yield from (place.ref.id for place in places.get(memory.content, ()))
+    yield from (place.ref.id for text in (memory.content, memory.summary) for place in places.get(text, ()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsvc.domain.errors import InvalidRequestError
+from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, StoredMemory, StoredRevision
 from memsvc.engine.runtime.search_priority import SearchPriority
@@ -39,8 +40,8 @@ class ImportRecord:
         line: The line number, from 1.
         value: The decoded record; None: its kind is unknown and optional.
         earlier: The earlier revisions that follow a memory.
-        places: The references to files in the contents of all its revisions, by content. They are found before the
-            transaction, which blocks other writers: an adversarial text takes seconds.
+        places: The references to files in the contents and summaries of all its revisions, by text. They are found
+            before the transaction, which blocks other writers: an adversarial text takes seconds.
         late: Whether it holds further revisions of a memory that is already stored.
     """
 
@@ -53,18 +54,19 @@ class ImportRecord:
     places: dict[str, Sequence[FileRefPosition]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the references in the content of a memory."""
+        """Find the references in the content and the summary of a memory."""
         if isinstance(self.value, StoredMemory):
-            self._find_places(self.value.memory.content)
+            self._find_places(self.value.memory)
 
     def add_earlier(self, earlier: StoredRevision) -> None:
         """Add an earlier revision of the memory."""
         self.earlier.append(earlier)
-        self._find_places(earlier.memory.content)
+        self._find_places(earlier.memory)
 
-    def _find_places(self, content: str) -> None:
-        if content not in self.places and (places := file_ref_positions(content)):
-            self.places[content] = places
+    def _find_places(self, memory: Memory) -> None:
+        for text in (memory.content, memory.summary):
+            if text not in self.places and (places := file_ref_positions(text)):
+                self.places[text] = places
 
 
 @dataclass(frozen=True, slots=True)

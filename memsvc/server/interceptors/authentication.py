@@ -241,6 +241,7 @@ WRITES = frozenset(
         "SupersedeMemory", "ResolveConflict", "CaptureMemory", "FlushMessages", "AppendMemory", "IngestDocument",
         "ReviewMemory", "RollbackMemory", "CreateSession", "AppendMessages", "TrimSession", "CloseSession",
         "ReopenSession", "UploadFile", "DeleteFile", "CreateCheckpoint", "RollbackToCheckpoint", "PromoteMemory",
+        "DeleteCheckpoint",
         "AcknowledgeReminder", "CheckIntegrity", "ConsolidateMemories", "UndoConsolidation", "SummarizePeriod",
         "RunMaintenance", "DetectConflicts", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
         "DeleteMemories", "UpdateMemories", "PopMessages", "ClearMessages", "ReportUse",

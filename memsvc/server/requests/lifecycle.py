@@ -104,6 +104,27 @@ def diff_checkpoint_request(message: lifecycle_pb.DiffCheckpointRequest) -> Diff
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteCheckpoint:
+    """A checkpoint to delete."""
+
+    scope: Scope
+    checkpoint: str
+    request_id: str
+
+
+def delete_checkpoint_request(message: lifecycle_pb.DeleteCheckpointRequest) -> DeleteCheckpoint:
+    """Return the checkpoint to delete."""
+    decoder = RequestDecoder()
+    request = DeleteCheckpoint(
+        scope=decoder.scope(message.scope),
+        checkpoint=decoder.name("checkpoint", message.checkpoint, most=limits.CHECKPOINT, least=1),
+        request_id=decoder.request_id(message.request_id),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
 class RollbackToCheckpoint:
     """A project to return to a checkpoint."""
 

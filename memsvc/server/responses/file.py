@@ -62,7 +62,7 @@ def fill_resolved(message: file_pb.ResolvedFileRef, resolved: ResolvedRef) -> No
     """Fill an empty message with the file that a reference leads to, or with the reason that there is none."""
     message.ref.category, message.ref.id = CATEGORY_NUMBERS[resolved.ref.category], resolved.ref.id
     if resolved.file is None:
-        message.status.CopyFrom(item_status_from_error(StoredFileNotFoundError(resolved.ref.id)))
+        message.status.CopyFrom(item_status_from_error(StoredFileNotFoundError(resolved.ref.id, resolved.fault)))
         return
     fill_file(message.file, resolved.file)
     message.download_url, message.preview_url = resolved.download_url, resolved.preview_url

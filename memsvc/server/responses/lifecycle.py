@@ -45,6 +45,13 @@ def create_checkpoint_response(checkpoint: Checkpoint) -> lifecycle_pb.CreateChe
     return response
 
 
+def delete_checkpoint_response(checkpoint: Checkpoint) -> lifecycle_pb.DeleteCheckpointResponse:
+    """Return a deleted checkpoint."""
+    response = lifecycle_pb.DeleteCheckpointResponse()
+    _fill_checkpoint(response.checkpoint, checkpoint)
+    return response
+
+
 def list_checkpoints_response(
     checkpoints: Sequence[Checkpoint], next_page_token: str
 ) -> lifecycle_pb.ListCheckpointsResponse:

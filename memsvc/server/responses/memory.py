@@ -119,11 +119,14 @@ def selection_event(progress: SelectionProgress) -> dict[str, Any]:
     return {"summary": summary}
 
 
-def batch_create_memories_response(batch: BatchWriteResult) -> memory_pb.BatchCreateMemoriesResponse:
-    """Return the results of a batch, in the order of its items."""
+def batch_create_memories_response(
+    batch: BatchWriteResult, notices: Sequence[str]
+) -> memory_pb.BatchCreateMemoriesResponse:
+    """Return the results of a batch and their notices, in the order of its items."""
     response = memory_pb.BatchCreateMemoriesResponse(consistency_token=consistency_token(batch.position))
-    for result in batch.results:
-        _fill_result(response.results.add(), result)
+    for result, notice in zip(batch.results, notices, strict=True):
+        message = response.results.add(notice=notice)
+        _fill_result(message, result)
     return response
 
 
@@ -141,9 +144,13 @@ def _fill_result(message: memory_pb.BatchCreateResult, result: WriteResult | Rej
 
 
 def import_memories_response(
-    progress: ImportProgress, failures: Sequence[tuple[int, RejectedItem]], *, seconds: float, done: bool = False
+    progress: ImportProgress, issues: Sequence[tuple[int, RejectedItem | str]], *, seconds: float, done: bool = False
 ) -> memory_pb.ImportMemoriesResponse:
-    """Return the progress of an import *seconds* after its header; *failures* were not reported before."""
+    """Return the progress of an import *seconds* after its header.
+
+    *issues* were not reported before: rejected items, and the memory that has the content of one whose key is not
+    stored.
+    """
     stored = progress.created + progress.updated + progress.duplicates
     return memory_pb.ImportMemoriesResponse(
         received_count=progress.received,
@@ -156,7 +163,13 @@ def import_memories_response(
         next_index=progress.next_index,
         failures=[
             memory_pb.ImportFailure(index=index, status=item_status_from_rejected(rejected))
-            for index, rejected in failures
+            for index, rejected in issues
+            if isinstance(rejected, RejectedItem)
+        ],
+        unstored_keys=[
+            memory_pb.ImportUnstoredKey(index=index, memory_id=holder_id)
+            for index, holder_id in issues
+            if isinstance(holder_id, str)
         ],
         done=done,
         consistency_token=consistency_token(progress.position) if progress.position else "",

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain import limits
@@ -23,12 +24,13 @@ from memsvc.domain.write_requests import ImportProgress, RejectedItem, WaitFor
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
 from memsvc.engine.user_data.import_user import UserImport
 from memsvc.engine.user_data.parser import ImportBatch as UserBatch
+from memsvc.server import call_context
 from memsvc.server.error_status import rejected_from_error
 from memsvc.server.requests.lifecycle import import_user_header
 from memsvc.server.requests.memory import batch_memory, import_memories_batch, import_memories_header
 from memsvc.server.responses.lifecycle import import_user_response
 from memsvc.server.responses.memory import import_memories_response
-from memsvc.server.server_context import ServerContext
+from memsvc.server.server_context import KEY_NOT_STORED, ServerContext
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -202,7 +204,7 @@ class MemoryImportStream(
         memory_pb.ImportMemoriesRequest,
         PreparedBatch,
         ImportProgress,
-        tuple[int, RejectedItem],
+        tuple[int, RejectedItem | str],
         memory_pb.ImportMemoriesResponse,
     ]
 ):
@@ -255,10 +257,12 @@ class MemoryImportStream(
             drafts.append(batch_memory(entry, self._scope, dimension=dimension))
         return run.prepare(batch.first_index + skipped, drafts)
 
-    def _issues(self, progress: ImportProgress) -> Sequence[tuple[int, RejectedItem]]:
-        return progress.failures
+    def _issues(self, progress: ImportProgress) -> Sequence[tuple[int, RejectedItem | str]]:
+        if progress.unstored_keys:
+            call_context.note(KEY_NOT_STORED)
+        return sorted((*progress.failures, *progress.unstored_keys), key=itemgetter(0))
 
-    def _refused(self, error: QuotaExceededError) -> Sequence[tuple[int, RejectedItem]]:
+    def _refused(self, error: QuotaExceededError) -> Sequence[tuple[int, RejectedItem | str]]:
         return [(self._run.progress.next_index, rejected_from_error(error))]
 
     def _reached(self, progress: ImportProgress) -> ImportProgress:
@@ -273,10 +277,11 @@ class MemoryImportStream(
             conflicts=progress.conflicts - before.conflicts,
             redacted=progress.redacted - before.redacted,
             failures=(),
+            unstored_keys=(),
         )
 
     def _response(
-        self, issues: Sequence[tuple[int, RejectedItem]], *, seconds: float, done: bool
+        self, issues: Sequence[tuple[int, RejectedItem | str]], *, seconds: float, done: bool
     ) -> memory_pb.ImportMemoriesResponse:
         return import_memories_response(self._progress, issues, seconds=seconds, done=done)
 

@@ -56,6 +56,15 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         )
         return responses.create_checkpoint_response(checkpoint)
 
+    @runs_in("write")
+    def DeleteCheckpoint(
+        self, request: lifecycle_pb.DeleteCheckpointRequest, context: Context
+    ) -> lifecycle_pb.DeleteCheckpointResponse:
+        """Delete a checkpoint."""
+        gone = requests.delete_checkpoint_request(request)
+        checkpoint = self._app.checkpoints.delete(gone.scope, gone.checkpoint, request_id=gone.request_id)
+        return responses.delete_checkpoint_response(checkpoint)
+
     @runs_in("meta")
     def ListCheckpoints(
         self, request: lifecycle_pb.ListCheckpointsRequest, context: Context

@@ -52,7 +52,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         new = requests.create_memory_request(request, dimension=self._app.dimension)
         written = self._app.memory_creator.create(new.scope, new.draft, new.options)
         response = responses.create_memory_response(written)
-        response.notice = note_unstored_keys([new.draft], [written])
+        [response.notice] = note_unstored_keys([new.draft], [written])
         return self._waits.after(response, written, new.options.wait_for)
 
     @runs_in("write")
@@ -64,10 +64,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         dimension, scope = self._app.dimension, request.scope
         drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
         written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
-        note_unstored_keys(drafts, written.results)
-        return self._waits.after_batch(
-            responses.batch_create_memories_response(written), written, batch.options.wait_for
-        )
+        response = responses.batch_create_memories_response(written, note_unstored_keys(drafts, written.results))
+        return self._waits.after_batch(response, written, batch.options.wait_for)
 
     async def ImportMemories(
         self, request_iterator: AsyncIterator[memory_pb.ImportMemoriesRequest], context: Context

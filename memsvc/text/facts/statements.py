@@ -27,6 +27,9 @@ from memsvc.text.sentences import sentences
 
 MAX_CHARS = 400
 """A longer text says too much to be put aside for one of its sentences; it states nothing."""
+MAX_TOPIC_BYTES = 1_000
+"""A statement with a longer topic, such as one about a word of hundreds of letters, is left out: stores have an index
+of owner, project and topic, and PostgreSQL refuses index entries of more than 2 704 bytes."""
 MAX_STATEMENTS, MAX_LOOSE = 8, 16
 _NEW_TEXTS = 8_192
 """Texts whose facts are kept: a new one is read before its transaction, which asks for them again. Eight batches of the
@@ -61,7 +64,7 @@ def cached_facts(text: str, speaker: str, *, is_titled: bool) -> tuple[Fact, ...
     found = {statement.topic: statement for statement in state(said, me=me, silent=silent)}
     if _ADDING.search(text):
         found = {topic: fact for topic, fact in found.items() if not _is_exclusive(fact)}
-    return tuple(found.values())[-MAX_STATEMENTS:]
+    return tuple(fact for fact in found.values() if len(fact.topic.encode()) <= MAX_TOPIC_BYTES)[-MAX_STATEMENTS:]
 
 
 def loose_facts_in(text: str, *, speaker: str = "") -> tuple[Fact, ...]:

@@ -184,6 +184,18 @@ def test_a_bad_line_of_an_import_fails_alone(run: Any, address: str, tmp_path: P
     assert {json.loads(line)["content"] for line in run("list", "--json", user="bad").splitlines()} == {"first", "last"}
 
 
+def test_an_import_reports_keys_that_are_not_stored(run: Any, address: str) -> None:
+    """By line, with the memory that has the content; the rest are counted."""
+    lines = [f'{{"content": "same", "key": "k{number}"}}' for number in range(23)]
+    told = invoke("import", "-", "--address", address, "--user", "same", given="\n".join(lines))
+
+    [memory] = map(json.loads, run("list", "--json", user="same").splitlines())
+    reports = told.stderr.splitlines()
+    assert told.exit_code == 0
+    assert reports[0].endswith(f"was not stored: {memory['id']} has the same content.")
+    assert "memsvc: 2 more keys were not stored." in reports
+
+
 def test_many_bad_lines_are_counted(address: str) -> None:
     """The first are reported one by one."""
     lines = '{"content": "x", "importance": 9}\n' * 1_500 + "bad\n" * 500 + '{"content": "good"}\n'

@@ -41,6 +41,13 @@ def DiffCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
 
 
 @case
+def DeleteCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
+    """The owner's is not there; within the project it would be deleted, so that another name stands for it."""
+    name = BEGINNING if checkpoint(stranger) is NOT_FOUND else str(uuid.uuid4())
+    yield [lifecycle_pb.DeleteCheckpointRequest(scope=stranger.scope, checkpoint=name)], NOT_FOUND
+
+
+@case
 def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The owner's is not there; within the project a rollback would leave other sessions' private memories alone."""
     request = lifecycle_pb.RollbackToCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, dry_run=True)

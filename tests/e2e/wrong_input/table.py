@@ -202,7 +202,8 @@ def _looking_back() -> Iterator[Wrong]:
     for fields, paths in OPTIONS:
         for method in ("RollbackMemory", "RollbackToCheckpoint"):
             yield Wrong(method, fields, paths)
-    yield Wrong("CreateCheckpoint", {"request_id": "x" * 129}, ("request_id",))
+    for method in ("CreateCheckpoint", "DeleteCheckpoint"):
+        yield Wrong(method, {"request_id": "x" * 129}, ("request_id",))
     yield Wrong("RollbackMemory", {"id": "x", "revision": 0, "expected_revision": -1}, (
         "expected_revision", "id", "revision",
     ))  # fmt: skip
@@ -218,7 +219,7 @@ def _looking_back() -> Iterator[Wrong]:
             yield Wrong(method, {"page_token": token}, ("page_token",))
     for name in ("", "x" * 129, "a\nb"):
         yield Wrong("CreateCheckpoint", {"name": name}, ("name",))
-        for method in ("DiffCheckpoint", "RollbackToCheckpoint"):
+        for method in ("DiffCheckpoint", "DeleteCheckpoint", "RollbackToCheckpoint"):
             yield Wrong(method, {"checkpoint": name}, ("checkpoint",))
     yield Wrong("CreateCheckpoint", {"note": "x" * 513, "known_time": LATE}, ("known_time", "note"))
     yield Wrong("CreateCheckpoint", {"known_time": future.known_time}, ("known_time",))

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from memsvc.domain.api_keys import QuotaSubject
 from memsvc.domain.filters import Field, Range
-from memsvc.domain.memory import Status
+from memsvc.domain.memory import FileRef, Status
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -95,6 +95,7 @@ TEXT_COLUMNS = (
 )
 
 
+CHART = FileRef("chart", "a")
 EXPIRING = "status = 'ACTIVE' AND tier != 'CORE' AND layer != 'CORE' AND expire_time IS NOT NULL"
 
 
@@ -106,6 +107,7 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
     texts = [f"Line {number}, said yesterday?" if number % 2 else f"第{number}行。" for number in range(600)]
     with SQL.open(place, context) as store:
         kept = insert(store, *map(factories.memory, texts), factories.memory("茶 " * 50_000, status=Status.DELETED))
+        insert(store, factories.memory("summed up", summary="See `chart:a`, [b](chart:b).", file_refs=(CHART,)))
         numbered = insert(store, *(factories.memory(f"m{n}", metadata={"n": [n, "x"]}) for n in range(3)))
     columns = ("owner", "project_id", "content_hash", "kind")
     with _connected(place) as connection:
@@ -124,6 +126,7 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
             "DROP TABLE webhook_cursors",
             "DROP TABLE webhook_deliveries",
             "DROP INDEX memories_scope",
+            "DELETE FROM memory_refs WHERE term = 'chart:b'",
             "DELETE FROM memory_metadata WHERE term NOT LIKE '%%=%%'",
             "DROP TABLE quotas",
             "DROP TABLE stored_amounts",
@@ -138,7 +141,8 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
     with SQL.open(place, context) as store:
         insert(store, factories.memory(texts[0], speaker="Anna", metadata={"茶": [1, "二"]}))
         assert store.quotas.drift() == {}
-        assert store.quotas.get(QuotaSubject.TENANT, "").used.memories == len(texts) + 5
+        assert store.quotas.get(QuotaSubject.TENANT, "").used.memories == len(texts) + 6
+        assert store.files.referred_to(ADA.owner, [CHART, FileRef("chart", "b")]) == {CHART, FileRef("chart", "b")}
         rows = [memory.row for memory in kept]
         above = Range(Field.METADATA, path="n", above=0)
         assert store.memories.rows_where(above, reach=ADA) == [memory.row for memory in numbered[1:]]

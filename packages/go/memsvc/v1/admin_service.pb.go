@@ -312,8 +312,9 @@ const (
 	// Repaired with remove_broken_refs: the reference is removed from file_refs, in a new revision; a reference in the
 	// content stays, and is reported again, until the content is changed or the file is uploaded.
 	IntegrityFault_INTEGRITY_FAULT_FILE_REF IntegrityFault = 12
-	// INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Repaired
-	// with remove_orphan_files: the file is permanently deleted, and its bytes when no other file has the same.
+	// INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, in file_refs or in its summary, and it is
+	// older than orphan_grace. Repaired with remove_orphan_files: the file is permanently deleted, and its bytes when no
+	// other file has the same.
 	IntegrityFault_INTEGRITY_FAULT_FILE_ORPHANED IntegrityFault = 13
 	// INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes
 	// again.

@@ -176,9 +176,9 @@ const (
 	// ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no API key has the id. Metadata: `key_id`. ListApiKeys
 	// returns the existing ones; do not retry.
 	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 38
-	// ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired.
-	// A file of another user or project gets exactly the same error as one that does not exist. Metadata: `file_id`.
-	// Check the id and the scope; do not retry.
+	// ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired,
+	// or, for a reference, when it is of another category; the message says which. A file of another user or project gets
+	// exactly the same error as one that does not exist. Metadata: `file_id`. Check the id and the scope; do not retry.
 	ErrorReason_ERROR_REASON_FILE_NOT_FOUND ErrorReason = 39
 	// ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when a download requests a file whose bytes are
 	// missing: ImportUser imported only its record, or the bytes were lost. Metadata: `file_id`. Upload the same bytes

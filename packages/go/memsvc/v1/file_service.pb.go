@@ -1246,15 +1246,16 @@ type ResolvedFileRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ref is the reference. Always set.
 	Ref *FileRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// file is the record of the file. Unset when the scope has no file with this id and category: a file that is expired,
-	// of another user or project, or stored elsewhere gets exactly the same response as one that never existed.
+	// file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A file
+	// of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
 	File *File `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	// download_url is the URL of the bytes: the setting files.download_url with its placeholders filled in. Empty without
 	// that setting, and without a file. The service itself serves no URLs.
 	DownloadUrl string `protobuf:"bytes,3,opt,name=download_url,json=downloadUrl,proto3" json:"download_url,omitempty"`
 	// preview_url is the URL of a page or an image of the file, from the setting files.preview_url in the same way.
 	PreviewUrl string `protobuf:"bytes,4,opt,name=preview_url,json=previewUrl,proto3" json:"preview_url,omitempty"`
-	// status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). Unset when the file exists.
+	// status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). The message says so if a file of the scope has
+	// the id, but is expired or of another category. Unset when the file exists.
 	Status        *ItemStatus `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2648,7 +2648,8 @@ func (x *Checkpoint) GetNote() string {
 
 // CreateCheckpointRequest holds the name and the moment of a new checkpoint.
 //
-// Errors: ALREADY_EXISTS (CHECKPOINT_EXISTS); ALREADY_EXISTS (REQUEST_ID_REUSED).
+// Errors: ALREADY_EXISTS (CHECKPOINT_EXISTS); ALREADY_EXISTS (REQUEST_ID_REUSED); NOT_FOUND (CHECKPOINT_NOT_FOUND) when
+// the request is a repetition and its checkpoint was deleted.
 type CreateCheckpointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope selects the project.
@@ -2898,6 +2899,119 @@ func (x *ListCheckpointsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// DeleteCheckpointRequest selects the checkpoint to delete.
+//
+// Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); ALREADY_EXISTS (REQUEST_ID_REUSED).
+type DeleteCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// scope selects the project.
+	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	// checkpoint is the name of the checkpoint.
+	Checkpoint string `protobuf:"bytes,2,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+	// request, which fails with NOT_FOUND.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCheckpointRequest) Reset() {
+	*x = DeleteCheckpointRequest{}
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCheckpointRequest) ProtoMessage() {}
+
+func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DeleteCheckpointRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *DeleteCheckpointRequest) GetCheckpoint() string {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return ""
+}
+
+func (x *DeleteCheckpointRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// DeleteCheckpointResponse holds the deleted checkpoint.
+type DeleteCheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// checkpoint is the checkpoint as it was. Always set.
+	Checkpoint    *Checkpoint `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCheckpointResponse) Reset() {
+	*x = DeleteCheckpointResponse{}
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCheckpointResponse) ProtoMessage() {}
+
+func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*DeleteCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DeleteCheckpointResponse) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 // Difference is one memory that differs from its earlier state.
 type Difference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2919,7 +3033,7 @@ type Difference struct {
 
 func (x *Difference) Reset() {
 	*x = Difference{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[27]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3045,7 @@ func (x *Difference) String() string {
 func (*Difference) ProtoMessage() {}
 
 func (x *Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[27]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3058,7 @@ func (x *Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Difference.ProtoReflect.Descriptor instead.
 func (*Difference) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{27}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Difference) GetMemoryId() string {
@@ -3002,7 +3116,7 @@ type DiffCheckpointRequest struct {
 
 func (x *DiffCheckpointRequest) Reset() {
 	*x = DiffCheckpointRequest{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[28]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3128,7 @@ func (x *DiffCheckpointRequest) String() string {
 func (*DiffCheckpointRequest) ProtoMessage() {}
 
 func (x *DiffCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[28]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3141,7 @@ func (x *DiffCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*DiffCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{28}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DiffCheckpointRequest) GetScope() *Scope {
@@ -3072,7 +3186,7 @@ type DiffCheckpointResponse struct {
 
 func (x *DiffCheckpointResponse) Reset() {
 	*x = DiffCheckpointResponse{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[29]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3198,7 @@ func (x *DiffCheckpointResponse) String() string {
 func (*DiffCheckpointResponse) ProtoMessage() {}
 
 func (x *DiffCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[29]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3211,7 @@ func (x *DiffCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*DiffCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{29}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DiffCheckpointResponse) GetDifferences() []*Difference {
@@ -3137,7 +3251,7 @@ type RollbackToCheckpointRequest struct {
 
 func (x *RollbackToCheckpointRequest) Reset() {
 	*x = RollbackToCheckpointRequest{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[30]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3263,7 @@ func (x *RollbackToCheckpointRequest) String() string {
 func (*RollbackToCheckpointRequest) ProtoMessage() {}
 
 func (x *RollbackToCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[30]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3276,7 @@ func (x *RollbackToCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackToCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RollbackToCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{30}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RollbackToCheckpointRequest) GetScope() *Scope {
@@ -3215,7 +3329,7 @@ type UnrestoredMemory struct {
 
 func (x *UnrestoredMemory) Reset() {
 	*x = UnrestoredMemory{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[31]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3341,7 @@ func (x *UnrestoredMemory) String() string {
 func (*UnrestoredMemory) ProtoMessage() {}
 
 func (x *UnrestoredMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[31]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3354,7 @@ func (x *UnrestoredMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnrestoredMemory.ProtoReflect.Descriptor instead.
 func (*UnrestoredMemory) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{31}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UnrestoredMemory) GetMemoryId() string {
@@ -3290,7 +3404,7 @@ type RollbackToCheckpointResponse struct {
 
 func (x *RollbackToCheckpointResponse) Reset() {
 	*x = RollbackToCheckpointResponse{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[32]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3416,7 @@ func (x *RollbackToCheckpointResponse) String() string {
 func (*RollbackToCheckpointResponse) ProtoMessage() {}
 
 func (x *RollbackToCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[32]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3429,7 @@ func (x *RollbackToCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackToCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RollbackToCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{32}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RollbackToCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -3406,7 +3520,7 @@ type ExportUserRequest struct {
 
 func (x *ExportUserRequest) Reset() {
 	*x = ExportUserRequest{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[33]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3532,7 @@ func (x *ExportUserRequest) String() string {
 func (*ExportUserRequest) ProtoMessage() {}
 
 func (x *ExportUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[33]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3545,7 @@ func (x *ExportUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportUserRequest.ProtoReflect.Descriptor instead.
 func (*ExportUserRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{33}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExportUserRequest) GetScope() *Scope {
@@ -3465,7 +3579,7 @@ type ExportUserResponse struct {
 
 func (x *ExportUserResponse) Reset() {
 	*x = ExportUserResponse{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[34]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3591,7 @@ func (x *ExportUserResponse) String() string {
 func (*ExportUserResponse) ProtoMessage() {}
 
 func (x *ExportUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[34]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3604,7 @@ func (x *ExportUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportUserResponse.ProtoReflect.Descriptor instead.
 func (*ExportUserResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{34}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExportUserResponse) GetData() []byte {
@@ -3526,11 +3640,11 @@ func (x *ExportUserResponse) GetTotalCount() int32 {
 //
 // The records of a file of another user get new ids, each derived from the old id and the user alone, so that a
 // repetition finds them; links between memories follow, and so do references to files of the same export: in
-// `file_refs`, in the `memory_id` of attachments, and in contents and their earlier revisions, in the places where the
-// service finds references, whose hashes change accordingly. References to other files stay as they are. In a file of
-// the same user only ids are replaced that belong to memories or files of other users: none of these is changed or
-// shown. Vectors are kept when they are of the model and the version of the service's own; they are not verified, so
-// import only files from trusted sources. A content with replaced ids is embedded again.
+// `file_refs`, in the `memory_id` of attachments, and in contents, summaries and their earlier revisions, in the places
+// where the service finds references; the hashes of contents change accordingly. References to other files stay as they
+// are. In a file of the same user only ids are replaced that belong to memories or files of other users: none of these
+// is changed or shown. Vectors are kept when they are of the model and the version of the service's own; they are not
+// verified, so import only files from trusted sources. A content with replaced ids is embedded again.
 //
 // Lines must obey the rules for writes of memories and files, with exceptions for data that this service can have
 // stored: a reminder may be of any year, and of a time zone that is not known here, and texts may be longer because of
@@ -3556,7 +3670,7 @@ type ImportUserRequest struct {
 
 func (x *ImportUserRequest) Reset() {
 	*x = ImportUserRequest{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[35]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3682,7 @@ func (x *ImportUserRequest) String() string {
 func (*ImportUserRequest) ProtoMessage() {}
 
 func (x *ImportUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[35]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3695,7 @@ func (x *ImportUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserRequest.ProtoReflect.Descriptor instead.
 func (*ImportUserRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{35}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ImportUserRequest) GetPart() isImportUserRequest_Part {
@@ -3642,7 +3756,7 @@ type ImportUserHeader struct {
 
 func (x *ImportUserHeader) Reset() {
 	*x = ImportUserHeader{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[36]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +3768,7 @@ func (x *ImportUserHeader) String() string {
 func (*ImportUserHeader) ProtoMessage() {}
 
 func (x *ImportUserHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[36]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +3781,7 @@ func (x *ImportUserHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserHeader.ProtoReflect.Descriptor instead.
 func (*ImportUserHeader) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{36}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ImportUserHeader) GetScope() *Scope {
@@ -3715,7 +3829,7 @@ type ImportUserResponse struct {
 
 func (x *ImportUserResponse) Reset() {
 	*x = ImportUserResponse{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[37]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3841,7 @@ func (x *ImportUserResponse) String() string {
 func (*ImportUserResponse) ProtoMessage() {}
 
 func (x *ImportUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[37]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3854,7 @@ func (x *ImportUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserResponse.ProtoReflect.Descriptor instead.
 func (*ImportUserResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{37}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ImportUserResponse) GetLineCount() int32 {
@@ -3834,7 +3948,7 @@ type ImportIssue struct {
 
 func (x *ImportIssue) Reset() {
 	*x = ImportIssue{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[38]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3960,7 @@ func (x *ImportIssue) String() string {
 func (*ImportIssue) ProtoMessage() {}
 
 func (x *ImportIssue) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[38]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3973,7 @@ func (x *ImportIssue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportIssue.ProtoReflect.Descriptor instead.
 func (*ImportIssue) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{38}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ImportIssue) GetLine() int64 {
@@ -3934,7 +4048,7 @@ type EraseUserRequest struct {
 
 func (x *EraseUserRequest) Reset() {
 	*x = EraseUserRequest{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[39]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4060,7 @@ func (x *EraseUserRequest) String() string {
 func (*EraseUserRequest) ProtoMessage() {}
 
 func (x *EraseUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[39]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4073,7 @@ func (x *EraseUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserRequest.ProtoReflect.Descriptor instead.
 func (*EraseUserRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{39}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EraseUserRequest) GetScope() *Scope {
@@ -3994,7 +4108,7 @@ type EraseUserResponse struct {
 
 func (x *EraseUserResponse) Reset() {
 	*x = EraseUserResponse{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[40]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4120,7 @@ func (x *EraseUserResponse) String() string {
 func (*EraseUserResponse) ProtoMessage() {}
 
 func (x *EraseUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[40]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4133,7 @@ func (x *EraseUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserResponse.ProtoReflect.Descriptor instead.
 func (*EraseUserResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{40}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EraseUserResponse) GetReceipt() *ErasureReceipt {
@@ -4057,7 +4171,7 @@ type ErasureReceipt struct {
 
 func (x *ErasureReceipt) Reset() {
 	*x = ErasureReceipt{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[41]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4069,7 +4183,7 @@ func (x *ErasureReceipt) String() string {
 func (*ErasureReceipt) ProtoMessage() {}
 
 func (x *ErasureReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[41]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4082,7 +4196,7 @@ func (x *ErasureReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErasureReceipt.ProtoReflect.Descriptor instead.
 func (*ErasureReceipt) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{41}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ErasureReceipt) GetDryRun() bool {
@@ -4152,7 +4266,7 @@ type ErasedStore struct {
 
 func (x *ErasedStore) Reset() {
 	*x = ErasedStore{}
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[42]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4278,7 @@ func (x *ErasedStore) String() string {
 func (*ErasedStore) ProtoMessage() {}
 
 func (x *ErasedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[42]
+	mi := &file_memsvc_v1_lifecycle_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4291,7 @@ func (x *ErasedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErasedStore.ProtoReflect.Descriptor instead.
 func (*ErasedStore) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{42}
+	return file_memsvc_v1_lifecycle_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ErasedStore) GetStore() string {
@@ -4399,7 +4513,18 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"z\n" +
 	"\x17ListCheckpointsResponse\x127\n" +
 	"\vcheckpoints\x18\x01 \x03(\v2\x15.memsvc.v1.CheckpointR\vcheckpoints\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd3\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x01\n" +
+	"\x17DeleteCheckpointRequest\x12,\n" +
+	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12$\n" +
+	"\n" +
+	"checkpoint\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\n" +
+	"checkpoint\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"Q\n" +
+	"\x18DeleteCheckpointResponse\x125\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x15.memsvc.v1.CheckpointR\n" +
+	"checkpoint\"\xd3\x01\n" +
 	"\n" +
 	"Difference\x12\x1b\n" +
 	"\tmemory_id\x18\x01 \x01(\tR\bmemoryId\x12-\n" +
@@ -4554,7 +4679,7 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"!IMPORT_ISSUE_REASON_CONTENT_TAKEN\x10\x03\x12'\n" +
 	"#IMPORT_ISSUE_REASON_SESSION_MISSING\x10\x04\x12&\n" +
 	"\"IMPORT_ISSUE_REASON_MEMORY_MISSING\x10\x05\x12\x1f\n" +
-	"\x1bIMPORT_ISSUE_REASON_SKIPPED\x10\x062\xad\v\n" +
+	"\x1bIMPORT_ISSUE_REASON_SKIPPED\x10\x062\x8a\f\n" +
 	"\x10LifecycleService\x12W\n" +
 	"\x0eRunMaintenance\x12 .memsvc.v1.RunMaintenanceRequest\x1a!.memsvc.v1.RunMaintenanceResponse0\x01\x12Z\n" +
 	"\x0fDetectConflicts\x12!.memsvc.v1.DetectConflictsRequest\x1a\".memsvc.v1.DetectConflictsResponse0\x01\x12R\n" +
@@ -4568,7 +4693,8 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x10CreateCheckpoint\x12\".memsvc.v1.CreateCheckpointRequest\x1a#.memsvc.v1.CreateCheckpointResponse\x12X\n" +
 	"\x0fListCheckpoints\x12!.memsvc.v1.ListCheckpointsRequest\x1a\".memsvc.v1.ListCheckpointsResponse\x12U\n" +
 	"\x0eDiffCheckpoint\x12 .memsvc.v1.DiffCheckpointRequest\x1a!.memsvc.v1.DiffCheckpointResponse\x12g\n" +
-	"\x14RollbackToCheckpoint\x12&.memsvc.v1.RollbackToCheckpointRequest\x1a'.memsvc.v1.RollbackToCheckpointResponse\x12K\n" +
+	"\x14RollbackToCheckpoint\x12&.memsvc.v1.RollbackToCheckpointRequest\x1a'.memsvc.v1.RollbackToCheckpointResponse\x12[\n" +
+	"\x10DeleteCheckpoint\x12\".memsvc.v1.DeleteCheckpointRequest\x1a#.memsvc.v1.DeleteCheckpointResponse\x12K\n" +
 	"\n" +
 	"ExportUser\x12\x1c.memsvc.v1.ExportUserRequest\x1a\x1d.memsvc.v1.ExportUserResponse0\x01\x12M\n" +
 	"\n" +
@@ -4589,7 +4715,7 @@ func file_memsvc_v1_lifecycle_service_proto_rawDescGZIP() []byte {
 }
 
 var file_memsvc_v1_lifecycle_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_memsvc_v1_lifecycle_service_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_memsvc_v1_lifecycle_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_memsvc_v1_lifecycle_service_proto_goTypes = []any{
 	(MaintenanceStep)(0),                 // 0: memsvc.v1.MaintenanceStep
 	(MaintenanceReason)(0),               // 1: memsvc.v1.MaintenanceReason
@@ -4623,159 +4749,165 @@ var file_memsvc_v1_lifecycle_service_proto_goTypes = []any{
 	(*CreateCheckpointResponse)(nil),     // 29: memsvc.v1.CreateCheckpointResponse
 	(*ListCheckpointsRequest)(nil),       // 30: memsvc.v1.ListCheckpointsRequest
 	(*ListCheckpointsResponse)(nil),      // 31: memsvc.v1.ListCheckpointsResponse
-	(*Difference)(nil),                   // 32: memsvc.v1.Difference
-	(*DiffCheckpointRequest)(nil),        // 33: memsvc.v1.DiffCheckpointRequest
-	(*DiffCheckpointResponse)(nil),       // 34: memsvc.v1.DiffCheckpointResponse
-	(*RollbackToCheckpointRequest)(nil),  // 35: memsvc.v1.RollbackToCheckpointRequest
-	(*UnrestoredMemory)(nil),             // 36: memsvc.v1.UnrestoredMemory
-	(*RollbackToCheckpointResponse)(nil), // 37: memsvc.v1.RollbackToCheckpointResponse
-	(*ExportUserRequest)(nil),            // 38: memsvc.v1.ExportUserRequest
-	(*ExportUserResponse)(nil),           // 39: memsvc.v1.ExportUserResponse
-	(*ImportUserRequest)(nil),            // 40: memsvc.v1.ImportUserRequest
-	(*ImportUserHeader)(nil),             // 41: memsvc.v1.ImportUserHeader
-	(*ImportUserResponse)(nil),           // 42: memsvc.v1.ImportUserResponse
-	(*ImportIssue)(nil),                  // 43: memsvc.v1.ImportIssue
-	(*EraseUserRequest)(nil),             // 44: memsvc.v1.EraseUserRequest
-	(*EraseUserResponse)(nil),            // 45: memsvc.v1.EraseUserResponse
-	(*ErasureReceipt)(nil),               // 46: memsvc.v1.ErasureReceipt
-	(*ErasedStore)(nil),                  // 47: memsvc.v1.ErasedStore
-	nil,                                  // 48: memsvc.v1.ImportUserResponse.StoredCountsEntry
-	nil,                                  // 49: memsvc.v1.ErasedStore.RemovedCountsEntry
-	(*Scope)(nil),                        // 50: memsvc.v1.Scope
-	(*durationpb.Duration)(nil),          // 51: google.protobuf.Duration
-	(MemoryLayer)(0),                     // 52: memsvc.v1.MemoryLayer
-	(*timestamppb.Timestamp)(nil),        // 53: google.protobuf.Timestamp
-	(ConflictPolicy)(0),                  // 54: memsvc.v1.ConflictPolicy
-	(WaitFor)(0),                         // 55: memsvc.v1.WaitFor
-	(*Conflict)(nil),                     // 56: memsvc.v1.Conflict
-	(*Memory)(nil),                       // 57: memsvc.v1.Memory
-	(*Redaction)(nil),                    // 58: memsvc.v1.Redaction
-	(*TimeRange)(nil),                    // 59: memsvc.v1.TimeRange
-	(WriteOutcome)(0),                    // 60: memsvc.v1.WriteOutcome
-	(ReminderSlot)(0),                    // 61: memsvc.v1.ReminderSlot
-	(*ReminderOccurrence)(nil),           // 62: memsvc.v1.ReminderOccurrence
-	(Currency)(0),                        // 63: memsvc.v1.Currency
-	(*CalendarDate)(nil),                 // 64: memsvc.v1.CalendarDate
+	(*DeleteCheckpointRequest)(nil),      // 32: memsvc.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointResponse)(nil),     // 33: memsvc.v1.DeleteCheckpointResponse
+	(*Difference)(nil),                   // 34: memsvc.v1.Difference
+	(*DiffCheckpointRequest)(nil),        // 35: memsvc.v1.DiffCheckpointRequest
+	(*DiffCheckpointResponse)(nil),       // 36: memsvc.v1.DiffCheckpointResponse
+	(*RollbackToCheckpointRequest)(nil),  // 37: memsvc.v1.RollbackToCheckpointRequest
+	(*UnrestoredMemory)(nil),             // 38: memsvc.v1.UnrestoredMemory
+	(*RollbackToCheckpointResponse)(nil), // 39: memsvc.v1.RollbackToCheckpointResponse
+	(*ExportUserRequest)(nil),            // 40: memsvc.v1.ExportUserRequest
+	(*ExportUserResponse)(nil),           // 41: memsvc.v1.ExportUserResponse
+	(*ImportUserRequest)(nil),            // 42: memsvc.v1.ImportUserRequest
+	(*ImportUserHeader)(nil),             // 43: memsvc.v1.ImportUserHeader
+	(*ImportUserResponse)(nil),           // 44: memsvc.v1.ImportUserResponse
+	(*ImportIssue)(nil),                  // 45: memsvc.v1.ImportIssue
+	(*EraseUserRequest)(nil),             // 46: memsvc.v1.EraseUserRequest
+	(*EraseUserResponse)(nil),            // 47: memsvc.v1.EraseUserResponse
+	(*ErasureReceipt)(nil),               // 48: memsvc.v1.ErasureReceipt
+	(*ErasedStore)(nil),                  // 49: memsvc.v1.ErasedStore
+	nil,                                  // 50: memsvc.v1.ImportUserResponse.StoredCountsEntry
+	nil,                                  // 51: memsvc.v1.ErasedStore.RemovedCountsEntry
+	(*Scope)(nil),                        // 52: memsvc.v1.Scope
+	(*durationpb.Duration)(nil),          // 53: google.protobuf.Duration
+	(MemoryLayer)(0),                     // 54: memsvc.v1.MemoryLayer
+	(*timestamppb.Timestamp)(nil),        // 55: google.protobuf.Timestamp
+	(ConflictPolicy)(0),                  // 56: memsvc.v1.ConflictPolicy
+	(WaitFor)(0),                         // 57: memsvc.v1.WaitFor
+	(*Conflict)(nil),                     // 58: memsvc.v1.Conflict
+	(*Memory)(nil),                       // 59: memsvc.v1.Memory
+	(*Redaction)(nil),                    // 60: memsvc.v1.Redaction
+	(*TimeRange)(nil),                    // 61: memsvc.v1.TimeRange
+	(WriteOutcome)(0),                    // 62: memsvc.v1.WriteOutcome
+	(ReminderSlot)(0),                    // 63: memsvc.v1.ReminderSlot
+	(*ReminderOccurrence)(nil),           // 64: memsvc.v1.ReminderOccurrence
+	(Currency)(0),                        // 65: memsvc.v1.Currency
+	(*CalendarDate)(nil),                 // 66: memsvc.v1.CalendarDate
 }
 var file_memsvc_v1_lifecycle_service_proto_depIdxs = []int32{
-	50, // 0: memsvc.v1.RunMaintenanceRequest.scope:type_name -> memsvc.v1.Scope
-	0,  // 1: memsvc.v1.RunMaintenanceRequest.steps:type_name -> memsvc.v1.MaintenanceStep
-	0,  // 2: memsvc.v1.RunMaintenanceResponse.step:type_name -> memsvc.v1.MaintenanceStep
-	7,  // 3: memsvc.v1.RunMaintenanceResponse.changes:type_name -> memsvc.v1.MaintenanceChange
-	8,  // 4: memsvc.v1.RunMaintenanceResponse.tallies:type_name -> memsvc.v1.MaintenanceTally
-	0,  // 5: memsvc.v1.MaintenanceChange.step:type_name -> memsvc.v1.MaintenanceStep
-	1,  // 6: memsvc.v1.MaintenanceChange.reason:type_name -> memsvc.v1.MaintenanceReason
-	0,  // 7: memsvc.v1.MaintenanceTally.step:type_name -> memsvc.v1.MaintenanceStep
-	51, // 8: memsvc.v1.MaintenanceTally.duration:type_name -> google.protobuf.Duration
-	50, // 9: memsvc.v1.DetectConflictsRequest.scope:type_name -> memsvc.v1.Scope
-	52, // 10: memsvc.v1.DetectConflictsRequest.layers:type_name -> memsvc.v1.MemoryLayer
-	53, // 11: memsvc.v1.DetectConflictsRequest.since:type_name -> google.protobuf.Timestamp
-	54, // 12: memsvc.v1.DetectConflictsRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	55, // 13: memsvc.v1.DetectConflictsRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	56, // 14: memsvc.v1.DetectConflictsResponse.conflicts:type_name -> memsvc.v1.Conflict
-	50, // 15: memsvc.v1.ArchiveMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 16: memsvc.v1.ArchiveMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 17: memsvc.v1.ArchiveMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	50, // 18: memsvc.v1.PromoteMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 19: memsvc.v1.PromoteMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 20: memsvc.v1.PromoteMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	57, // 21: memsvc.v1.PromoteMemoryResponse.source:type_name -> memsvc.v1.Memory
-	58, // 22: memsvc.v1.PromoteMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	56, // 23: memsvc.v1.PromoteMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	50, // 24: memsvc.v1.ConsolidateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 25: memsvc.v1.ConsolidateMemoriesRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 26: memsvc.v1.ConsolidatedGroup.merged:type_name -> memsvc.v1.Memory
-	57, // 27: memsvc.v1.ConsolidatedGroup.originals:type_name -> memsvc.v1.Memory
-	16, // 28: memsvc.v1.ConsolidateMemoriesResponse.groups:type_name -> memsvc.v1.ConsolidatedGroup
-	50, // 29: memsvc.v1.UndoConsolidationRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 30: memsvc.v1.UndoConsolidationRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 31: memsvc.v1.UndoConsolidationResponse.originals:type_name -> memsvc.v1.Memory
-	57, // 32: memsvc.v1.UndoConsolidationResponse.merged:type_name -> memsvc.v1.Memory
-	50, // 33: memsvc.v1.SummarizePeriodRequest.scope:type_name -> memsvc.v1.Scope
-	59, // 34: memsvc.v1.SummarizePeriodRequest.time_range:type_name -> memsvc.v1.TimeRange
-	55, // 35: memsvc.v1.SummarizePeriodRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	57, // 36: memsvc.v1.SummarizePeriodResponse.memory:type_name -> memsvc.v1.Memory
-	60, // 37: memsvc.v1.SummarizePeriodResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	58, // 38: memsvc.v1.SummarizePeriodResponse.redactions:type_name -> memsvc.v1.Redaction
-	50, // 39: memsvc.v1.ListDueRemindersRequest.scope:type_name -> memsvc.v1.Scope
-	53, // 40: memsvc.v1.ListDueRemindersRequest.time:type_name -> google.protobuf.Timestamp
-	61, // 41: memsvc.v1.ListDueRemindersRequest.slot:type_name -> memsvc.v1.ReminderSlot
-	24, // 42: memsvc.v1.ListDueRemindersResponse.reminders:type_name -> memsvc.v1.DueReminder
-	57, // 43: memsvc.v1.DueReminder.memory:type_name -> memsvc.v1.Memory
-	62, // 44: memsvc.v1.DueReminder.occurrence:type_name -> memsvc.v1.ReminderOccurrence
-	63, // 45: memsvc.v1.DueReminder.currency:type_name -> memsvc.v1.Currency
-	50, // 46: memsvc.v1.AcknowledgeReminderRequest.scope:type_name -> memsvc.v1.Scope
-	64, // 47: memsvc.v1.AcknowledgeReminderRequest.date:type_name -> memsvc.v1.CalendarDate
-	61, // 48: memsvc.v1.AcknowledgeReminderRequest.slot:type_name -> memsvc.v1.ReminderSlot
-	57, // 49: memsvc.v1.AcknowledgeReminderResponse.memory:type_name -> memsvc.v1.Memory
-	53, // 50: memsvc.v1.AcknowledgeReminderResponse.acknowledge_time:type_name -> google.protobuf.Timestamp
-	53, // 51: memsvc.v1.Checkpoint.known_time:type_name -> google.protobuf.Timestamp
-	53, // 52: memsvc.v1.Checkpoint.create_time:type_name -> google.protobuf.Timestamp
-	50, // 53: memsvc.v1.CreateCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	53, // 54: memsvc.v1.CreateCheckpointRequest.known_time:type_name -> google.protobuf.Timestamp
-	27, // 55: memsvc.v1.CreateCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
-	50, // 56: memsvc.v1.ListCheckpointsRequest.scope:type_name -> memsvc.v1.Scope
-	27, // 57: memsvc.v1.ListCheckpointsResponse.checkpoints:type_name -> memsvc.v1.Checkpoint
-	2,  // 58: memsvc.v1.Difference.kind:type_name -> memsvc.v1.DifferenceKind
-	57, // 59: memsvc.v1.Difference.before:type_name -> memsvc.v1.Memory
-	57, // 60: memsvc.v1.Difference.after:type_name -> memsvc.v1.Memory
-	50, // 61: memsvc.v1.DiffCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	32, // 62: memsvc.v1.DiffCheckpointResponse.differences:type_name -> memsvc.v1.Difference
-	50, // 63: memsvc.v1.RollbackToCheckpointRequest.scope:type_name -> memsvc.v1.Scope
-	55, // 64: memsvc.v1.RollbackToCheckpointRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	3,  // 65: memsvc.v1.UnrestoredMemory.reason:type_name -> memsvc.v1.UnrestoredReason
-	27, // 66: memsvc.v1.RollbackToCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
-	36, // 67: memsvc.v1.RollbackToCheckpointResponse.unrestored:type_name -> memsvc.v1.UnrestoredMemory
-	50, // 68: memsvc.v1.ExportUserRequest.scope:type_name -> memsvc.v1.Scope
-	41, // 69: memsvc.v1.ImportUserRequest.header:type_name -> memsvc.v1.ImportUserHeader
-	50, // 70: memsvc.v1.ImportUserHeader.scope:type_name -> memsvc.v1.Scope
-	55, // 71: memsvc.v1.ImportUserHeader.wait_for:type_name -> memsvc.v1.WaitFor
-	48, // 72: memsvc.v1.ImportUserResponse.stored_counts:type_name -> memsvc.v1.ImportUserResponse.StoredCountsEntry
-	43, // 73: memsvc.v1.ImportUserResponse.issues:type_name -> memsvc.v1.ImportIssue
-	4,  // 74: memsvc.v1.ImportIssue.reason:type_name -> memsvc.v1.ImportIssueReason
-	50, // 75: memsvc.v1.EraseUserRequest.scope:type_name -> memsvc.v1.Scope
-	46, // 76: memsvc.v1.EraseUserResponse.receipt:type_name -> memsvc.v1.ErasureReceipt
-	53, // 77: memsvc.v1.ErasureReceipt.start_time:type_name -> google.protobuf.Timestamp
-	53, // 78: memsvc.v1.ErasureReceipt.end_time:type_name -> google.protobuf.Timestamp
-	47, // 79: memsvc.v1.ErasureReceipt.stores:type_name -> memsvc.v1.ErasedStore
-	49, // 80: memsvc.v1.ErasedStore.removed_counts:type_name -> memsvc.v1.ErasedStore.RemovedCountsEntry
-	5,  // 81: memsvc.v1.LifecycleService.RunMaintenance:input_type -> memsvc.v1.RunMaintenanceRequest
-	9,  // 82: memsvc.v1.LifecycleService.DetectConflicts:input_type -> memsvc.v1.DetectConflictsRequest
-	11, // 83: memsvc.v1.LifecycleService.ArchiveMemory:input_type -> memsvc.v1.ArchiveMemoryRequest
-	13, // 84: memsvc.v1.LifecycleService.PromoteMemory:input_type -> memsvc.v1.PromoteMemoryRequest
-	15, // 85: memsvc.v1.LifecycleService.ConsolidateMemories:input_type -> memsvc.v1.ConsolidateMemoriesRequest
-	18, // 86: memsvc.v1.LifecycleService.UndoConsolidation:input_type -> memsvc.v1.UndoConsolidationRequest
-	20, // 87: memsvc.v1.LifecycleService.SummarizePeriod:input_type -> memsvc.v1.SummarizePeriodRequest
-	22, // 88: memsvc.v1.LifecycleService.ListDueReminders:input_type -> memsvc.v1.ListDueRemindersRequest
-	25, // 89: memsvc.v1.LifecycleService.AcknowledgeReminder:input_type -> memsvc.v1.AcknowledgeReminderRequest
-	28, // 90: memsvc.v1.LifecycleService.CreateCheckpoint:input_type -> memsvc.v1.CreateCheckpointRequest
-	30, // 91: memsvc.v1.LifecycleService.ListCheckpoints:input_type -> memsvc.v1.ListCheckpointsRequest
-	33, // 92: memsvc.v1.LifecycleService.DiffCheckpoint:input_type -> memsvc.v1.DiffCheckpointRequest
-	35, // 93: memsvc.v1.LifecycleService.RollbackToCheckpoint:input_type -> memsvc.v1.RollbackToCheckpointRequest
-	38, // 94: memsvc.v1.LifecycleService.ExportUser:input_type -> memsvc.v1.ExportUserRequest
-	40, // 95: memsvc.v1.LifecycleService.ImportUser:input_type -> memsvc.v1.ImportUserRequest
-	44, // 96: memsvc.v1.LifecycleService.EraseUser:input_type -> memsvc.v1.EraseUserRequest
-	6,  // 97: memsvc.v1.LifecycleService.RunMaintenance:output_type -> memsvc.v1.RunMaintenanceResponse
-	10, // 98: memsvc.v1.LifecycleService.DetectConflicts:output_type -> memsvc.v1.DetectConflictsResponse
-	12, // 99: memsvc.v1.LifecycleService.ArchiveMemory:output_type -> memsvc.v1.ArchiveMemoryResponse
-	14, // 100: memsvc.v1.LifecycleService.PromoteMemory:output_type -> memsvc.v1.PromoteMemoryResponse
-	17, // 101: memsvc.v1.LifecycleService.ConsolidateMemories:output_type -> memsvc.v1.ConsolidateMemoriesResponse
-	19, // 102: memsvc.v1.LifecycleService.UndoConsolidation:output_type -> memsvc.v1.UndoConsolidationResponse
-	21, // 103: memsvc.v1.LifecycleService.SummarizePeriod:output_type -> memsvc.v1.SummarizePeriodResponse
-	23, // 104: memsvc.v1.LifecycleService.ListDueReminders:output_type -> memsvc.v1.ListDueRemindersResponse
-	26, // 105: memsvc.v1.LifecycleService.AcknowledgeReminder:output_type -> memsvc.v1.AcknowledgeReminderResponse
-	29, // 106: memsvc.v1.LifecycleService.CreateCheckpoint:output_type -> memsvc.v1.CreateCheckpointResponse
-	31, // 107: memsvc.v1.LifecycleService.ListCheckpoints:output_type -> memsvc.v1.ListCheckpointsResponse
-	34, // 108: memsvc.v1.LifecycleService.DiffCheckpoint:output_type -> memsvc.v1.DiffCheckpointResponse
-	37, // 109: memsvc.v1.LifecycleService.RollbackToCheckpoint:output_type -> memsvc.v1.RollbackToCheckpointResponse
-	39, // 110: memsvc.v1.LifecycleService.ExportUser:output_type -> memsvc.v1.ExportUserResponse
-	42, // 111: memsvc.v1.LifecycleService.ImportUser:output_type -> memsvc.v1.ImportUserResponse
-	45, // 112: memsvc.v1.LifecycleService.EraseUser:output_type -> memsvc.v1.EraseUserResponse
-	97, // [97:113] is the sub-list for method output_type
-	81, // [81:97] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	52,  // 0: memsvc.v1.RunMaintenanceRequest.scope:type_name -> memsvc.v1.Scope
+	0,   // 1: memsvc.v1.RunMaintenanceRequest.steps:type_name -> memsvc.v1.MaintenanceStep
+	0,   // 2: memsvc.v1.RunMaintenanceResponse.step:type_name -> memsvc.v1.MaintenanceStep
+	7,   // 3: memsvc.v1.RunMaintenanceResponse.changes:type_name -> memsvc.v1.MaintenanceChange
+	8,   // 4: memsvc.v1.RunMaintenanceResponse.tallies:type_name -> memsvc.v1.MaintenanceTally
+	0,   // 5: memsvc.v1.MaintenanceChange.step:type_name -> memsvc.v1.MaintenanceStep
+	1,   // 6: memsvc.v1.MaintenanceChange.reason:type_name -> memsvc.v1.MaintenanceReason
+	0,   // 7: memsvc.v1.MaintenanceTally.step:type_name -> memsvc.v1.MaintenanceStep
+	53,  // 8: memsvc.v1.MaintenanceTally.duration:type_name -> google.protobuf.Duration
+	52,  // 9: memsvc.v1.DetectConflictsRequest.scope:type_name -> memsvc.v1.Scope
+	54,  // 10: memsvc.v1.DetectConflictsRequest.layers:type_name -> memsvc.v1.MemoryLayer
+	55,  // 11: memsvc.v1.DetectConflictsRequest.since:type_name -> google.protobuf.Timestamp
+	56,  // 12: memsvc.v1.DetectConflictsRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	57,  // 13: memsvc.v1.DetectConflictsRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	58,  // 14: memsvc.v1.DetectConflictsResponse.conflicts:type_name -> memsvc.v1.Conflict
+	52,  // 15: memsvc.v1.ArchiveMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	57,  // 16: memsvc.v1.ArchiveMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	59,  // 17: memsvc.v1.ArchiveMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	52,  // 18: memsvc.v1.PromoteMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	57,  // 19: memsvc.v1.PromoteMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	59,  // 20: memsvc.v1.PromoteMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	59,  // 21: memsvc.v1.PromoteMemoryResponse.source:type_name -> memsvc.v1.Memory
+	60,  // 22: memsvc.v1.PromoteMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	58,  // 23: memsvc.v1.PromoteMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	52,  // 24: memsvc.v1.ConsolidateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	57,  // 25: memsvc.v1.ConsolidateMemoriesRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	59,  // 26: memsvc.v1.ConsolidatedGroup.merged:type_name -> memsvc.v1.Memory
+	59,  // 27: memsvc.v1.ConsolidatedGroup.originals:type_name -> memsvc.v1.Memory
+	16,  // 28: memsvc.v1.ConsolidateMemoriesResponse.groups:type_name -> memsvc.v1.ConsolidatedGroup
+	52,  // 29: memsvc.v1.UndoConsolidationRequest.scope:type_name -> memsvc.v1.Scope
+	57,  // 30: memsvc.v1.UndoConsolidationRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	59,  // 31: memsvc.v1.UndoConsolidationResponse.originals:type_name -> memsvc.v1.Memory
+	59,  // 32: memsvc.v1.UndoConsolidationResponse.merged:type_name -> memsvc.v1.Memory
+	52,  // 33: memsvc.v1.SummarizePeriodRequest.scope:type_name -> memsvc.v1.Scope
+	61,  // 34: memsvc.v1.SummarizePeriodRequest.time_range:type_name -> memsvc.v1.TimeRange
+	57,  // 35: memsvc.v1.SummarizePeriodRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	59,  // 36: memsvc.v1.SummarizePeriodResponse.memory:type_name -> memsvc.v1.Memory
+	62,  // 37: memsvc.v1.SummarizePeriodResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	60,  // 38: memsvc.v1.SummarizePeriodResponse.redactions:type_name -> memsvc.v1.Redaction
+	52,  // 39: memsvc.v1.ListDueRemindersRequest.scope:type_name -> memsvc.v1.Scope
+	55,  // 40: memsvc.v1.ListDueRemindersRequest.time:type_name -> google.protobuf.Timestamp
+	63,  // 41: memsvc.v1.ListDueRemindersRequest.slot:type_name -> memsvc.v1.ReminderSlot
+	24,  // 42: memsvc.v1.ListDueRemindersResponse.reminders:type_name -> memsvc.v1.DueReminder
+	59,  // 43: memsvc.v1.DueReminder.memory:type_name -> memsvc.v1.Memory
+	64,  // 44: memsvc.v1.DueReminder.occurrence:type_name -> memsvc.v1.ReminderOccurrence
+	65,  // 45: memsvc.v1.DueReminder.currency:type_name -> memsvc.v1.Currency
+	52,  // 46: memsvc.v1.AcknowledgeReminderRequest.scope:type_name -> memsvc.v1.Scope
+	66,  // 47: memsvc.v1.AcknowledgeReminderRequest.date:type_name -> memsvc.v1.CalendarDate
+	63,  // 48: memsvc.v1.AcknowledgeReminderRequest.slot:type_name -> memsvc.v1.ReminderSlot
+	59,  // 49: memsvc.v1.AcknowledgeReminderResponse.memory:type_name -> memsvc.v1.Memory
+	55,  // 50: memsvc.v1.AcknowledgeReminderResponse.acknowledge_time:type_name -> google.protobuf.Timestamp
+	55,  // 51: memsvc.v1.Checkpoint.known_time:type_name -> google.protobuf.Timestamp
+	55,  // 52: memsvc.v1.Checkpoint.create_time:type_name -> google.protobuf.Timestamp
+	52,  // 53: memsvc.v1.CreateCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	55,  // 54: memsvc.v1.CreateCheckpointRequest.known_time:type_name -> google.protobuf.Timestamp
+	27,  // 55: memsvc.v1.CreateCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	52,  // 56: memsvc.v1.ListCheckpointsRequest.scope:type_name -> memsvc.v1.Scope
+	27,  // 57: memsvc.v1.ListCheckpointsResponse.checkpoints:type_name -> memsvc.v1.Checkpoint
+	52,  // 58: memsvc.v1.DeleteCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	27,  // 59: memsvc.v1.DeleteCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	2,   // 60: memsvc.v1.Difference.kind:type_name -> memsvc.v1.DifferenceKind
+	59,  // 61: memsvc.v1.Difference.before:type_name -> memsvc.v1.Memory
+	59,  // 62: memsvc.v1.Difference.after:type_name -> memsvc.v1.Memory
+	52,  // 63: memsvc.v1.DiffCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	34,  // 64: memsvc.v1.DiffCheckpointResponse.differences:type_name -> memsvc.v1.Difference
+	52,  // 65: memsvc.v1.RollbackToCheckpointRequest.scope:type_name -> memsvc.v1.Scope
+	57,  // 66: memsvc.v1.RollbackToCheckpointRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	3,   // 67: memsvc.v1.UnrestoredMemory.reason:type_name -> memsvc.v1.UnrestoredReason
+	27,  // 68: memsvc.v1.RollbackToCheckpointResponse.checkpoint:type_name -> memsvc.v1.Checkpoint
+	38,  // 69: memsvc.v1.RollbackToCheckpointResponse.unrestored:type_name -> memsvc.v1.UnrestoredMemory
+	52,  // 70: memsvc.v1.ExportUserRequest.scope:type_name -> memsvc.v1.Scope
+	43,  // 71: memsvc.v1.ImportUserRequest.header:type_name -> memsvc.v1.ImportUserHeader
+	52,  // 72: memsvc.v1.ImportUserHeader.scope:type_name -> memsvc.v1.Scope
+	57,  // 73: memsvc.v1.ImportUserHeader.wait_for:type_name -> memsvc.v1.WaitFor
+	50,  // 74: memsvc.v1.ImportUserResponse.stored_counts:type_name -> memsvc.v1.ImportUserResponse.StoredCountsEntry
+	45,  // 75: memsvc.v1.ImportUserResponse.issues:type_name -> memsvc.v1.ImportIssue
+	4,   // 76: memsvc.v1.ImportIssue.reason:type_name -> memsvc.v1.ImportIssueReason
+	52,  // 77: memsvc.v1.EraseUserRequest.scope:type_name -> memsvc.v1.Scope
+	48,  // 78: memsvc.v1.EraseUserResponse.receipt:type_name -> memsvc.v1.ErasureReceipt
+	55,  // 79: memsvc.v1.ErasureReceipt.start_time:type_name -> google.protobuf.Timestamp
+	55,  // 80: memsvc.v1.ErasureReceipt.end_time:type_name -> google.protobuf.Timestamp
+	49,  // 81: memsvc.v1.ErasureReceipt.stores:type_name -> memsvc.v1.ErasedStore
+	51,  // 82: memsvc.v1.ErasedStore.removed_counts:type_name -> memsvc.v1.ErasedStore.RemovedCountsEntry
+	5,   // 83: memsvc.v1.LifecycleService.RunMaintenance:input_type -> memsvc.v1.RunMaintenanceRequest
+	9,   // 84: memsvc.v1.LifecycleService.DetectConflicts:input_type -> memsvc.v1.DetectConflictsRequest
+	11,  // 85: memsvc.v1.LifecycleService.ArchiveMemory:input_type -> memsvc.v1.ArchiveMemoryRequest
+	13,  // 86: memsvc.v1.LifecycleService.PromoteMemory:input_type -> memsvc.v1.PromoteMemoryRequest
+	15,  // 87: memsvc.v1.LifecycleService.ConsolidateMemories:input_type -> memsvc.v1.ConsolidateMemoriesRequest
+	18,  // 88: memsvc.v1.LifecycleService.UndoConsolidation:input_type -> memsvc.v1.UndoConsolidationRequest
+	20,  // 89: memsvc.v1.LifecycleService.SummarizePeriod:input_type -> memsvc.v1.SummarizePeriodRequest
+	22,  // 90: memsvc.v1.LifecycleService.ListDueReminders:input_type -> memsvc.v1.ListDueRemindersRequest
+	25,  // 91: memsvc.v1.LifecycleService.AcknowledgeReminder:input_type -> memsvc.v1.AcknowledgeReminderRequest
+	28,  // 92: memsvc.v1.LifecycleService.CreateCheckpoint:input_type -> memsvc.v1.CreateCheckpointRequest
+	30,  // 93: memsvc.v1.LifecycleService.ListCheckpoints:input_type -> memsvc.v1.ListCheckpointsRequest
+	35,  // 94: memsvc.v1.LifecycleService.DiffCheckpoint:input_type -> memsvc.v1.DiffCheckpointRequest
+	37,  // 95: memsvc.v1.LifecycleService.RollbackToCheckpoint:input_type -> memsvc.v1.RollbackToCheckpointRequest
+	32,  // 96: memsvc.v1.LifecycleService.DeleteCheckpoint:input_type -> memsvc.v1.DeleteCheckpointRequest
+	40,  // 97: memsvc.v1.LifecycleService.ExportUser:input_type -> memsvc.v1.ExportUserRequest
+	42,  // 98: memsvc.v1.LifecycleService.ImportUser:input_type -> memsvc.v1.ImportUserRequest
+	46,  // 99: memsvc.v1.LifecycleService.EraseUser:input_type -> memsvc.v1.EraseUserRequest
+	6,   // 100: memsvc.v1.LifecycleService.RunMaintenance:output_type -> memsvc.v1.RunMaintenanceResponse
+	10,  // 101: memsvc.v1.LifecycleService.DetectConflicts:output_type -> memsvc.v1.DetectConflictsResponse
+	12,  // 102: memsvc.v1.LifecycleService.ArchiveMemory:output_type -> memsvc.v1.ArchiveMemoryResponse
+	14,  // 103: memsvc.v1.LifecycleService.PromoteMemory:output_type -> memsvc.v1.PromoteMemoryResponse
+	17,  // 104: memsvc.v1.LifecycleService.ConsolidateMemories:output_type -> memsvc.v1.ConsolidateMemoriesResponse
+	19,  // 105: memsvc.v1.LifecycleService.UndoConsolidation:output_type -> memsvc.v1.UndoConsolidationResponse
+	21,  // 106: memsvc.v1.LifecycleService.SummarizePeriod:output_type -> memsvc.v1.SummarizePeriodResponse
+	23,  // 107: memsvc.v1.LifecycleService.ListDueReminders:output_type -> memsvc.v1.ListDueRemindersResponse
+	26,  // 108: memsvc.v1.LifecycleService.AcknowledgeReminder:output_type -> memsvc.v1.AcknowledgeReminderResponse
+	29,  // 109: memsvc.v1.LifecycleService.CreateCheckpoint:output_type -> memsvc.v1.CreateCheckpointResponse
+	31,  // 110: memsvc.v1.LifecycleService.ListCheckpoints:output_type -> memsvc.v1.ListCheckpointsResponse
+	36,  // 111: memsvc.v1.LifecycleService.DiffCheckpoint:output_type -> memsvc.v1.DiffCheckpointResponse
+	39,  // 112: memsvc.v1.LifecycleService.RollbackToCheckpoint:output_type -> memsvc.v1.RollbackToCheckpointResponse
+	33,  // 113: memsvc.v1.LifecycleService.DeleteCheckpoint:output_type -> memsvc.v1.DeleteCheckpointResponse
+	41,  // 114: memsvc.v1.LifecycleService.ExportUser:output_type -> memsvc.v1.ExportUserResponse
+	44,  // 115: memsvc.v1.LifecycleService.ImportUser:output_type -> memsvc.v1.ImportUserResponse
+	47,  // 116: memsvc.v1.LifecycleService.EraseUser:output_type -> memsvc.v1.EraseUserResponse
+	100, // [100:117] is the sub-list for method output_type
+	83,  // [83:100] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_lifecycle_service_proto_init() }
@@ -4806,7 +4938,7 @@ func file_memsvc_v1_lifecycle_service_proto_init() {
 		(*AcknowledgeReminderRequest_Id)(nil),
 		(*AcknowledgeReminderRequest_Key)(nil),
 	}
-	file_memsvc_v1_lifecycle_service_proto_msgTypes[35].OneofWrappers = []any{
+	file_memsvc_v1_lifecycle_service_proto_msgTypes[37].OneofWrappers = []any{
 		(*ImportUserRequest_Header)(nil),
 		(*ImportUserRequest_Data)(nil),
 	}
@@ -4816,7 +4948,7 @@ func file_memsvc_v1_lifecycle_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_lifecycle_service_proto_rawDesc), len(file_memsvc_v1_lifecycle_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ const (
 	LifecycleService_ListCheckpoints_FullMethodName      = "/memsvc.v1.LifecycleService/ListCheckpoints"
 	LifecycleService_DiffCheckpoint_FullMethodName       = "/memsvc.v1.LifecycleService/DiffCheckpoint"
 	LifecycleService_RollbackToCheckpoint_FullMethodName = "/memsvc.v1.LifecycleService/RollbackToCheckpoint"
+	LifecycleService_DeleteCheckpoint_FullMethodName     = "/memsvc.v1.LifecycleService/DeleteCheckpoint"
 	LifecycleService_ExportUser_FullMethodName           = "/memsvc.v1.LifecycleService/ExportUser"
 	LifecycleService_ImportUser_FullMethodName           = "/memsvc.v1.LifecycleService/ImportUser"
 	LifecycleService_EraseUser_FullMethodName            = "/memsvc.v1.LifecycleService/EraseUser"
@@ -86,6 +87,8 @@ type LifecycleServiceClient interface {
 	// messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
 	// again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
 	RollbackToCheckpoint(ctx context.Context, in *RollbackToCheckpointRequest, opts ...grpc.CallOption) (*RollbackToCheckpointResponse, error)
+	// DeleteCheckpoint deletes a checkpoint; its name can be given again. Memories and their revisions stay.
+	DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointResponse, error)
 	// ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces.
 	ExportUser(ctx context.Context, in *ExportUserRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportUserResponse], error)
 	// ImportUser imports a file of ExportUser, from this service or another, for the same user or another. Importing the
@@ -252,6 +255,16 @@ func (c *lifecycleServiceClient) RollbackToCheckpoint(ctx context.Context, in *R
 	return out, nil
 }
 
+func (c *lifecycleServiceClient) DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteCheckpointResponse)
+	err := c.cc.Invoke(ctx, LifecycleService_DeleteCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *lifecycleServiceClient) ExportUser(ctx context.Context, in *ExportUserRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportUserResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &LifecycleService_ServiceDesc.Streams[2], LifecycleService_ExportUser_FullMethodName, cOpts...)
@@ -343,6 +356,8 @@ type LifecycleServiceServer interface {
 	// messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
 	// again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
 	RollbackToCheckpoint(context.Context, *RollbackToCheckpointRequest) (*RollbackToCheckpointResponse, error)
+	// DeleteCheckpoint deletes a checkpoint; its name can be given again. Memories and their revisions stay.
+	DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointResponse, error)
 	// ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces.
 	ExportUser(*ExportUserRequest, grpc.ServerStreamingServer[ExportUserResponse]) error
 	// ImportUser imports a file of ExportUser, from this service or another, for the same user or another. Importing the
@@ -399,6 +414,9 @@ func (UnimplementedLifecycleServiceServer) DiffCheckpoint(context.Context, *Diff
 }
 func (UnimplementedLifecycleServiceServer) RollbackToCheckpoint(context.Context, *RollbackToCheckpointRequest) (*RollbackToCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RollbackToCheckpoint not implemented")
+}
+func (UnimplementedLifecycleServiceServer) DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteCheckpoint not implemented")
 }
 func (UnimplementedLifecycleServiceServer) ExportUser(*ExportUserRequest, grpc.ServerStreamingServer[ExportUserResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExportUser not implemented")
@@ -650,6 +668,24 @@ func _LifecycleService_RollbackToCheckpoint_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LifecycleService_DeleteCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LifecycleServiceServer).DeleteCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LifecycleService_DeleteCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LifecycleServiceServer).DeleteCheckpoint(ctx, req.(*DeleteCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LifecycleService_ExportUser_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExportUserRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -736,6 +772,10 @@ var LifecycleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RollbackToCheckpoint",
 			Handler:    _LifecycleService_RollbackToCheckpoint_Handler,
+		},
+		{
+			MethodName: "DeleteCheckpoint",
+			Handler:    _LifecycleService_DeleteCheckpoint_Handler,
 		},
 		{
 			MethodName: "EraseUser",

@@ -942,7 +942,10 @@ type BatchCreateResult struct {
 	// CreateMemoryResponse.conflicts.
 	Conflicts []*Conflict `protobuf:"bytes,4,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
-	Redactions    []*Redaction `protobuf:"bytes,5,rep,name=redactions,proto3" json:"redactions,omitempty"`
+	Redactions []*Redaction `protobuf:"bytes,5,rep,name=redactions,proto3" json:"redactions,omitempty"`
+	// notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has the
+	// content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
+	Notice        string `protobuf:"bytes,6,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1013,13 @@ func (x *BatchCreateResult) GetRedactions() []*Redaction {
 		return x.Redactions
 	}
 	return nil
+}
+
+func (x *BatchCreateResult) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
 }
 
 // BatchCreateMemoriesResponse holds the result of each memory.
@@ -1369,6 +1379,61 @@ func (x *ImportFailure) GetStatus() *ItemStatus {
 	return nil
 }
 
+// ImportUnstoredKey is a memory of an import whose content was stored already and whose key was not stored.
+type ImportUnstoredKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// index is the index of the memory in the import.
+	Index int64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// memory_id is the id of the memory that had the content: see ON_DUPLICATE_RETURN_EXISTING. It keeps its own key.
+	MemoryId      string `protobuf:"bytes,2,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportUnstoredKey) Reset() {
+	*x = ImportUnstoredKey{}
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportUnstoredKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportUnstoredKey) ProtoMessage() {}
+
+func (x *ImportUnstoredKey) ProtoReflect() protoreflect.Message {
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportUnstoredKey.ProtoReflect.Descriptor instead.
+func (*ImportUnstoredKey) Descriptor() ([]byte, []int) {
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ImportUnstoredKey) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ImportUnstoredKey) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
+	}
+	return ""
+}
+
 // ImportMemoriesResponse reports the progress of an import. The counts are those of this stream, without skipped
 // memories; they never decrease.
 type ImportMemoriesResponse struct {
@@ -1388,7 +1453,7 @@ type ImportMemoriesResponse struct {
 	// which is sent right after the header, 0 for a new import.
 	NextIndex int64 `protobuf:"varint,6,opt,name=next_index,json=nextIndex,proto3" json:"next_index,omitempty"`
 	// failures are the memories that failed since the previous response of this stream, by index. At most 1 000 in one
-	// response; more follow in the next.
+	// response, together with unstored_keys; more follow in the next.
 	Failures []*ImportFailure `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
 	// done is true in the last response alone: the client has closed its side and everything is durable, or searchable
 	// when wait_for is INDEXED.
@@ -1402,13 +1467,16 @@ type ImportMemoriesResponse struct {
 	ConflictCount int32 `protobuf:"varint,11,opt,name=conflict_count,json=conflictCount,proto3" json:"conflict_count,omitempty"`
 	// redacted_count is the number of memories in which secrets were replaced, when the setting `redaction.writes` is on.
 	RedactedCount int32 `protobuf:"varint,12,opt,name=redacted_count,json=redactedCount,proto3" json:"redacted_count,omitempty"`
+	// unstored_keys are the memories since the previous response of this stream whose key was not stored, by index. They
+	// count in duplicate_count. The trailing metadata `x-memsvc-notice` report that there were some.
+	UnstoredKeys  []*ImportUnstoredKey `protobuf:"bytes,13,rep,name=unstored_keys,json=unstoredKeys,proto3" json:"unstored_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportMemoriesResponse) Reset() {
 	*x = ImportMemoriesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[10]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1488,7 @@ func (x *ImportMemoriesResponse) String() string {
 func (*ImportMemoriesResponse) ProtoMessage() {}
 
 func (x *ImportMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[10]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1501,7 @@ func (x *ImportMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*ImportMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{10}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ImportMemoriesResponse) GetReceivedCount() int32 {
@@ -1520,6 +1588,13 @@ func (x *ImportMemoriesResponse) GetRedactedCount() int32 {
 	return 0
 }
 
+func (x *ImportMemoriesResponse) GetUnstoredKeys() []*ImportUnstoredKey {
+	if x != nil {
+		return x.UnstoredKeys
+	}
+	return nil
+}
+
 // GetMemoryRequest selects one memory.
 //
 // Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status; with `as_of` for
@@ -1558,7 +1633,7 @@ type GetMemoryRequest struct {
 
 func (x *GetMemoryRequest) Reset() {
 	*x = GetMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[11]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1645,7 @@ func (x *GetMemoryRequest) String() string {
 func (*GetMemoryRequest) ProtoMessage() {}
 
 func (x *GetMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[11]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1658,7 @@ func (x *GetMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMemoryRequest.ProtoReflect.Descriptor instead.
 func (*GetMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{11}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetMemoryRequest) GetScope() *Scope {
@@ -1704,7 +1779,7 @@ type GetMemoryResponse struct {
 
 func (x *GetMemoryResponse) Reset() {
 	*x = GetMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[12]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1791,7 @@ func (x *GetMemoryResponse) String() string {
 func (*GetMemoryResponse) ProtoMessage() {}
 
 func (x *GetMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[12]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1804,7 @@ func (x *GetMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMemoryResponse.ProtoReflect.Descriptor instead.
 func (*GetMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{12}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetMemoryResponse) GetMemory() *Memory {
@@ -1788,7 +1863,7 @@ type BatchGetMemoriesRequest struct {
 
 func (x *BatchGetMemoriesRequest) Reset() {
 	*x = BatchGetMemoriesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[13]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1875,7 @@ func (x *BatchGetMemoriesRequest) String() string {
 func (*BatchGetMemoriesRequest) ProtoMessage() {}
 
 func (x *BatchGetMemoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[13]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1888,7 @@ func (x *BatchGetMemoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchGetMemoriesRequest.ProtoReflect.Descriptor instead.
 func (*BatchGetMemoriesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{13}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BatchGetMemoriesRequest) GetScope() *Scope {
@@ -1860,7 +1935,7 @@ type BatchGetMemoriesResponse struct {
 
 func (x *BatchGetMemoriesResponse) Reset() {
 	*x = BatchGetMemoriesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[14]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1947,7 @@ func (x *BatchGetMemoriesResponse) String() string {
 func (*BatchGetMemoriesResponse) ProtoMessage() {}
 
 func (x *BatchGetMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[14]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1960,7 @@ func (x *BatchGetMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchGetMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*BatchGetMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{14}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BatchGetMemoriesResponse) GetMemories() []*Memory {
@@ -1939,7 +2014,7 @@ type ListMemoriesRequest struct {
 
 func (x *ListMemoriesRequest) Reset() {
 	*x = ListMemoriesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[15]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2026,7 @@ func (x *ListMemoriesRequest) String() string {
 func (*ListMemoriesRequest) ProtoMessage() {}
 
 func (x *ListMemoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[15]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2039,7 @@ func (x *ListMemoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMemoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListMemoriesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{15}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListMemoriesRequest) GetScope() *Scope {
@@ -2029,7 +2104,7 @@ type ListMemoriesResponse struct {
 
 func (x *ListMemoriesResponse) Reset() {
 	*x = ListMemoriesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[16]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2116,7 @@ func (x *ListMemoriesResponse) String() string {
 func (*ListMemoriesResponse) ProtoMessage() {}
 
 func (x *ListMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[16]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2129,7 @@ func (x *ListMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{16}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListMemoriesResponse) GetMemories() []*Memory {
@@ -2093,7 +2168,7 @@ type ListScopesRequest struct {
 
 func (x *ListScopesRequest) Reset() {
 	*x = ListScopesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[17]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2180,7 @@ func (x *ListScopesRequest) String() string {
 func (*ListScopesRequest) ProtoMessage() {}
 
 func (x *ListScopesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[17]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2193,7 @@ func (x *ListScopesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScopesRequest.ProtoReflect.Descriptor instead.
 func (*ListScopesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{17}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListScopesRequest) GetUserId() string {
@@ -2175,7 +2250,7 @@ type ScopeUsage struct {
 
 func (x *ScopeUsage) Reset() {
 	*x = ScopeUsage{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[18]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2262,7 @@ func (x *ScopeUsage) String() string {
 func (*ScopeUsage) ProtoMessage() {}
 
 func (x *ScopeUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[18]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2275,7 @@ func (x *ScopeUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScopeUsage.ProtoReflect.Descriptor instead.
 func (*ScopeUsage) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{18}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ScopeUsage) GetScope() *Scope {
@@ -2245,7 +2320,7 @@ type ListScopesResponse struct {
 
 func (x *ListScopesResponse) Reset() {
 	*x = ListScopesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[19]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2332,7 @@ func (x *ListScopesResponse) String() string {
 func (*ListScopesResponse) ProtoMessage() {}
 
 func (x *ListScopesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[19]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2345,7 @@ func (x *ListScopesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScopesResponse.ProtoReflect.Descriptor instead.
 func (*ListScopesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{19}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListScopesResponse) GetScopes() []*ScopeUsage {
@@ -2324,7 +2399,7 @@ type UpdateMemoryRequest struct {
 
 func (x *UpdateMemoryRequest) Reset() {
 	*x = UpdateMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[20]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2411,7 @@ func (x *UpdateMemoryRequest) String() string {
 func (*UpdateMemoryRequest) ProtoMessage() {}
 
 func (x *UpdateMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[20]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2424,7 @@ func (x *UpdateMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMemoryRequest.ProtoReflect.Descriptor instead.
 func (*UpdateMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{20}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateMemoryRequest) GetScope() *Scope {
@@ -2429,7 +2504,7 @@ type UpdateMemoryResponse struct {
 
 func (x *UpdateMemoryResponse) Reset() {
 	*x = UpdateMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[21]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2516,7 @@ func (x *UpdateMemoryResponse) String() string {
 func (*UpdateMemoryResponse) ProtoMessage() {}
 
 func (x *UpdateMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[21]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2529,7 @@ func (x *UpdateMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMemoryResponse.ProtoReflect.Descriptor instead.
 func (*UpdateMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{21}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateMemoryResponse) GetMemory() *Memory {
@@ -2512,7 +2587,7 @@ type SelectionPreview struct {
 
 func (x *SelectionPreview) Reset() {
 	*x = SelectionPreview{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[22]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2599,7 @@ func (x *SelectionPreview) String() string {
 func (*SelectionPreview) ProtoMessage() {}
 
 func (x *SelectionPreview) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[22]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2612,7 @@ func (x *SelectionPreview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectionPreview.ProtoReflect.Descriptor instead.
 func (*SelectionPreview) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{22}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SelectionPreview) GetMatchedCount() int32 {
@@ -2590,7 +2665,7 @@ type SelectionProgress struct {
 
 func (x *SelectionProgress) Reset() {
 	*x = SelectionProgress{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[23]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2677,7 @@ func (x *SelectionProgress) String() string {
 func (*SelectionProgress) ProtoMessage() {}
 
 func (x *SelectionProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[23]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2690,7 @@ func (x *SelectionProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectionProgress.ProtoReflect.Descriptor instead.
 func (*SelectionProgress) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{23}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SelectionProgress) GetDoneCount() int32 {
@@ -2652,7 +2727,7 @@ type SelectionFailure struct {
 
 func (x *SelectionFailure) Reset() {
 	*x = SelectionFailure{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[24]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2739,7 @@ func (x *SelectionFailure) String() string {
 func (*SelectionFailure) ProtoMessage() {}
 
 func (x *SelectionFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[24]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2752,7 @@ func (x *SelectionFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectionFailure.ProtoReflect.Descriptor instead.
 func (*SelectionFailure) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{24}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SelectionFailure) GetMemoryId() string {
@@ -2715,7 +2790,7 @@ type SelectionSummary struct {
 
 func (x *SelectionSummary) Reset() {
 	*x = SelectionSummary{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[25]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2802,7 @@ func (x *SelectionSummary) String() string {
 func (*SelectionSummary) ProtoMessage() {}
 
 func (x *SelectionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[25]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2815,7 @@ func (x *SelectionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectionSummary.ProtoReflect.Descriptor instead.
 func (*SelectionSummary) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{25}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SelectionSummary) GetMatchedCount() int32 {
@@ -2806,7 +2881,7 @@ type DeleteMemoriesRequest struct {
 
 func (x *DeleteMemoriesRequest) Reset() {
 	*x = DeleteMemoriesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[26]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +2893,7 @@ func (x *DeleteMemoriesRequest) String() string {
 func (*DeleteMemoriesRequest) ProtoMessage() {}
 
 func (x *DeleteMemoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[26]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +2906,7 @@ func (x *DeleteMemoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMemoriesRequest.ProtoReflect.Descriptor instead.
 func (*DeleteMemoriesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{26}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeleteMemoriesRequest) GetScope() *Scope {
@@ -2880,7 +2955,7 @@ type DeleteMemoriesResponse struct {
 
 func (x *DeleteMemoriesResponse) Reset() {
 	*x = DeleteMemoriesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[27]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +2967,7 @@ func (x *DeleteMemoriesResponse) String() string {
 func (*DeleteMemoriesResponse) ProtoMessage() {}
 
 func (x *DeleteMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[27]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +2980,7 @@ func (x *DeleteMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*DeleteMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{27}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteMemoriesResponse) GetEvent() isDeleteMemoriesResponse_Event {
@@ -2997,7 +3072,7 @@ type UpdateMemoriesRequest struct {
 
 func (x *UpdateMemoriesRequest) Reset() {
 	*x = UpdateMemoriesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[28]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3084,7 @@ func (x *UpdateMemoriesRequest) String() string {
 func (*UpdateMemoriesRequest) ProtoMessage() {}
 
 func (x *UpdateMemoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[28]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3097,7 @@ func (x *UpdateMemoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMemoriesRequest.ProtoReflect.Descriptor instead.
 func (*UpdateMemoriesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{28}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateMemoriesRequest) GetScope() *Scope {
@@ -3098,7 +3173,7 @@ type UpdateMemoriesResponse struct {
 
 func (x *UpdateMemoriesResponse) Reset() {
 	*x = UpdateMemoriesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[29]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3185,7 @@ func (x *UpdateMemoriesResponse) String() string {
 func (*UpdateMemoriesResponse) ProtoMessage() {}
 
 func (x *UpdateMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[29]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3198,7 @@ func (x *UpdateMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*UpdateMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{29}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateMemoriesResponse) GetEvent() isUpdateMemoriesResponse_Event {
@@ -3216,7 +3291,7 @@ type DeleteMemoryRequest struct {
 
 func (x *DeleteMemoryRequest) Reset() {
 	*x = DeleteMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[30]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3303,7 @@ func (x *DeleteMemoryRequest) String() string {
 func (*DeleteMemoryRequest) ProtoMessage() {}
 
 func (x *DeleteMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[30]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3316,7 @@ func (x *DeleteMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMemoryRequest.ProtoReflect.Descriptor instead.
 func (*DeleteMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{30}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteMemoryRequest) GetScope() *Scope {
@@ -3336,7 +3411,7 @@ type DeleteMemoryResponse struct {
 
 func (x *DeleteMemoryResponse) Reset() {
 	*x = DeleteMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[31]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3423,7 @@ func (x *DeleteMemoryResponse) String() string {
 func (*DeleteMemoryResponse) ProtoMessage() {}
 
 func (x *DeleteMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[31]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3436,7 @@ func (x *DeleteMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMemoryResponse.ProtoReflect.Descriptor instead.
 func (*DeleteMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{31}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteMemoryResponse) GetConsistencyToken() string {
@@ -3406,7 +3481,7 @@ type RestoreMemoryRequest struct {
 
 func (x *RestoreMemoryRequest) Reset() {
 	*x = RestoreMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[32]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3493,7 @@ func (x *RestoreMemoryRequest) String() string {
 func (*RestoreMemoryRequest) ProtoMessage() {}
 
 func (x *RestoreMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[32]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3506,7 @@ func (x *RestoreMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreMemoryRequest.ProtoReflect.Descriptor instead.
 func (*RestoreMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{32}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RestoreMemoryRequest) GetScope() *Scope {
@@ -3522,7 +3597,7 @@ type RestoreMemoryResponse struct {
 
 func (x *RestoreMemoryResponse) Reset() {
 	*x = RestoreMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[33]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3609,7 @@ func (x *RestoreMemoryResponse) String() string {
 func (*RestoreMemoryResponse) ProtoMessage() {}
 
 func (x *RestoreMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[33]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3622,7 @@ func (x *RestoreMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreMemoryResponse.ProtoReflect.Descriptor instead.
 func (*RestoreMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{33}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RestoreMemoryResponse) GetMemory() *Memory {
@@ -3611,7 +3686,7 @@ type SupersedeMemoryRequest struct {
 
 func (x *SupersedeMemoryRequest) Reset() {
 	*x = SupersedeMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[34]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3698,7 @@ func (x *SupersedeMemoryRequest) String() string {
 func (*SupersedeMemoryRequest) ProtoMessage() {}
 
 func (x *SupersedeMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[34]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3711,7 @@ func (x *SupersedeMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupersedeMemoryRequest.ProtoReflect.Descriptor instead.
 func (*SupersedeMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{34}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SupersedeMemoryRequest) GetScope() *Scope {
@@ -3751,7 +3826,7 @@ type SupersedeMemoryResponse struct {
 
 func (x *SupersedeMemoryResponse) Reset() {
 	*x = SupersedeMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[35]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3838,7 @@ func (x *SupersedeMemoryResponse) String() string {
 func (*SupersedeMemoryResponse) ProtoMessage() {}
 
 func (x *SupersedeMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[35]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3851,7 @@ func (x *SupersedeMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupersedeMemoryResponse.ProtoReflect.Descriptor instead.
 func (*SupersedeMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{35}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SupersedeMemoryResponse) GetMemory() *Memory {
@@ -3839,7 +3914,7 @@ type ListConflictsRequest struct {
 
 func (x *ListConflictsRequest) Reset() {
 	*x = ListConflictsRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[36]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3851,7 +3926,7 @@ func (x *ListConflictsRequest) String() string {
 func (*ListConflictsRequest) ProtoMessage() {}
 
 func (x *ListConflictsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[36]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3864,7 +3939,7 @@ func (x *ListConflictsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConflictsRequest.ProtoReflect.Descriptor instead.
 func (*ListConflictsRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{36}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListConflictsRequest) GetScope() *Scope {
@@ -3922,7 +3997,7 @@ type ListConflictsResponse struct {
 
 func (x *ListConflictsResponse) Reset() {
 	*x = ListConflictsResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[37]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3934,7 +4009,7 @@ func (x *ListConflictsResponse) String() string {
 func (*ListConflictsResponse) ProtoMessage() {}
 
 func (x *ListConflictsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[37]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3947,7 +4022,7 @@ func (x *ListConflictsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConflictsResponse.ProtoReflect.Descriptor instead.
 func (*ListConflictsResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{37}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListConflictsResponse) GetConflicts() []*Conflict {
@@ -3988,7 +4063,7 @@ type ResolveConflictRequest struct {
 
 func (x *ResolveConflictRequest) Reset() {
 	*x = ResolveConflictRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[38]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4075,7 @@ func (x *ResolveConflictRequest) String() string {
 func (*ResolveConflictRequest) ProtoMessage() {}
 
 func (x *ResolveConflictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[38]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4088,7 @@ func (x *ResolveConflictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveConflictRequest.ProtoReflect.Descriptor instead.
 func (*ResolveConflictRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{38}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResolveConflictRequest) GetScope() *Scope {
@@ -4064,7 +4139,7 @@ type ResolveConflictResponse struct {
 
 func (x *ResolveConflictResponse) Reset() {
 	*x = ResolveConflictResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[39]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4076,7 +4151,7 @@ func (x *ResolveConflictResponse) String() string {
 func (*ResolveConflictResponse) ProtoMessage() {}
 
 func (x *ResolveConflictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[39]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4089,7 +4164,7 @@ func (x *ResolveConflictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveConflictResponse.ProtoReflect.Descriptor instead.
 func (*ResolveConflictResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{39}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResolveConflictResponse) GetConflict() *Conflict {
@@ -4150,7 +4225,7 @@ type CaptureMemoryRequest struct {
 
 func (x *CaptureMemoryRequest) Reset() {
 	*x = CaptureMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[40]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4162,7 +4237,7 @@ func (x *CaptureMemoryRequest) String() string {
 func (*CaptureMemoryRequest) ProtoMessage() {}
 
 func (x *CaptureMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[40]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4175,7 +4250,7 @@ func (x *CaptureMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureMemoryRequest.ProtoReflect.Descriptor instead.
 func (*CaptureMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{40}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CaptureMemoryRequest) GetScope() *Scope {
@@ -4258,7 +4333,7 @@ type CaptureDecision struct {
 
 func (x *CaptureDecision) Reset() {
 	*x = CaptureDecision{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[41]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4270,7 +4345,7 @@ func (x *CaptureDecision) String() string {
 func (*CaptureDecision) ProtoMessage() {}
 
 func (x *CaptureDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[41]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4283,7 +4358,7 @@ func (x *CaptureDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureDecision.ProtoReflect.Descriptor instead.
 func (*CaptureDecision) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{41}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CaptureDecision) GetRemember() bool {
@@ -4356,7 +4431,7 @@ type CaptureMemoryResponse struct {
 
 func (x *CaptureMemoryResponse) Reset() {
 	*x = CaptureMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[42]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4443,7 @@ func (x *CaptureMemoryResponse) String() string {
 func (*CaptureMemoryResponse) ProtoMessage() {}
 
 func (x *CaptureMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[42]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4456,7 @@ func (x *CaptureMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureMemoryResponse.ProtoReflect.Descriptor instead.
 func (*CaptureMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{42}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CaptureMemoryResponse) GetDecisions() []*CaptureDecision {
@@ -4449,7 +4524,7 @@ type FlushMessagesRequest struct {
 
 func (x *FlushMessagesRequest) Reset() {
 	*x = FlushMessagesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[43]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4536,7 @@ func (x *FlushMessagesRequest) String() string {
 func (*FlushMessagesRequest) ProtoMessage() {}
 
 func (x *FlushMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[43]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4549,7 @@ func (x *FlushMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlushMessagesRequest.ProtoReflect.Descriptor instead.
 func (*FlushMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{43}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FlushMessagesRequest) GetScope() *Scope {
@@ -4534,7 +4609,7 @@ type FlushResult struct {
 
 func (x *FlushResult) Reset() {
 	*x = FlushResult{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[44]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4621,7 @@ func (x *FlushResult) String() string {
 func (*FlushResult) ProtoMessage() {}
 
 func (x *FlushResult) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[44]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4634,7 @@ func (x *FlushResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlushResult.ProtoReflect.Descriptor instead.
 func (*FlushResult) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{44}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FlushResult) GetMemory() *Memory {
@@ -4615,7 +4690,7 @@ type FlushMessagesResponse struct {
 
 func (x *FlushMessagesResponse) Reset() {
 	*x = FlushMessagesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[45]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4702,7 @@ func (x *FlushMessagesResponse) String() string {
 func (*FlushMessagesResponse) ProtoMessage() {}
 
 func (x *FlushMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[45]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4715,7 @@ func (x *FlushMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlushMessagesResponse.ProtoReflect.Descriptor instead.
 func (*FlushMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{45}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FlushMessagesResponse) GetResults() []*FlushResult {
@@ -4744,7 +4819,7 @@ type AppendMemoryRequest struct {
 
 func (x *AppendMemoryRequest) Reset() {
 	*x = AppendMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[46]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4831,7 @@ func (x *AppendMemoryRequest) String() string {
 func (*AppendMemoryRequest) ProtoMessage() {}
 
 func (x *AppendMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[46]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4844,7 @@ func (x *AppendMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMemoryRequest.ProtoReflect.Descriptor instead.
 func (*AppendMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{46}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AppendMemoryRequest) GetScope() *Scope {
@@ -4854,7 +4929,7 @@ type AppendMemoryResponse struct {
 
 func (x *AppendMemoryResponse) Reset() {
 	*x = AppendMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[47]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4866,7 +4941,7 @@ func (x *AppendMemoryResponse) String() string {
 func (*AppendMemoryResponse) ProtoMessage() {}
 
 func (x *AppendMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[47]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4879,7 +4954,7 @@ func (x *AppendMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMemoryResponse.ProtoReflect.Descriptor instead.
 func (*AppendMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{47}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AppendMemoryResponse) GetMemory() *Memory {
@@ -4940,7 +5015,7 @@ type IngestDocumentRequest struct {
 
 func (x *IngestDocumentRequest) Reset() {
 	*x = IngestDocumentRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[48]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4952,7 +5027,7 @@ func (x *IngestDocumentRequest) String() string {
 func (*IngestDocumentRequest) ProtoMessage() {}
 
 func (x *IngestDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[48]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4965,7 +5040,7 @@ func (x *IngestDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestDocumentRequest.ProtoReflect.Descriptor instead.
 func (*IngestDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{48}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *IngestDocumentRequest) GetPart() isIngestDocumentRequest_Part {
@@ -5044,7 +5119,7 @@ type DocumentHeader struct {
 
 func (x *DocumentHeader) Reset() {
 	*x = DocumentHeader{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[49]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5131,7 @@ func (x *DocumentHeader) String() string {
 func (*DocumentHeader) ProtoMessage() {}
 
 func (x *DocumentHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[49]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5144,7 @@ func (x *DocumentHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DocumentHeader.ProtoReflect.Descriptor instead.
 func (*DocumentHeader) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{49}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DocumentHeader) GetScope() *Scope {
@@ -5147,7 +5222,7 @@ type IngestDocumentResponse struct {
 
 func (x *IngestDocumentResponse) Reset() {
 	*x = IngestDocumentResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[50]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5159,7 +5234,7 @@ func (x *IngestDocumentResponse) String() string {
 func (*IngestDocumentResponse) ProtoMessage() {}
 
 func (x *IngestDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[50]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5172,7 +5247,7 @@ func (x *IngestDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestDocumentResponse.ProtoReflect.Descriptor instead.
 func (*IngestDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{50}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *IngestDocumentResponse) GetMemory() *Memory {
@@ -5241,7 +5316,7 @@ type WatchMemoriesRequest struct {
 
 func (x *WatchMemoriesRequest) Reset() {
 	*x = WatchMemoriesRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[51]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5253,7 +5328,7 @@ func (x *WatchMemoriesRequest) String() string {
 func (*WatchMemoriesRequest) ProtoMessage() {}
 
 func (x *WatchMemoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[51]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5266,7 +5341,7 @@ func (x *WatchMemoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMemoriesRequest.ProtoReflect.Descriptor instead.
 func (*WatchMemoriesRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{51}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WatchMemoriesRequest) GetScope() *Scope {
@@ -5326,7 +5401,7 @@ type MemoryChange struct {
 
 func (x *MemoryChange) Reset() {
 	*x = MemoryChange{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[52]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5338,7 +5413,7 @@ func (x *MemoryChange) String() string {
 func (*MemoryChange) ProtoMessage() {}
 
 func (x *MemoryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[52]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5351,7 +5426,7 @@ func (x *MemoryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryChange.ProtoReflect.Descriptor instead.
 func (*MemoryChange) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{52}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MemoryChange) GetAction() MemoryChangeAction {
@@ -5405,7 +5480,7 @@ type WatchHeartbeat struct {
 
 func (x *WatchHeartbeat) Reset() {
 	*x = WatchHeartbeat{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[53]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5492,7 @@ func (x *WatchHeartbeat) String() string {
 func (*WatchHeartbeat) ProtoMessage() {}
 
 func (x *WatchHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[53]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5505,7 @@ func (x *WatchHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHeartbeat.ProtoReflect.Descriptor instead.
 func (*WatchHeartbeat) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{53}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{54}
 }
 
 // WatchMemoriesResponse is one event of a watch. The first is a heartbeat, sent as soon as the watch has begun: from
@@ -5454,7 +5529,7 @@ type WatchMemoriesResponse struct {
 
 func (x *WatchMemoriesResponse) Reset() {
 	*x = WatchMemoriesResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[54]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5541,7 @@ func (x *WatchMemoriesResponse) String() string {
 func (*WatchMemoriesResponse) ProtoMessage() {}
 
 func (x *WatchMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[54]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5554,7 @@ func (x *WatchMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*WatchMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{54}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchMemoriesResponse) GetEvent() isWatchMemoriesResponse_Event {
@@ -5552,7 +5627,7 @@ type ListQuarantinedRequest struct {
 
 func (x *ListQuarantinedRequest) Reset() {
 	*x = ListQuarantinedRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[55]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5564,7 +5639,7 @@ func (x *ListQuarantinedRequest) String() string {
 func (*ListQuarantinedRequest) ProtoMessage() {}
 
 func (x *ListQuarantinedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[55]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5577,7 +5652,7 @@ func (x *ListQuarantinedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuarantinedRequest.ProtoReflect.Descriptor instead.
 func (*ListQuarantinedRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{55}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListQuarantinedRequest) GetScope() *Scope {
@@ -5621,7 +5696,7 @@ type ListQuarantinedResponse struct {
 
 func (x *ListQuarantinedResponse) Reset() {
 	*x = ListQuarantinedResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[56]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5633,7 +5708,7 @@ func (x *ListQuarantinedResponse) String() string {
 func (*ListQuarantinedResponse) ProtoMessage() {}
 
 func (x *ListQuarantinedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[56]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5646,7 +5721,7 @@ func (x *ListQuarantinedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuarantinedResponse.ProtoReflect.Descriptor instead.
 func (*ListQuarantinedResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{56}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListQuarantinedResponse) GetMemories() []*Memory {
@@ -5694,7 +5769,7 @@ type ReviewMemoryRequest struct {
 
 func (x *ReviewMemoryRequest) Reset() {
 	*x = ReviewMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[57]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5706,7 +5781,7 @@ func (x *ReviewMemoryRequest) String() string {
 func (*ReviewMemoryRequest) ProtoMessage() {}
 
 func (x *ReviewMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[57]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5719,7 +5794,7 @@ func (x *ReviewMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewMemoryRequest.ProtoReflect.Descriptor instead.
 func (*ReviewMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{57}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReviewMemoryRequest) GetScope() *Scope {
@@ -5817,7 +5892,7 @@ type ReviewMemoryResponse struct {
 
 func (x *ReviewMemoryResponse) Reset() {
 	*x = ReviewMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[58]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5829,7 +5904,7 @@ func (x *ReviewMemoryResponse) String() string {
 func (*ReviewMemoryResponse) ProtoMessage() {}
 
 func (x *ReviewMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[58]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5842,7 +5917,7 @@ func (x *ReviewMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewMemoryResponse.ProtoReflect.Descriptor instead.
 func (*ReviewMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{58}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReviewMemoryResponse) GetMemory() *Memory {
@@ -5888,7 +5963,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[59]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5900,7 +5975,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[59]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5913,7 +5988,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{59}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Revision) GetRevision() int64 {
@@ -5985,7 +6060,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[60]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5997,7 +6072,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[60]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6010,7 +6085,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{60}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListRevisionsRequest) GetScope() *Scope {
@@ -6091,7 +6166,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[61]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6103,7 +6178,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[61]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6116,7 +6191,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{61}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -6171,7 +6246,7 @@ type RollbackMemoryRequest struct {
 
 func (x *RollbackMemoryRequest) Reset() {
 	*x = RollbackMemoryRequest{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[62]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6258,7 @@ func (x *RollbackMemoryRequest) String() string {
 func (*RollbackMemoryRequest) ProtoMessage() {}
 
 func (x *RollbackMemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[62]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6271,7 @@ func (x *RollbackMemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackMemoryRequest.ProtoReflect.Descriptor instead.
 func (*RollbackMemoryRequest) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{62}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RollbackMemoryRequest) GetScope() *Scope {
@@ -6292,7 +6367,7 @@ type RollbackMemoryResponse struct {
 
 func (x *RollbackMemoryResponse) Reset() {
 	*x = RollbackMemoryResponse{}
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[63]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6304,7 +6379,7 @@ func (x *RollbackMemoryResponse) String() string {
 func (*RollbackMemoryResponse) ProtoMessage() {}
 
 func (x *RollbackMemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memsvc_v1_memory_service_proto_msgTypes[63]
+	mi := &file_memsvc_v1_memory_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6317,7 +6392,7 @@ func (x *RollbackMemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackMemoryResponse.ProtoReflect.Descriptor instead.
 func (*RollbackMemoryResponse) Descriptor() ([]byte, []int) {
-	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{63}
+	return file_memsvc_v1_memory_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RollbackMemoryResponse) GetMemory() *Memory {
@@ -6367,7 +6442,7 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x129\n" +
 	"\fon_duplicate\x18\x04 \x01(\x0e2\x16.memsvc.v1.OnDuplicateR\vonDuplicate\x12-\n" +
 	"\bwait_for\x18\x05 \x01(\x0e2\x12.memsvc.v1.WaitForR\awaitFor\x12B\n" +
-	"\x0fconflict_policy\x18\x06 \x01(\x0e2\x19.memsvc.v1.ConflictPolicyR\x0econflictPolicy\"\x89\x02\n" +
+	"\x0fconflict_policy\x18\x06 \x01(\x0e2\x19.memsvc.v1.ConflictPolicyR\x0econflictPolicy\"\xa1\x02\n" +
 	"\x11BatchCreateResult\x12)\n" +
 	"\x06memory\x18\x01 \x01(\v2\x11.memsvc.v1.MemoryR\x06memory\x121\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x17.memsvc.v1.WriteOutcomeR\aoutcome\x12-\n" +
@@ -6375,7 +6450,8 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"\tconflicts\x18\x04 \x03(\v2\x13.memsvc.v1.ConflictR\tconflicts\x124\n" +
 	"\n" +
 	"redactions\x18\x05 \x03(\v2\x14.memsvc.v1.RedactionR\n" +
-	"redactions\"\x9a\x01\n" +
+	"redactions\x12\x16\n" +
+	"\x06notice\x18\x06 \x01(\tR\x06notice\"\x9a\x01\n" +
 	"\x1bBatchCreateMemoriesResponse\x126\n" +
 	"\aresults\x18\x01 \x03(\v2\x1c.memsvc.v1.BatchCreateResultR\aresults\x12+\n" +
 	"\x11consistency_token\x18\x02 \x01(\tR\x10consistencyToken\x12\x16\n" +
@@ -6397,7 +6473,10 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"\bmemories\x18\x02 \x03(\v2\x16.memsvc.v1.BatchMemoryR\bmemories\"T\n" +
 	"\rImportFailure\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12-\n" +
-	"\x06status\x18\x02 \x01(\v2\x15.memsvc.v1.ItemStatusR\x06status\"\xe9\x03\n" +
+	"\x06status\x18\x02 \x01(\v2\x15.memsvc.v1.ItemStatusR\x06status\"F\n" +
+	"\x11ImportUnstoredKey\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x1b\n" +
+	"\tmemory_id\x18\x02 \x01(\tR\bmemoryId\"\xac\x04\n" +
 	"\x16ImportMemoriesResponse\x12%\n" +
 	"\x0ereceived_count\x18\x01 \x01(\x05R\rreceivedCount\x12#\n" +
 	"\rcreated_count\x18\x02 \x01(\x05R\fcreatedCount\x12#\n" +
@@ -6412,7 +6491,8 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"\x13memories_per_second\x18\n" +
 	" \x01(\x01R\x11memoriesPerSecond\x12%\n" +
 	"\x0econflict_count\x18\v \x01(\x05R\rconflictCount\x12%\n" +
-	"\x0eredacted_count\x18\f \x01(\x05R\rredactedCount\"\xdf\x02\n" +
+	"\x0eredacted_count\x18\f \x01(\x05R\rredactedCount\x12A\n" +
+	"\runstored_keys\x18\r \x03(\v2\x1c.memsvc.v1.ImportUnstoredKeyR\funstoredKeys\"\xdf\x02\n" +
 	"\x10GetMemoryRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12\x10\n" +
 	"\x02id\x18\x02 \x01(\tH\x00R\x02id\x12\x12\n" +
@@ -6889,7 +6969,7 @@ func file_memsvc_v1_memory_service_proto_rawDescGZIP() []byte {
 }
 
 var file_memsvc_v1_memory_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_memsvc_v1_memory_service_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_memsvc_v1_memory_service_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_memsvc_v1_memory_service_proto_goTypes = []any{
 	(ConflictResolution)(0),             // 0: memsvc.v1.ConflictResolution
 	(CaptureReason)(0),                  // 1: memsvc.v1.CaptureReason
@@ -6909,299 +6989,301 @@ var file_memsvc_v1_memory_service_proto_goTypes = []any{
 	(*ImportHeader)(nil),                // 15: memsvc.v1.ImportHeader
 	(*ImportBatch)(nil),                 // 16: memsvc.v1.ImportBatch
 	(*ImportFailure)(nil),               // 17: memsvc.v1.ImportFailure
-	(*ImportMemoriesResponse)(nil),      // 18: memsvc.v1.ImportMemoriesResponse
-	(*GetMemoryRequest)(nil),            // 19: memsvc.v1.GetMemoryRequest
-	(*GetMemoryResponse)(nil),           // 20: memsvc.v1.GetMemoryResponse
-	(*BatchGetMemoriesRequest)(nil),     // 21: memsvc.v1.BatchGetMemoriesRequest
-	(*BatchGetMemoriesResponse)(nil),    // 22: memsvc.v1.BatchGetMemoriesResponse
-	(*ListMemoriesRequest)(nil),         // 23: memsvc.v1.ListMemoriesRequest
-	(*ListMemoriesResponse)(nil),        // 24: memsvc.v1.ListMemoriesResponse
-	(*ListScopesRequest)(nil),           // 25: memsvc.v1.ListScopesRequest
-	(*ScopeUsage)(nil),                  // 26: memsvc.v1.ScopeUsage
-	(*ListScopesResponse)(nil),          // 27: memsvc.v1.ListScopesResponse
-	(*UpdateMemoryRequest)(nil),         // 28: memsvc.v1.UpdateMemoryRequest
-	(*UpdateMemoryResponse)(nil),        // 29: memsvc.v1.UpdateMemoryResponse
-	(*SelectionPreview)(nil),            // 30: memsvc.v1.SelectionPreview
-	(*SelectionProgress)(nil),           // 31: memsvc.v1.SelectionProgress
-	(*SelectionFailure)(nil),            // 32: memsvc.v1.SelectionFailure
-	(*SelectionSummary)(nil),            // 33: memsvc.v1.SelectionSummary
-	(*DeleteMemoriesRequest)(nil),       // 34: memsvc.v1.DeleteMemoriesRequest
-	(*DeleteMemoriesResponse)(nil),      // 35: memsvc.v1.DeleteMemoriesResponse
-	(*UpdateMemoriesRequest)(nil),       // 36: memsvc.v1.UpdateMemoriesRequest
-	(*UpdateMemoriesResponse)(nil),      // 37: memsvc.v1.UpdateMemoriesResponse
-	(*DeleteMemoryRequest)(nil),         // 38: memsvc.v1.DeleteMemoryRequest
-	(*DeleteMemoryResponse)(nil),        // 39: memsvc.v1.DeleteMemoryResponse
-	(*RestoreMemoryRequest)(nil),        // 40: memsvc.v1.RestoreMemoryRequest
-	(*RestoreMemoryResponse)(nil),       // 41: memsvc.v1.RestoreMemoryResponse
-	(*SupersedeMemoryRequest)(nil),      // 42: memsvc.v1.SupersedeMemoryRequest
-	(*SupersedeMemoryResponse)(nil),     // 43: memsvc.v1.SupersedeMemoryResponse
-	(*ListConflictsRequest)(nil),        // 44: memsvc.v1.ListConflictsRequest
-	(*ListConflictsResponse)(nil),       // 45: memsvc.v1.ListConflictsResponse
-	(*ResolveConflictRequest)(nil),      // 46: memsvc.v1.ResolveConflictRequest
-	(*ResolveConflictResponse)(nil),     // 47: memsvc.v1.ResolveConflictResponse
-	(*CaptureMemoryRequest)(nil),        // 48: memsvc.v1.CaptureMemoryRequest
-	(*CaptureDecision)(nil),             // 49: memsvc.v1.CaptureDecision
-	(*CaptureMemoryResponse)(nil),       // 50: memsvc.v1.CaptureMemoryResponse
-	(*FlushMessagesRequest)(nil),        // 51: memsvc.v1.FlushMessagesRequest
-	(*FlushResult)(nil),                 // 52: memsvc.v1.FlushResult
-	(*FlushMessagesResponse)(nil),       // 53: memsvc.v1.FlushMessagesResponse
-	(*AppendMemoryRequest)(nil),         // 54: memsvc.v1.AppendMemoryRequest
-	(*AppendMemoryResponse)(nil),        // 55: memsvc.v1.AppendMemoryResponse
-	(*IngestDocumentRequest)(nil),       // 56: memsvc.v1.IngestDocumentRequest
-	(*DocumentHeader)(nil),              // 57: memsvc.v1.DocumentHeader
-	(*IngestDocumentResponse)(nil),      // 58: memsvc.v1.IngestDocumentResponse
-	(*WatchMemoriesRequest)(nil),        // 59: memsvc.v1.WatchMemoriesRequest
-	(*MemoryChange)(nil),                // 60: memsvc.v1.MemoryChange
-	(*WatchHeartbeat)(nil),              // 61: memsvc.v1.WatchHeartbeat
-	(*WatchMemoriesResponse)(nil),       // 62: memsvc.v1.WatchMemoriesResponse
-	(*ListQuarantinedRequest)(nil),      // 63: memsvc.v1.ListQuarantinedRequest
-	(*ListQuarantinedResponse)(nil),     // 64: memsvc.v1.ListQuarantinedResponse
-	(*ReviewMemoryRequest)(nil),         // 65: memsvc.v1.ReviewMemoryRequest
-	(*ReviewMemoryResponse)(nil),        // 66: memsvc.v1.ReviewMemoryResponse
-	(*Revision)(nil),                    // 67: memsvc.v1.Revision
-	(*ListRevisionsRequest)(nil),        // 68: memsvc.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),       // 69: memsvc.v1.ListRevisionsResponse
-	(*RollbackMemoryRequest)(nil),       // 70: memsvc.v1.RollbackMemoryRequest
-	(*RollbackMemoryResponse)(nil),      // 71: memsvc.v1.RollbackMemoryResponse
-	nil,                                 // 72: memsvc.v1.ScopeUsage.CountByStatusEntry
-	nil,                                 // 73: memsvc.v1.SelectionPreview.CountByStatusEntry
-	nil,                                 // 74: memsvc.v1.SelectionPreview.CountByLayerEntry
-	(*Scope)(nil),                       // 75: memsvc.v1.Scope
-	(*Memory)(nil),                      // 76: memsvc.v1.Memory
-	(OnDuplicate)(0),                    // 77: memsvc.v1.OnDuplicate
-	(WaitFor)(0),                        // 78: memsvc.v1.WaitFor
-	(ConflictPolicy)(0),                 // 79: memsvc.v1.ConflictPolicy
-	(WriteOutcome)(0),                   // 80: memsvc.v1.WriteOutcome
-	(*Conflict)(nil),                    // 81: memsvc.v1.Conflict
-	(*Redaction)(nil),                   // 82: memsvc.v1.Redaction
-	(*ItemStatus)(nil),                  // 83: memsvc.v1.ItemStatus
-	(*AsOf)(nil),                        // 84: memsvc.v1.AsOf
-	(*fieldmaskpb.FieldMask)(nil),       // 85: google.protobuf.FieldMask
-	(*ResolvedFileRef)(nil),             // 86: memsvc.v1.ResolvedFileRef
-	(*UseCounts)(nil),                   // 87: memsvc.v1.UseCounts
-	(*Filter)(nil),                      // 88: memsvc.v1.Filter
-	(*timestamppb.Timestamp)(nil),       // 89: google.protobuf.Timestamp
-	(ConflictState)(0),                  // 90: memsvc.v1.ConflictState
-	(*ChatMessage)(nil),                 // 91: memsvc.v1.ChatMessage
-	(*FileRef)(nil),                     // 92: memsvc.v1.FileRef
-	(*structpb.Struct)(nil),             // 93: google.protobuf.Struct
-	(*durationpb.Duration)(nil),         // 94: google.protobuf.Duration
+	(*ImportUnstoredKey)(nil),           // 18: memsvc.v1.ImportUnstoredKey
+	(*ImportMemoriesResponse)(nil),      // 19: memsvc.v1.ImportMemoriesResponse
+	(*GetMemoryRequest)(nil),            // 20: memsvc.v1.GetMemoryRequest
+	(*GetMemoryResponse)(nil),           // 21: memsvc.v1.GetMemoryResponse
+	(*BatchGetMemoriesRequest)(nil),     // 22: memsvc.v1.BatchGetMemoriesRequest
+	(*BatchGetMemoriesResponse)(nil),    // 23: memsvc.v1.BatchGetMemoriesResponse
+	(*ListMemoriesRequest)(nil),         // 24: memsvc.v1.ListMemoriesRequest
+	(*ListMemoriesResponse)(nil),        // 25: memsvc.v1.ListMemoriesResponse
+	(*ListScopesRequest)(nil),           // 26: memsvc.v1.ListScopesRequest
+	(*ScopeUsage)(nil),                  // 27: memsvc.v1.ScopeUsage
+	(*ListScopesResponse)(nil),          // 28: memsvc.v1.ListScopesResponse
+	(*UpdateMemoryRequest)(nil),         // 29: memsvc.v1.UpdateMemoryRequest
+	(*UpdateMemoryResponse)(nil),        // 30: memsvc.v1.UpdateMemoryResponse
+	(*SelectionPreview)(nil),            // 31: memsvc.v1.SelectionPreview
+	(*SelectionProgress)(nil),           // 32: memsvc.v1.SelectionProgress
+	(*SelectionFailure)(nil),            // 33: memsvc.v1.SelectionFailure
+	(*SelectionSummary)(nil),            // 34: memsvc.v1.SelectionSummary
+	(*DeleteMemoriesRequest)(nil),       // 35: memsvc.v1.DeleteMemoriesRequest
+	(*DeleteMemoriesResponse)(nil),      // 36: memsvc.v1.DeleteMemoriesResponse
+	(*UpdateMemoriesRequest)(nil),       // 37: memsvc.v1.UpdateMemoriesRequest
+	(*UpdateMemoriesResponse)(nil),      // 38: memsvc.v1.UpdateMemoriesResponse
+	(*DeleteMemoryRequest)(nil),         // 39: memsvc.v1.DeleteMemoryRequest
+	(*DeleteMemoryResponse)(nil),        // 40: memsvc.v1.DeleteMemoryResponse
+	(*RestoreMemoryRequest)(nil),        // 41: memsvc.v1.RestoreMemoryRequest
+	(*RestoreMemoryResponse)(nil),       // 42: memsvc.v1.RestoreMemoryResponse
+	(*SupersedeMemoryRequest)(nil),      // 43: memsvc.v1.SupersedeMemoryRequest
+	(*SupersedeMemoryResponse)(nil),     // 44: memsvc.v1.SupersedeMemoryResponse
+	(*ListConflictsRequest)(nil),        // 45: memsvc.v1.ListConflictsRequest
+	(*ListConflictsResponse)(nil),       // 46: memsvc.v1.ListConflictsResponse
+	(*ResolveConflictRequest)(nil),      // 47: memsvc.v1.ResolveConflictRequest
+	(*ResolveConflictResponse)(nil),     // 48: memsvc.v1.ResolveConflictResponse
+	(*CaptureMemoryRequest)(nil),        // 49: memsvc.v1.CaptureMemoryRequest
+	(*CaptureDecision)(nil),             // 50: memsvc.v1.CaptureDecision
+	(*CaptureMemoryResponse)(nil),       // 51: memsvc.v1.CaptureMemoryResponse
+	(*FlushMessagesRequest)(nil),        // 52: memsvc.v1.FlushMessagesRequest
+	(*FlushResult)(nil),                 // 53: memsvc.v1.FlushResult
+	(*FlushMessagesResponse)(nil),       // 54: memsvc.v1.FlushMessagesResponse
+	(*AppendMemoryRequest)(nil),         // 55: memsvc.v1.AppendMemoryRequest
+	(*AppendMemoryResponse)(nil),        // 56: memsvc.v1.AppendMemoryResponse
+	(*IngestDocumentRequest)(nil),       // 57: memsvc.v1.IngestDocumentRequest
+	(*DocumentHeader)(nil),              // 58: memsvc.v1.DocumentHeader
+	(*IngestDocumentResponse)(nil),      // 59: memsvc.v1.IngestDocumentResponse
+	(*WatchMemoriesRequest)(nil),        // 60: memsvc.v1.WatchMemoriesRequest
+	(*MemoryChange)(nil),                // 61: memsvc.v1.MemoryChange
+	(*WatchHeartbeat)(nil),              // 62: memsvc.v1.WatchHeartbeat
+	(*WatchMemoriesResponse)(nil),       // 63: memsvc.v1.WatchMemoriesResponse
+	(*ListQuarantinedRequest)(nil),      // 64: memsvc.v1.ListQuarantinedRequest
+	(*ListQuarantinedResponse)(nil),     // 65: memsvc.v1.ListQuarantinedResponse
+	(*ReviewMemoryRequest)(nil),         // 66: memsvc.v1.ReviewMemoryRequest
+	(*ReviewMemoryResponse)(nil),        // 67: memsvc.v1.ReviewMemoryResponse
+	(*Revision)(nil),                    // 68: memsvc.v1.Revision
+	(*ListRevisionsRequest)(nil),        // 69: memsvc.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),       // 70: memsvc.v1.ListRevisionsResponse
+	(*RollbackMemoryRequest)(nil),       // 71: memsvc.v1.RollbackMemoryRequest
+	(*RollbackMemoryResponse)(nil),      // 72: memsvc.v1.RollbackMemoryResponse
+	nil,                                 // 73: memsvc.v1.ScopeUsage.CountByStatusEntry
+	nil,                                 // 74: memsvc.v1.SelectionPreview.CountByStatusEntry
+	nil,                                 // 75: memsvc.v1.SelectionPreview.CountByLayerEntry
+	(*Scope)(nil),                       // 76: memsvc.v1.Scope
+	(*Memory)(nil),                      // 77: memsvc.v1.Memory
+	(OnDuplicate)(0),                    // 78: memsvc.v1.OnDuplicate
+	(WaitFor)(0),                        // 79: memsvc.v1.WaitFor
+	(ConflictPolicy)(0),                 // 80: memsvc.v1.ConflictPolicy
+	(WriteOutcome)(0),                   // 81: memsvc.v1.WriteOutcome
+	(*Conflict)(nil),                    // 82: memsvc.v1.Conflict
+	(*Redaction)(nil),                   // 83: memsvc.v1.Redaction
+	(*ItemStatus)(nil),                  // 84: memsvc.v1.ItemStatus
+	(*AsOf)(nil),                        // 85: memsvc.v1.AsOf
+	(*fieldmaskpb.FieldMask)(nil),       // 86: google.protobuf.FieldMask
+	(*ResolvedFileRef)(nil),             // 87: memsvc.v1.ResolvedFileRef
+	(*UseCounts)(nil),                   // 88: memsvc.v1.UseCounts
+	(*Filter)(nil),                      // 89: memsvc.v1.Filter
+	(*timestamppb.Timestamp)(nil),       // 90: google.protobuf.Timestamp
+	(ConflictState)(0),                  // 91: memsvc.v1.ConflictState
+	(*ChatMessage)(nil),                 // 92: memsvc.v1.ChatMessage
+	(*FileRef)(nil),                     // 93: memsvc.v1.FileRef
+	(*structpb.Struct)(nil),             // 94: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 95: google.protobuf.Duration
 }
 var file_memsvc_v1_memory_service_proto_depIdxs = []int32{
-	75,  // 0: memsvc.v1.CreateMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	76,  // 1: memsvc.v1.CreateMemoryRequest.memory:type_name -> memsvc.v1.Memory
-	77,  // 2: memsvc.v1.CreateMemoryRequest.on_duplicate:type_name -> memsvc.v1.OnDuplicate
-	78,  // 3: memsvc.v1.CreateMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 4: memsvc.v1.CreateMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 5: memsvc.v1.CreateMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	80,  // 6: memsvc.v1.CreateMemoryResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	81,  // 7: memsvc.v1.CreateMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	82,  // 8: memsvc.v1.CreateMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	76,  // 9: memsvc.v1.BatchMemory.memory:type_name -> memsvc.v1.Memory
-	75,  // 10: memsvc.v1.BatchCreateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	76,  // 0: memsvc.v1.CreateMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	77,  // 1: memsvc.v1.CreateMemoryRequest.memory:type_name -> memsvc.v1.Memory
+	78,  // 2: memsvc.v1.CreateMemoryRequest.on_duplicate:type_name -> memsvc.v1.OnDuplicate
+	79,  // 3: memsvc.v1.CreateMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 4: memsvc.v1.CreateMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	77,  // 5: memsvc.v1.CreateMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	81,  // 6: memsvc.v1.CreateMemoryResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	82,  // 7: memsvc.v1.CreateMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	83,  // 8: memsvc.v1.CreateMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	77,  // 9: memsvc.v1.BatchMemory.memory:type_name -> memsvc.v1.Memory
+	76,  // 10: memsvc.v1.BatchCreateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
 	10,  // 11: memsvc.v1.BatchCreateMemoriesRequest.memories:type_name -> memsvc.v1.BatchMemory
-	77,  // 12: memsvc.v1.BatchCreateMemoriesRequest.on_duplicate:type_name -> memsvc.v1.OnDuplicate
-	78,  // 13: memsvc.v1.BatchCreateMemoriesRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 14: memsvc.v1.BatchCreateMemoriesRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 15: memsvc.v1.BatchCreateResult.memory:type_name -> memsvc.v1.Memory
-	80,  // 16: memsvc.v1.BatchCreateResult.outcome:type_name -> memsvc.v1.WriteOutcome
-	83,  // 17: memsvc.v1.BatchCreateResult.status:type_name -> memsvc.v1.ItemStatus
-	81,  // 18: memsvc.v1.BatchCreateResult.conflicts:type_name -> memsvc.v1.Conflict
-	82,  // 19: memsvc.v1.BatchCreateResult.redactions:type_name -> memsvc.v1.Redaction
+	78,  // 12: memsvc.v1.BatchCreateMemoriesRequest.on_duplicate:type_name -> memsvc.v1.OnDuplicate
+	79,  // 13: memsvc.v1.BatchCreateMemoriesRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 14: memsvc.v1.BatchCreateMemoriesRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	77,  // 15: memsvc.v1.BatchCreateResult.memory:type_name -> memsvc.v1.Memory
+	81,  // 16: memsvc.v1.BatchCreateResult.outcome:type_name -> memsvc.v1.WriteOutcome
+	84,  // 17: memsvc.v1.BatchCreateResult.status:type_name -> memsvc.v1.ItemStatus
+	82,  // 18: memsvc.v1.BatchCreateResult.conflicts:type_name -> memsvc.v1.Conflict
+	83,  // 19: memsvc.v1.BatchCreateResult.redactions:type_name -> memsvc.v1.Redaction
 	12,  // 20: memsvc.v1.BatchCreateMemoriesResponse.results:type_name -> memsvc.v1.BatchCreateResult
 	15,  // 21: memsvc.v1.ImportMemoriesRequest.header:type_name -> memsvc.v1.ImportHeader
 	16,  // 22: memsvc.v1.ImportMemoriesRequest.batch:type_name -> memsvc.v1.ImportBatch
-	75,  // 23: memsvc.v1.ImportHeader.scope:type_name -> memsvc.v1.Scope
-	77,  // 24: memsvc.v1.ImportHeader.on_duplicate:type_name -> memsvc.v1.OnDuplicate
-	78,  // 25: memsvc.v1.ImportHeader.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 26: memsvc.v1.ImportHeader.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	76,  // 23: memsvc.v1.ImportHeader.scope:type_name -> memsvc.v1.Scope
+	78,  // 24: memsvc.v1.ImportHeader.on_duplicate:type_name -> memsvc.v1.OnDuplicate
+	79,  // 25: memsvc.v1.ImportHeader.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 26: memsvc.v1.ImportHeader.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
 	10,  // 27: memsvc.v1.ImportBatch.memories:type_name -> memsvc.v1.BatchMemory
-	83,  // 28: memsvc.v1.ImportFailure.status:type_name -> memsvc.v1.ItemStatus
+	84,  // 28: memsvc.v1.ImportFailure.status:type_name -> memsvc.v1.ItemStatus
 	17,  // 29: memsvc.v1.ImportMemoriesResponse.failures:type_name -> memsvc.v1.ImportFailure
-	75,  // 30: memsvc.v1.GetMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	84,  // 31: memsvc.v1.GetMemoryRequest.as_of:type_name -> memsvc.v1.AsOf
-	85,  // 32: memsvc.v1.GetMemoryRequest.read_mask:type_name -> google.protobuf.FieldMask
-	76,  // 33: memsvc.v1.GetMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	76,  // 34: memsvc.v1.GetMemoryResponse.chain:type_name -> memsvc.v1.Memory
-	86,  // 35: memsvc.v1.GetMemoryResponse.files:type_name -> memsvc.v1.ResolvedFileRef
-	87,  // 36: memsvc.v1.GetMemoryResponse.use_counts:type_name -> memsvc.v1.UseCounts
-	75,  // 37: memsvc.v1.BatchGetMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	85,  // 38: memsvc.v1.BatchGetMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
-	76,  // 39: memsvc.v1.BatchGetMemoriesResponse.memories:type_name -> memsvc.v1.Memory
-	75,  // 40: memsvc.v1.ListMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	88,  // 41: memsvc.v1.ListMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	84,  // 42: memsvc.v1.ListMemoriesRequest.as_of:type_name -> memsvc.v1.AsOf
-	85,  // 43: memsvc.v1.ListMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
-	76,  // 44: memsvc.v1.ListMemoriesResponse.memories:type_name -> memsvc.v1.Memory
-	75,  // 45: memsvc.v1.ScopeUsage.scope:type_name -> memsvc.v1.Scope
-	72,  // 46: memsvc.v1.ScopeUsage.count_by_status:type_name -> memsvc.v1.ScopeUsage.CountByStatusEntry
-	89,  // 47: memsvc.v1.ScopeUsage.last_write_time:type_name -> google.protobuf.Timestamp
-	26,  // 48: memsvc.v1.ListScopesResponse.scopes:type_name -> memsvc.v1.ScopeUsage
-	75,  // 49: memsvc.v1.UpdateMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	76,  // 50: memsvc.v1.UpdateMemoryRequest.memory:type_name -> memsvc.v1.Memory
-	85,  // 51: memsvc.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
-	78,  // 52: memsvc.v1.UpdateMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 53: memsvc.v1.UpdateMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 54: memsvc.v1.UpdateMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	81,  // 55: memsvc.v1.UpdateMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	82,  // 56: memsvc.v1.UpdateMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	73,  // 57: memsvc.v1.SelectionPreview.count_by_status:type_name -> memsvc.v1.SelectionPreview.CountByStatusEntry
-	74,  // 58: memsvc.v1.SelectionPreview.count_by_layer:type_name -> memsvc.v1.SelectionPreview.CountByLayerEntry
-	76,  // 59: memsvc.v1.SelectionPreview.sample:type_name -> memsvc.v1.Memory
-	83,  // 60: memsvc.v1.SelectionFailure.status:type_name -> memsvc.v1.ItemStatus
-	32,  // 61: memsvc.v1.SelectionSummary.failures:type_name -> memsvc.v1.SelectionFailure
-	75,  // 62: memsvc.v1.DeleteMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	88,  // 63: memsvc.v1.DeleteMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	30,  // 64: memsvc.v1.DeleteMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
-	31,  // 65: memsvc.v1.DeleteMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
-	33,  // 66: memsvc.v1.DeleteMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
-	75,  // 67: memsvc.v1.UpdateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	88,  // 68: memsvc.v1.UpdateMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	76,  // 69: memsvc.v1.UpdateMemoriesRequest.memory:type_name -> memsvc.v1.Memory
-	85,  // 70: memsvc.v1.UpdateMemoriesRequest.update_mask:type_name -> google.protobuf.FieldMask
-	30,  // 71: memsvc.v1.UpdateMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
-	31,  // 72: memsvc.v1.UpdateMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
-	33,  // 73: memsvc.v1.UpdateMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
-	75,  // 74: memsvc.v1.DeleteMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 75: memsvc.v1.DeleteMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 76: memsvc.v1.DeleteMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	75,  // 77: memsvc.v1.RestoreMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 78: memsvc.v1.RestoreMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 79: memsvc.v1.RestoreMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	75,  // 80: memsvc.v1.SupersedeMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	76,  // 81: memsvc.v1.SupersedeMemoryRequest.memory:type_name -> memsvc.v1.Memory
-	78,  // 82: memsvc.v1.SupersedeMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 83: memsvc.v1.SupersedeMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 84: memsvc.v1.SupersedeMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	76,  // 85: memsvc.v1.SupersedeMemoryResponse.superseded:type_name -> memsvc.v1.Memory
-	81,  // 86: memsvc.v1.SupersedeMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	82,  // 87: memsvc.v1.SupersedeMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	75,  // 88: memsvc.v1.ListConflictsRequest.scope:type_name -> memsvc.v1.Scope
-	90,  // 89: memsvc.v1.ListConflictsRequest.states:type_name -> memsvc.v1.ConflictState
-	81,  // 90: memsvc.v1.ListConflictsResponse.conflicts:type_name -> memsvc.v1.Conflict
-	75,  // 91: memsvc.v1.ResolveConflictRequest.scope:type_name -> memsvc.v1.Scope
-	0,   // 92: memsvc.v1.ResolveConflictRequest.resolution:type_name -> memsvc.v1.ConflictResolution
-	78,  // 93: memsvc.v1.ResolveConflictRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	81,  // 94: memsvc.v1.ResolveConflictResponse.conflict:type_name -> memsvc.v1.Conflict
-	75,  // 95: memsvc.v1.CaptureMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	91,  // 96: memsvc.v1.CaptureMemoryRequest.message:type_name -> memsvc.v1.ChatMessage
-	78,  // 97: memsvc.v1.CaptureMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 98: memsvc.v1.CaptureMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	1,   // 99: memsvc.v1.CaptureDecision.reason:type_name -> memsvc.v1.CaptureReason
-	76,  // 100: memsvc.v1.CaptureDecision.memory:type_name -> memsvc.v1.Memory
-	80,  // 101: memsvc.v1.CaptureDecision.outcome:type_name -> memsvc.v1.WriteOutcome
-	81,  // 102: memsvc.v1.CaptureDecision.conflicts:type_name -> memsvc.v1.Conflict
-	49,  // 103: memsvc.v1.CaptureMemoryResponse.decisions:type_name -> memsvc.v1.CaptureDecision
-	82,  // 104: memsvc.v1.CaptureMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	2,   // 105: memsvc.v1.CaptureMemoryResponse.decider:type_name -> memsvc.v1.CaptureDecider
-	75,  // 106: memsvc.v1.FlushMessagesRequest.scope:type_name -> memsvc.v1.Scope
-	91,  // 107: memsvc.v1.FlushMessagesRequest.messages:type_name -> memsvc.v1.ChatMessage
-	78,  // 108: memsvc.v1.FlushMessagesRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 109: memsvc.v1.FlushMessagesRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	76,  // 110: memsvc.v1.FlushResult.memory:type_name -> memsvc.v1.Memory
-	80,  // 111: memsvc.v1.FlushResult.outcome:type_name -> memsvc.v1.WriteOutcome
-	81,  // 112: memsvc.v1.FlushResult.conflicts:type_name -> memsvc.v1.Conflict
-	52,  // 113: memsvc.v1.FlushMessagesResponse.results:type_name -> memsvc.v1.FlushResult
-	92,  // 114: memsvc.v1.FlushMessagesResponse.file_refs:type_name -> memsvc.v1.FileRef
-	82,  // 115: memsvc.v1.FlushMessagesResponse.redactions:type_name -> memsvc.v1.Redaction
-	2,   // 116: memsvc.v1.FlushMessagesResponse.decider:type_name -> memsvc.v1.CaptureDecider
-	75,  // 117: memsvc.v1.AppendMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 118: memsvc.v1.AppendMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	79,  // 119: memsvc.v1.AppendMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
-	92,  // 120: memsvc.v1.AppendMemoryRequest.file_refs:type_name -> memsvc.v1.FileRef
-	93,  // 121: memsvc.v1.AppendMemoryRequest.metadata:type_name -> google.protobuf.Struct
-	76,  // 122: memsvc.v1.AppendMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	80,  // 123: memsvc.v1.AppendMemoryResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	82,  // 124: memsvc.v1.AppendMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
-	81,  // 125: memsvc.v1.AppendMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	57,  // 126: memsvc.v1.IngestDocumentRequest.header:type_name -> memsvc.v1.DocumentHeader
-	75,  // 127: memsvc.v1.DocumentHeader.scope:type_name -> memsvc.v1.Scope
-	76,  // 128: memsvc.v1.DocumentHeader.memory:type_name -> memsvc.v1.Memory
-	77,  // 129: memsvc.v1.DocumentHeader.on_duplicate:type_name -> memsvc.v1.OnDuplicate
-	78,  // 130: memsvc.v1.DocumentHeader.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 131: memsvc.v1.IngestDocumentResponse.memory:type_name -> memsvc.v1.Memory
-	80,  // 132: memsvc.v1.IngestDocumentResponse.outcome:type_name -> memsvc.v1.WriteOutcome
-	82,  // 133: memsvc.v1.IngestDocumentResponse.redactions:type_name -> memsvc.v1.Redaction
-	75,  // 134: memsvc.v1.WatchMemoriesRequest.scope:type_name -> memsvc.v1.Scope
-	88,  // 135: memsvc.v1.WatchMemoriesRequest.filter:type_name -> memsvc.v1.Filter
-	3,   // 136: memsvc.v1.WatchMemoriesRequest.start:type_name -> memsvc.v1.WatchStart
-	94,  // 137: memsvc.v1.WatchMemoriesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	5,   // 138: memsvc.v1.MemoryChange.action:type_name -> memsvc.v1.MemoryChangeAction
-	4,   // 139: memsvc.v1.MemoryChange.effect:type_name -> memsvc.v1.WatchEffect
-	76,  // 140: memsvc.v1.MemoryChange.memory:type_name -> memsvc.v1.Memory
-	89,  // 141: memsvc.v1.MemoryChange.time:type_name -> google.protobuf.Timestamp
-	60,  // 142: memsvc.v1.WatchMemoriesResponse.change:type_name -> memsvc.v1.MemoryChange
-	61,  // 143: memsvc.v1.WatchMemoriesResponse.heartbeat:type_name -> memsvc.v1.WatchHeartbeat
-	75,  // 144: memsvc.v1.ListQuarantinedRequest.scope:type_name -> memsvc.v1.Scope
-	88,  // 145: memsvc.v1.ListQuarantinedRequest.filter:type_name -> memsvc.v1.Filter
-	76,  // 146: memsvc.v1.ListQuarantinedResponse.memories:type_name -> memsvc.v1.Memory
-	75,  // 147: memsvc.v1.ReviewMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	6,   // 148: memsvc.v1.ReviewMemoryRequest.verdict:type_name -> memsvc.v1.ReviewVerdict
-	78,  // 149: memsvc.v1.ReviewMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 150: memsvc.v1.ReviewMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	81,  // 151: memsvc.v1.ReviewMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
-	7,   // 152: memsvc.v1.Revision.action:type_name -> memsvc.v1.RevisionAction
-	89,  // 153: memsvc.v1.Revision.known_from:type_name -> google.protobuf.Timestamp
-	89,  // 154: memsvc.v1.Revision.known_to:type_name -> google.protobuf.Timestamp
-	76,  // 155: memsvc.v1.Revision.memory:type_name -> memsvc.v1.Memory
-	75,  // 156: memsvc.v1.ListRevisionsRequest.scope:type_name -> memsvc.v1.Scope
-	67,  // 157: memsvc.v1.ListRevisionsResponse.revisions:type_name -> memsvc.v1.Revision
-	75,  // 158: memsvc.v1.RollbackMemoryRequest.scope:type_name -> memsvc.v1.Scope
-	78,  // 159: memsvc.v1.RollbackMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
-	76,  // 160: memsvc.v1.RollbackMemoryResponse.memory:type_name -> memsvc.v1.Memory
-	8,   // 161: memsvc.v1.MemoryService.CreateMemory:input_type -> memsvc.v1.CreateMemoryRequest
-	11,  // 162: memsvc.v1.MemoryService.BatchCreateMemories:input_type -> memsvc.v1.BatchCreateMemoriesRequest
-	14,  // 163: memsvc.v1.MemoryService.ImportMemories:input_type -> memsvc.v1.ImportMemoriesRequest
-	19,  // 164: memsvc.v1.MemoryService.GetMemory:input_type -> memsvc.v1.GetMemoryRequest
-	21,  // 165: memsvc.v1.MemoryService.BatchGetMemories:input_type -> memsvc.v1.BatchGetMemoriesRequest
-	23,  // 166: memsvc.v1.MemoryService.ListMemories:input_type -> memsvc.v1.ListMemoriesRequest
-	25,  // 167: memsvc.v1.MemoryService.ListScopes:input_type -> memsvc.v1.ListScopesRequest
-	28,  // 168: memsvc.v1.MemoryService.UpdateMemory:input_type -> memsvc.v1.UpdateMemoryRequest
-	38,  // 169: memsvc.v1.MemoryService.DeleteMemory:input_type -> memsvc.v1.DeleteMemoryRequest
-	34,  // 170: memsvc.v1.MemoryService.DeleteMemories:input_type -> memsvc.v1.DeleteMemoriesRequest
-	36,  // 171: memsvc.v1.MemoryService.UpdateMemories:input_type -> memsvc.v1.UpdateMemoriesRequest
-	40,  // 172: memsvc.v1.MemoryService.RestoreMemory:input_type -> memsvc.v1.RestoreMemoryRequest
-	42,  // 173: memsvc.v1.MemoryService.SupersedeMemory:input_type -> memsvc.v1.SupersedeMemoryRequest
-	44,  // 174: memsvc.v1.MemoryService.ListConflicts:input_type -> memsvc.v1.ListConflictsRequest
-	46,  // 175: memsvc.v1.MemoryService.ResolveConflict:input_type -> memsvc.v1.ResolveConflictRequest
-	48,  // 176: memsvc.v1.MemoryService.CaptureMemory:input_type -> memsvc.v1.CaptureMemoryRequest
-	51,  // 177: memsvc.v1.MemoryService.FlushMessages:input_type -> memsvc.v1.FlushMessagesRequest
-	54,  // 178: memsvc.v1.MemoryService.AppendMemory:input_type -> memsvc.v1.AppendMemoryRequest
-	56,  // 179: memsvc.v1.MemoryService.IngestDocument:input_type -> memsvc.v1.IngestDocumentRequest
-	59,  // 180: memsvc.v1.MemoryService.WatchMemories:input_type -> memsvc.v1.WatchMemoriesRequest
-	63,  // 181: memsvc.v1.MemoryService.ListQuarantined:input_type -> memsvc.v1.ListQuarantinedRequest
-	65,  // 182: memsvc.v1.MemoryService.ReviewMemory:input_type -> memsvc.v1.ReviewMemoryRequest
-	68,  // 183: memsvc.v1.MemoryService.ListRevisions:input_type -> memsvc.v1.ListRevisionsRequest
-	70,  // 184: memsvc.v1.MemoryService.RollbackMemory:input_type -> memsvc.v1.RollbackMemoryRequest
-	9,   // 185: memsvc.v1.MemoryService.CreateMemory:output_type -> memsvc.v1.CreateMemoryResponse
-	13,  // 186: memsvc.v1.MemoryService.BatchCreateMemories:output_type -> memsvc.v1.BatchCreateMemoriesResponse
-	18,  // 187: memsvc.v1.MemoryService.ImportMemories:output_type -> memsvc.v1.ImportMemoriesResponse
-	20,  // 188: memsvc.v1.MemoryService.GetMemory:output_type -> memsvc.v1.GetMemoryResponse
-	22,  // 189: memsvc.v1.MemoryService.BatchGetMemories:output_type -> memsvc.v1.BatchGetMemoriesResponse
-	24,  // 190: memsvc.v1.MemoryService.ListMemories:output_type -> memsvc.v1.ListMemoriesResponse
-	27,  // 191: memsvc.v1.MemoryService.ListScopes:output_type -> memsvc.v1.ListScopesResponse
-	29,  // 192: memsvc.v1.MemoryService.UpdateMemory:output_type -> memsvc.v1.UpdateMemoryResponse
-	39,  // 193: memsvc.v1.MemoryService.DeleteMemory:output_type -> memsvc.v1.DeleteMemoryResponse
-	35,  // 194: memsvc.v1.MemoryService.DeleteMemories:output_type -> memsvc.v1.DeleteMemoriesResponse
-	37,  // 195: memsvc.v1.MemoryService.UpdateMemories:output_type -> memsvc.v1.UpdateMemoriesResponse
-	41,  // 196: memsvc.v1.MemoryService.RestoreMemory:output_type -> memsvc.v1.RestoreMemoryResponse
-	43,  // 197: memsvc.v1.MemoryService.SupersedeMemory:output_type -> memsvc.v1.SupersedeMemoryResponse
-	45,  // 198: memsvc.v1.MemoryService.ListConflicts:output_type -> memsvc.v1.ListConflictsResponse
-	47,  // 199: memsvc.v1.MemoryService.ResolveConflict:output_type -> memsvc.v1.ResolveConflictResponse
-	50,  // 200: memsvc.v1.MemoryService.CaptureMemory:output_type -> memsvc.v1.CaptureMemoryResponse
-	53,  // 201: memsvc.v1.MemoryService.FlushMessages:output_type -> memsvc.v1.FlushMessagesResponse
-	55,  // 202: memsvc.v1.MemoryService.AppendMemory:output_type -> memsvc.v1.AppendMemoryResponse
-	58,  // 203: memsvc.v1.MemoryService.IngestDocument:output_type -> memsvc.v1.IngestDocumentResponse
-	62,  // 204: memsvc.v1.MemoryService.WatchMemories:output_type -> memsvc.v1.WatchMemoriesResponse
-	64,  // 205: memsvc.v1.MemoryService.ListQuarantined:output_type -> memsvc.v1.ListQuarantinedResponse
-	66,  // 206: memsvc.v1.MemoryService.ReviewMemory:output_type -> memsvc.v1.ReviewMemoryResponse
-	69,  // 207: memsvc.v1.MemoryService.ListRevisions:output_type -> memsvc.v1.ListRevisionsResponse
-	71,  // 208: memsvc.v1.MemoryService.RollbackMemory:output_type -> memsvc.v1.RollbackMemoryResponse
-	185, // [185:209] is the sub-list for method output_type
-	161, // [161:185] is the sub-list for method input_type
-	161, // [161:161] is the sub-list for extension type_name
-	161, // [161:161] is the sub-list for extension extendee
-	0,   // [0:161] is the sub-list for field type_name
+	18,  // 30: memsvc.v1.ImportMemoriesResponse.unstored_keys:type_name -> memsvc.v1.ImportUnstoredKey
+	76,  // 31: memsvc.v1.GetMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	85,  // 32: memsvc.v1.GetMemoryRequest.as_of:type_name -> memsvc.v1.AsOf
+	86,  // 33: memsvc.v1.GetMemoryRequest.read_mask:type_name -> google.protobuf.FieldMask
+	77,  // 34: memsvc.v1.GetMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	77,  // 35: memsvc.v1.GetMemoryResponse.chain:type_name -> memsvc.v1.Memory
+	87,  // 36: memsvc.v1.GetMemoryResponse.files:type_name -> memsvc.v1.ResolvedFileRef
+	88,  // 37: memsvc.v1.GetMemoryResponse.use_counts:type_name -> memsvc.v1.UseCounts
+	76,  // 38: memsvc.v1.BatchGetMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	86,  // 39: memsvc.v1.BatchGetMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
+	77,  // 40: memsvc.v1.BatchGetMemoriesResponse.memories:type_name -> memsvc.v1.Memory
+	76,  // 41: memsvc.v1.ListMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	89,  // 42: memsvc.v1.ListMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	85,  // 43: memsvc.v1.ListMemoriesRequest.as_of:type_name -> memsvc.v1.AsOf
+	86,  // 44: memsvc.v1.ListMemoriesRequest.read_mask:type_name -> google.protobuf.FieldMask
+	77,  // 45: memsvc.v1.ListMemoriesResponse.memories:type_name -> memsvc.v1.Memory
+	76,  // 46: memsvc.v1.ScopeUsage.scope:type_name -> memsvc.v1.Scope
+	73,  // 47: memsvc.v1.ScopeUsage.count_by_status:type_name -> memsvc.v1.ScopeUsage.CountByStatusEntry
+	90,  // 48: memsvc.v1.ScopeUsage.last_write_time:type_name -> google.protobuf.Timestamp
+	27,  // 49: memsvc.v1.ListScopesResponse.scopes:type_name -> memsvc.v1.ScopeUsage
+	76,  // 50: memsvc.v1.UpdateMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	77,  // 51: memsvc.v1.UpdateMemoryRequest.memory:type_name -> memsvc.v1.Memory
+	86,  // 52: memsvc.v1.UpdateMemoryRequest.update_mask:type_name -> google.protobuf.FieldMask
+	79,  // 53: memsvc.v1.UpdateMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 54: memsvc.v1.UpdateMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	77,  // 55: memsvc.v1.UpdateMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	82,  // 56: memsvc.v1.UpdateMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	83,  // 57: memsvc.v1.UpdateMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	74,  // 58: memsvc.v1.SelectionPreview.count_by_status:type_name -> memsvc.v1.SelectionPreview.CountByStatusEntry
+	75,  // 59: memsvc.v1.SelectionPreview.count_by_layer:type_name -> memsvc.v1.SelectionPreview.CountByLayerEntry
+	77,  // 60: memsvc.v1.SelectionPreview.sample:type_name -> memsvc.v1.Memory
+	84,  // 61: memsvc.v1.SelectionFailure.status:type_name -> memsvc.v1.ItemStatus
+	33,  // 62: memsvc.v1.SelectionSummary.failures:type_name -> memsvc.v1.SelectionFailure
+	76,  // 63: memsvc.v1.DeleteMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	89,  // 64: memsvc.v1.DeleteMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	31,  // 65: memsvc.v1.DeleteMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
+	32,  // 66: memsvc.v1.DeleteMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
+	34,  // 67: memsvc.v1.DeleteMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
+	76,  // 68: memsvc.v1.UpdateMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	89,  // 69: memsvc.v1.UpdateMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	77,  // 70: memsvc.v1.UpdateMemoriesRequest.memory:type_name -> memsvc.v1.Memory
+	86,  // 71: memsvc.v1.UpdateMemoriesRequest.update_mask:type_name -> google.protobuf.FieldMask
+	31,  // 72: memsvc.v1.UpdateMemoriesResponse.preview:type_name -> memsvc.v1.SelectionPreview
+	32,  // 73: memsvc.v1.UpdateMemoriesResponse.progress:type_name -> memsvc.v1.SelectionProgress
+	34,  // 74: memsvc.v1.UpdateMemoriesResponse.summary:type_name -> memsvc.v1.SelectionSummary
+	76,  // 75: memsvc.v1.DeleteMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	79,  // 76: memsvc.v1.DeleteMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	77,  // 77: memsvc.v1.DeleteMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	76,  // 78: memsvc.v1.RestoreMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	79,  // 79: memsvc.v1.RestoreMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	77,  // 80: memsvc.v1.RestoreMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	76,  // 81: memsvc.v1.SupersedeMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	77,  // 82: memsvc.v1.SupersedeMemoryRequest.memory:type_name -> memsvc.v1.Memory
+	79,  // 83: memsvc.v1.SupersedeMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 84: memsvc.v1.SupersedeMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	77,  // 85: memsvc.v1.SupersedeMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	77,  // 86: memsvc.v1.SupersedeMemoryResponse.superseded:type_name -> memsvc.v1.Memory
+	82,  // 87: memsvc.v1.SupersedeMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	83,  // 88: memsvc.v1.SupersedeMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	76,  // 89: memsvc.v1.ListConflictsRequest.scope:type_name -> memsvc.v1.Scope
+	91,  // 90: memsvc.v1.ListConflictsRequest.states:type_name -> memsvc.v1.ConflictState
+	82,  // 91: memsvc.v1.ListConflictsResponse.conflicts:type_name -> memsvc.v1.Conflict
+	76,  // 92: memsvc.v1.ResolveConflictRequest.scope:type_name -> memsvc.v1.Scope
+	0,   // 93: memsvc.v1.ResolveConflictRequest.resolution:type_name -> memsvc.v1.ConflictResolution
+	79,  // 94: memsvc.v1.ResolveConflictRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	82,  // 95: memsvc.v1.ResolveConflictResponse.conflict:type_name -> memsvc.v1.Conflict
+	76,  // 96: memsvc.v1.CaptureMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	92,  // 97: memsvc.v1.CaptureMemoryRequest.message:type_name -> memsvc.v1.ChatMessage
+	79,  // 98: memsvc.v1.CaptureMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 99: memsvc.v1.CaptureMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	1,   // 100: memsvc.v1.CaptureDecision.reason:type_name -> memsvc.v1.CaptureReason
+	77,  // 101: memsvc.v1.CaptureDecision.memory:type_name -> memsvc.v1.Memory
+	81,  // 102: memsvc.v1.CaptureDecision.outcome:type_name -> memsvc.v1.WriteOutcome
+	82,  // 103: memsvc.v1.CaptureDecision.conflicts:type_name -> memsvc.v1.Conflict
+	50,  // 104: memsvc.v1.CaptureMemoryResponse.decisions:type_name -> memsvc.v1.CaptureDecision
+	83,  // 105: memsvc.v1.CaptureMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	2,   // 106: memsvc.v1.CaptureMemoryResponse.decider:type_name -> memsvc.v1.CaptureDecider
+	76,  // 107: memsvc.v1.FlushMessagesRequest.scope:type_name -> memsvc.v1.Scope
+	92,  // 108: memsvc.v1.FlushMessagesRequest.messages:type_name -> memsvc.v1.ChatMessage
+	79,  // 109: memsvc.v1.FlushMessagesRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 110: memsvc.v1.FlushMessagesRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	77,  // 111: memsvc.v1.FlushResult.memory:type_name -> memsvc.v1.Memory
+	81,  // 112: memsvc.v1.FlushResult.outcome:type_name -> memsvc.v1.WriteOutcome
+	82,  // 113: memsvc.v1.FlushResult.conflicts:type_name -> memsvc.v1.Conflict
+	53,  // 114: memsvc.v1.FlushMessagesResponse.results:type_name -> memsvc.v1.FlushResult
+	93,  // 115: memsvc.v1.FlushMessagesResponse.file_refs:type_name -> memsvc.v1.FileRef
+	83,  // 116: memsvc.v1.FlushMessagesResponse.redactions:type_name -> memsvc.v1.Redaction
+	2,   // 117: memsvc.v1.FlushMessagesResponse.decider:type_name -> memsvc.v1.CaptureDecider
+	76,  // 118: memsvc.v1.AppendMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	79,  // 119: memsvc.v1.AppendMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	80,  // 120: memsvc.v1.AppendMemoryRequest.conflict_policy:type_name -> memsvc.v1.ConflictPolicy
+	93,  // 121: memsvc.v1.AppendMemoryRequest.file_refs:type_name -> memsvc.v1.FileRef
+	94,  // 122: memsvc.v1.AppendMemoryRequest.metadata:type_name -> google.protobuf.Struct
+	77,  // 123: memsvc.v1.AppendMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	81,  // 124: memsvc.v1.AppendMemoryResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	83,  // 125: memsvc.v1.AppendMemoryResponse.redactions:type_name -> memsvc.v1.Redaction
+	82,  // 126: memsvc.v1.AppendMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	58,  // 127: memsvc.v1.IngestDocumentRequest.header:type_name -> memsvc.v1.DocumentHeader
+	76,  // 128: memsvc.v1.DocumentHeader.scope:type_name -> memsvc.v1.Scope
+	77,  // 129: memsvc.v1.DocumentHeader.memory:type_name -> memsvc.v1.Memory
+	78,  // 130: memsvc.v1.DocumentHeader.on_duplicate:type_name -> memsvc.v1.OnDuplicate
+	79,  // 131: memsvc.v1.DocumentHeader.wait_for:type_name -> memsvc.v1.WaitFor
+	77,  // 132: memsvc.v1.IngestDocumentResponse.memory:type_name -> memsvc.v1.Memory
+	81,  // 133: memsvc.v1.IngestDocumentResponse.outcome:type_name -> memsvc.v1.WriteOutcome
+	83,  // 134: memsvc.v1.IngestDocumentResponse.redactions:type_name -> memsvc.v1.Redaction
+	76,  // 135: memsvc.v1.WatchMemoriesRequest.scope:type_name -> memsvc.v1.Scope
+	89,  // 136: memsvc.v1.WatchMemoriesRequest.filter:type_name -> memsvc.v1.Filter
+	3,   // 137: memsvc.v1.WatchMemoriesRequest.start:type_name -> memsvc.v1.WatchStart
+	95,  // 138: memsvc.v1.WatchMemoriesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	5,   // 139: memsvc.v1.MemoryChange.action:type_name -> memsvc.v1.MemoryChangeAction
+	4,   // 140: memsvc.v1.MemoryChange.effect:type_name -> memsvc.v1.WatchEffect
+	77,  // 141: memsvc.v1.MemoryChange.memory:type_name -> memsvc.v1.Memory
+	90,  // 142: memsvc.v1.MemoryChange.time:type_name -> google.protobuf.Timestamp
+	61,  // 143: memsvc.v1.WatchMemoriesResponse.change:type_name -> memsvc.v1.MemoryChange
+	62,  // 144: memsvc.v1.WatchMemoriesResponse.heartbeat:type_name -> memsvc.v1.WatchHeartbeat
+	76,  // 145: memsvc.v1.ListQuarantinedRequest.scope:type_name -> memsvc.v1.Scope
+	89,  // 146: memsvc.v1.ListQuarantinedRequest.filter:type_name -> memsvc.v1.Filter
+	77,  // 147: memsvc.v1.ListQuarantinedResponse.memories:type_name -> memsvc.v1.Memory
+	76,  // 148: memsvc.v1.ReviewMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	6,   // 149: memsvc.v1.ReviewMemoryRequest.verdict:type_name -> memsvc.v1.ReviewVerdict
+	79,  // 150: memsvc.v1.ReviewMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	77,  // 151: memsvc.v1.ReviewMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	82,  // 152: memsvc.v1.ReviewMemoryResponse.conflicts:type_name -> memsvc.v1.Conflict
+	7,   // 153: memsvc.v1.Revision.action:type_name -> memsvc.v1.RevisionAction
+	90,  // 154: memsvc.v1.Revision.known_from:type_name -> google.protobuf.Timestamp
+	90,  // 155: memsvc.v1.Revision.known_to:type_name -> google.protobuf.Timestamp
+	77,  // 156: memsvc.v1.Revision.memory:type_name -> memsvc.v1.Memory
+	76,  // 157: memsvc.v1.ListRevisionsRequest.scope:type_name -> memsvc.v1.Scope
+	68,  // 158: memsvc.v1.ListRevisionsResponse.revisions:type_name -> memsvc.v1.Revision
+	76,  // 159: memsvc.v1.RollbackMemoryRequest.scope:type_name -> memsvc.v1.Scope
+	79,  // 160: memsvc.v1.RollbackMemoryRequest.wait_for:type_name -> memsvc.v1.WaitFor
+	77,  // 161: memsvc.v1.RollbackMemoryResponse.memory:type_name -> memsvc.v1.Memory
+	8,   // 162: memsvc.v1.MemoryService.CreateMemory:input_type -> memsvc.v1.CreateMemoryRequest
+	11,  // 163: memsvc.v1.MemoryService.BatchCreateMemories:input_type -> memsvc.v1.BatchCreateMemoriesRequest
+	14,  // 164: memsvc.v1.MemoryService.ImportMemories:input_type -> memsvc.v1.ImportMemoriesRequest
+	20,  // 165: memsvc.v1.MemoryService.GetMemory:input_type -> memsvc.v1.GetMemoryRequest
+	22,  // 166: memsvc.v1.MemoryService.BatchGetMemories:input_type -> memsvc.v1.BatchGetMemoriesRequest
+	24,  // 167: memsvc.v1.MemoryService.ListMemories:input_type -> memsvc.v1.ListMemoriesRequest
+	26,  // 168: memsvc.v1.MemoryService.ListScopes:input_type -> memsvc.v1.ListScopesRequest
+	29,  // 169: memsvc.v1.MemoryService.UpdateMemory:input_type -> memsvc.v1.UpdateMemoryRequest
+	39,  // 170: memsvc.v1.MemoryService.DeleteMemory:input_type -> memsvc.v1.DeleteMemoryRequest
+	35,  // 171: memsvc.v1.MemoryService.DeleteMemories:input_type -> memsvc.v1.DeleteMemoriesRequest
+	37,  // 172: memsvc.v1.MemoryService.UpdateMemories:input_type -> memsvc.v1.UpdateMemoriesRequest
+	41,  // 173: memsvc.v1.MemoryService.RestoreMemory:input_type -> memsvc.v1.RestoreMemoryRequest
+	43,  // 174: memsvc.v1.MemoryService.SupersedeMemory:input_type -> memsvc.v1.SupersedeMemoryRequest
+	45,  // 175: memsvc.v1.MemoryService.ListConflicts:input_type -> memsvc.v1.ListConflictsRequest
+	47,  // 176: memsvc.v1.MemoryService.ResolveConflict:input_type -> memsvc.v1.ResolveConflictRequest
+	49,  // 177: memsvc.v1.MemoryService.CaptureMemory:input_type -> memsvc.v1.CaptureMemoryRequest
+	52,  // 178: memsvc.v1.MemoryService.FlushMessages:input_type -> memsvc.v1.FlushMessagesRequest
+	55,  // 179: memsvc.v1.MemoryService.AppendMemory:input_type -> memsvc.v1.AppendMemoryRequest
+	57,  // 180: memsvc.v1.MemoryService.IngestDocument:input_type -> memsvc.v1.IngestDocumentRequest
+	60,  // 181: memsvc.v1.MemoryService.WatchMemories:input_type -> memsvc.v1.WatchMemoriesRequest
+	64,  // 182: memsvc.v1.MemoryService.ListQuarantined:input_type -> memsvc.v1.ListQuarantinedRequest
+	66,  // 183: memsvc.v1.MemoryService.ReviewMemory:input_type -> memsvc.v1.ReviewMemoryRequest
+	69,  // 184: memsvc.v1.MemoryService.ListRevisions:input_type -> memsvc.v1.ListRevisionsRequest
+	71,  // 185: memsvc.v1.MemoryService.RollbackMemory:input_type -> memsvc.v1.RollbackMemoryRequest
+	9,   // 186: memsvc.v1.MemoryService.CreateMemory:output_type -> memsvc.v1.CreateMemoryResponse
+	13,  // 187: memsvc.v1.MemoryService.BatchCreateMemories:output_type -> memsvc.v1.BatchCreateMemoriesResponse
+	19,  // 188: memsvc.v1.MemoryService.ImportMemories:output_type -> memsvc.v1.ImportMemoriesResponse
+	21,  // 189: memsvc.v1.MemoryService.GetMemory:output_type -> memsvc.v1.GetMemoryResponse
+	23,  // 190: memsvc.v1.MemoryService.BatchGetMemories:output_type -> memsvc.v1.BatchGetMemoriesResponse
+	25,  // 191: memsvc.v1.MemoryService.ListMemories:output_type -> memsvc.v1.ListMemoriesResponse
+	28,  // 192: memsvc.v1.MemoryService.ListScopes:output_type -> memsvc.v1.ListScopesResponse
+	30,  // 193: memsvc.v1.MemoryService.UpdateMemory:output_type -> memsvc.v1.UpdateMemoryResponse
+	40,  // 194: memsvc.v1.MemoryService.DeleteMemory:output_type -> memsvc.v1.DeleteMemoryResponse
+	36,  // 195: memsvc.v1.MemoryService.DeleteMemories:output_type -> memsvc.v1.DeleteMemoriesResponse
+	38,  // 196: memsvc.v1.MemoryService.UpdateMemories:output_type -> memsvc.v1.UpdateMemoriesResponse
+	42,  // 197: memsvc.v1.MemoryService.RestoreMemory:output_type -> memsvc.v1.RestoreMemoryResponse
+	44,  // 198: memsvc.v1.MemoryService.SupersedeMemory:output_type -> memsvc.v1.SupersedeMemoryResponse
+	46,  // 199: memsvc.v1.MemoryService.ListConflicts:output_type -> memsvc.v1.ListConflictsResponse
+	48,  // 200: memsvc.v1.MemoryService.ResolveConflict:output_type -> memsvc.v1.ResolveConflictResponse
+	51,  // 201: memsvc.v1.MemoryService.CaptureMemory:output_type -> memsvc.v1.CaptureMemoryResponse
+	54,  // 202: memsvc.v1.MemoryService.FlushMessages:output_type -> memsvc.v1.FlushMessagesResponse
+	56,  // 203: memsvc.v1.MemoryService.AppendMemory:output_type -> memsvc.v1.AppendMemoryResponse
+	59,  // 204: memsvc.v1.MemoryService.IngestDocument:output_type -> memsvc.v1.IngestDocumentResponse
+	63,  // 205: memsvc.v1.MemoryService.WatchMemories:output_type -> memsvc.v1.WatchMemoriesResponse
+	65,  // 206: memsvc.v1.MemoryService.ListQuarantined:output_type -> memsvc.v1.ListQuarantinedResponse
+	67,  // 207: memsvc.v1.MemoryService.ReviewMemory:output_type -> memsvc.v1.ReviewMemoryResponse
+	70,  // 208: memsvc.v1.MemoryService.ListRevisions:output_type -> memsvc.v1.ListRevisionsResponse
+	72,  // 209: memsvc.v1.MemoryService.RollbackMemory:output_type -> memsvc.v1.RollbackMemoryResponse
+	186, // [186:210] is the sub-list for method output_type
+	162, // [162:186] is the sub-list for method input_type
+	162, // [162:162] is the sub-list for extension type_name
+	162, // [162:162] is the sub-list for extension extendee
+	0,   // [0:162] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_memory_service_proto_init() }
@@ -7217,51 +7299,51 @@ func file_memsvc_v1_memory_service_proto_init() {
 		(*ImportMemoriesRequest_Header)(nil),
 		(*ImportMemoriesRequest_Batch)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[11].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*GetMemoryRequest_Id)(nil),
 		(*GetMemoryRequest_Key)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[17].OneofWrappers = []any{}
-	file_memsvc_v1_memory_service_proto_msgTypes[27].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_memsvc_v1_memory_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*DeleteMemoriesResponse_Preview)(nil),
 		(*DeleteMemoriesResponse_Progress)(nil),
 		(*DeleteMemoriesResponse_Summary)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[29].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[30].OneofWrappers = []any{
 		(*UpdateMemoriesResponse_Preview)(nil),
 		(*UpdateMemoriesResponse_Progress)(nil),
 		(*UpdateMemoriesResponse_Summary)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[30].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[31].OneofWrappers = []any{
 		(*DeleteMemoryRequest_Id)(nil),
 		(*DeleteMemoryRequest_Key)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[32].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*RestoreMemoryRequest_Id)(nil),
 		(*RestoreMemoryRequest_Key)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[34].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[35].OneofWrappers = []any{
 		(*SupersedeMemoryRequest_Id)(nil),
 		(*SupersedeMemoryRequest_Key)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[46].OneofWrappers = []any{}
-	file_memsvc_v1_memory_service_proto_msgTypes[48].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[47].OneofWrappers = []any{}
+	file_memsvc_v1_memory_service_proto_msgTypes[49].OneofWrappers = []any{
 		(*IngestDocumentRequest_Header)(nil),
 		(*IngestDocumentRequest_Data)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[54].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[55].OneofWrappers = []any{
 		(*WatchMemoriesResponse_Change)(nil),
 		(*WatchMemoriesResponse_Heartbeat)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[57].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[58].OneofWrappers = []any{
 		(*ReviewMemoryRequest_Id)(nil),
 		(*ReviewMemoryRequest_Key)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[60].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[61].OneofWrappers = []any{
 		(*ListRevisionsRequest_Id)(nil),
 		(*ListRevisionsRequest_Key)(nil),
 	}
-	file_memsvc_v1_memory_service_proto_msgTypes[62].OneofWrappers = []any{
+	file_memsvc_v1_memory_service_proto_msgTypes[63].OneofWrappers = []any{
 		(*RollbackMemoryRequest_Id)(nil),
 		(*RollbackMemoryRequest_Key)(nil),
 	}
@@ -7271,7 +7353,7 @@ func file_memsvc_v1_memory_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memsvc_v1_memory_service_proto_rawDesc), len(file_memsvc_v1_memory_service_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

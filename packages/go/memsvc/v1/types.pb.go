@@ -630,8 +630,8 @@ const (
 	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
 	// the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
 	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
-	// it is: `notice` in the responses that have it and the trailing metadata `x-memsvc-notice` report that the key was
-	// not stored.
+	// it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
+	// `x-memsvc-notice` report that the key was not stored.
 	OnDuplicate_ON_DUPLICATE_RETURN_EXISTING OnDuplicate = 1
 	// ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS).
 	OnDuplicate_ON_DUPLICATE_REJECT OnDuplicate = 2

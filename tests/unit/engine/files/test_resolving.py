@@ -34,8 +34,10 @@ def test_references_lead_to_files_and_urls(tmp_path: Path) -> None:
         url = f"https://files.test/upload/{mine.id}/download"
         assert found[refs["mine"]] == ResolvedRef(refs["mine"], mine, url, f"/p/{mine.id}/mine")
         assert found[refs["global"]].file == files["global"]
-        nothing = [wrong, refs["other"], refs["over"], refs["theirs"]]
+        nothing = [refs["other"], refs["theirs"]]
         assert [found[ref] for ref in nothing] == [ResolvedRef(ref) for ref in nothing]
+        assert found[wrong] == ResolvedRef(wrong, fault="is of category upload")
+        assert found[refs["over"]] == ResolvedRef(refs["over"], fault=f"expired at {NOW.isoformat()}")
         assert mine.category is FileCategory.UPLOAD
 
 

@@ -3338,8 +3338,9 @@ export enum IntegrityFault {
   FILE_REF = 12,
 
   /**
-   * INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Repaired
-   * with remove_orphan_files: the file is permanently deleted, and its bytes when no other file has the same.
+   * INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, in file_refs or in its summary, and it is
+   * older than orphan_grace. Repaired with remove_orphan_files: the file is permanently deleted, and its bytes when no
+   * other file has the same.
    *
    * @generated from enum value: INTEGRITY_FAULT_FILE_ORPHANED = 13;
    */

@@ -435,9 +435,9 @@ export enum ErrorReason {
   API_KEY_NOT_FOUND = 38,
 
   /**
-   * ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired.
-   * A file of another user or project gets exactly the same error as one that does not exist. Metadata: `file_id`.
-   * Check the id and the scope; do not retry.
+   * ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired,
+   * or, for a reference, when it is of another category; the message says which. A file of another user or project gets
+   * exactly the same error as one that does not exist. Metadata: `file_id`. Check the id and the scope; do not retry.
    *
    * @generated from enum value: ERROR_REASON_FILE_NOT_FOUND = 39;
    */

@@ -635,8 +635,8 @@ export type ResolvedFileRef = Message<"memsvc.v1.ResolvedFileRef"> & {
   ref?: FileRef | undefined;
 
   /**
-   * file is the record of the file. Unset when the scope has no file with this id and category: a file that is expired,
-   * of another user or project, or stored elsewhere gets exactly the same response as one that never existed.
+   * file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A file
+   * of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
    *
    * @generated from field: memsvc.v1.File file = 2;
    */
@@ -658,7 +658,8 @@ export type ResolvedFileRef = Message<"memsvc.v1.ResolvedFileRef"> & {
   previewUrl: string;
 
   /**
-   * status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). Unset when the file exists.
+   * status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). The message says so if a file of the scope has
+   * the id, but is expired or of another category. Unset when the file exists.
    *
    * @generated from field: memsvc.v1.ItemStatus status = 5;
    */
