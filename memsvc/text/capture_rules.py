@@ -495,7 +495,7 @@ def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
     if (cue := cues.AT_HAND.search(text) or cues.EXAGGERATION.search(text)) and not cues.MANNER.search(text):
         return _nothing_stated(CaptureReason.PASSING, cue)
     cue = cues.ASIDE.search(text) or cues.STORY.search(text)
-    if cue is None and not _is_of_health(text):
+    if cue is None and not concerns_health(text):
         cue = cues.OTHERS.search(text) or cues.MOMENT.search(text) or cues.ANECDOTE.search(text)
     if cue is None:
         return None
@@ -511,7 +511,7 @@ def _is_lasting_bid(text: str) -> bool:
     return cues.BID["zh" if is_chinese else "en"].search(spoken) is not None
 
 
-def _is_of_health(text: str) -> bool:
+def concerns_health(text: str) -> bool:
     """Return whether a text says what someone must not eat, drink, take or do, or of an illness; quotations do not."""
     text = without_quotations(text)
     if _is_chinese(text):
@@ -542,7 +542,8 @@ def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
     said = cues.UNREAL["zh"].first_in(text)
     if not said:
         said = cues.REPORTED["zh"].first_in(text)
-        if said in _PEOPLE_AROUND and "我" in text and "说" not in text:
+        is_own = "我" in text and "说" not in text
+        if said in _PEOPLE_AROUND and (is_own or (_is_lasting_bid(text) and not _QUOTES.search(text))):
             said = ""
     if said:
         return _as_said_by_others(text, said)

@@ -17,7 +17,7 @@ from memsvc.domain.memory import Json, Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.statement_layer import StatementReader
 from memsvc.ports.models import LanguageModel, Prompt, Schema, UnusableAnswerError
-from memsvc.text.capture_rules import judge, judge_day_ahead, title_of, verdict_of_reading
+from memsvc.text.capture_rules import concerns_health, judge, judge_day_ahead, title_of, verdict_of_reading
 
 BATCH_STATEMENTS = 40
 BATCH_CHARS = 12_000
@@ -29,10 +29,18 @@ _SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QU
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
 LEAST_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.NOTHING: 0.9, CaptureReason.PASSING: 0.95}
 """Probabilities of lasting from which a statement is remembered that the rules do not remember, by their reason."""
-DOUBTFUL_CHANCE = 0.2
-"""The probability of lasting below which a statement is not remembered for a name, a number or an event alone."""
-_DOUBTED = frozenset({CaptureReason.FACT, CaptureReason.PROJECT_FACT, CaptureReason.EXPERIENCE})
-_READ = _DOUBTED | set(LEAST_CHANCES)
+DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {
+    CaptureReason.FACT: 0.2,
+    CaptureReason.PROJECT_FACT: 0.2,
+    CaptureReason.EXPERIENCE: 0.2,
+    CaptureReason.OPINION: 0.1,
+    CaptureReason.PERSONAL_FACT: 0.05,
+}
+"""Probabilities of lasting below which a statement is not remembered that the rules remember, by their reason.
+
+A name, a number or an event alone says little; few statements of the user's life, and none of health, are left out.
+"""
+_READ = frozenset(DOUBTFUL_CHANCES) | set(LEAST_CHANCES)
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
 _NO_TIME = "There was no time to read {} statements on which the rules are unsure; a longer deadline is needed."
 log = logging.getLogger(__name__)
@@ -175,7 +183,9 @@ class CaptureDecider:
         if not verdict.remember:
             is_lasting = chance >= LEAST_CHANCES[verdict.reason]
             return verdict_of_reading(statement.text, chance) if is_lasting else verdict
-        if chance >= DOUBTFUL_CHANCE or judge_day_ahead(statement.text, statement.event_time or self._now()):
+        if chance >= DOUBTFUL_CHANCES[verdict.reason] or concerns_health(statement.text):
+            return verdict
+        if judge_day_ahead(statement.text, statement.event_time or self._now()):
             return verdict
         detail = f"It reads like something that passes (probability {chance:.2f} that it lasts)."
         return CaptureVerdict.ignore(CaptureReason.PASSING, detail)
