@@ -1785,8 +1785,13 @@ class SearchAllResponse(_message.Message):
     CHARTS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     EMBEDDED_QUERY_CHARS_FIELD_NUMBER: _builtins.int
+    NOTHING_RELEVANT_FIELD_NUMBER: _builtins.int
     embedded_query_chars: _builtins.int
     """embedded_query_chars is that of SearchResponse, for the search for memories."""
+    nothing_relevant: _builtins.bool
+    """nothing_relevant is that of SearchResponse, for the search for memories, with the setting `ranking.min_relevance`:
+    memories are only the nearest. It is independent of files, reports and charts, which contain words of the query.
+    """
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
         """memories are ordered by descending score, equal scores by id."""
@@ -1818,10 +1823,11 @@ class SearchAllResponse(_message.Message):
         charts: _abc.Iterable[Global___FileHit] | None = ...,
         degraded: _abc.Iterable[Global___DegradedRetriever] | None = ...,
         embedded_query_chars: _builtins.int = ...,
+        nothing_relevant: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "files", b"files", "memories", b"memories", "reports", b"reports"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "files", b"files", "memories", b"memories", "nothing_relevant", b"nothing_relevant", "reports", b"reports"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3067,8 +3067,11 @@ type SearchAllResponse struct {
 	Degraded []*DegradedRetriever `protobuf:"bytes,5,rep,name=degraded,proto3" json:"degraded,omitempty"`
 	// embedded_query_chars is that of SearchResponse, for the search for memories.
 	EmbeddedQueryChars int32 `protobuf:"varint,6,opt,name=embedded_query_chars,json=embeddedQueryChars,proto3" json:"embedded_query_chars,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// nothing_relevant is that of SearchResponse, for the search for memories, with the setting `ranking.min_relevance`:
+	// memories are only the nearest. It is independent of files, reports and charts, which contain words of the query.
+	NothingRelevant bool `protobuf:"varint,7,opt,name=nothing_relevant,json=nothingRelevant,proto3" json:"nothing_relevant,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SearchAllResponse) Reset() {
@@ -3141,6 +3144,13 @@ func (x *SearchAllResponse) GetEmbeddedQueryChars() int32 {
 		return x.EmbeddedQueryChars
 	}
 	return 0
+}
+
+func (x *SearchAllResponse) GetNothingRelevant() bool {
+	if x != nil {
+		return x.NothingRelevant
+	}
+	return false
 }
 
 // ContextShares is the distribution of a budget. Each share is a finite number from 0 to 1; together they are 1 (to
@@ -6011,14 +6021,15 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\aFileHit\x12.\n" +
 	"\x04file\x18\x01 \x01(\v2\x1a.memsvc.v1.ResolvedFileRefR\x04file\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\x122\n" +
-	"\bpassages\x18\x03 \x03(\v2\x16.memsvc.v1.FilePassageR\bpassages\"\xaf\x02\n" +
+	"\bpassages\x18\x03 \x03(\v2\x16.memsvc.v1.FilePassageR\bpassages\"\xda\x02\n" +
 	"\x11SearchAllResponse\x12*\n" +
 	"\bmemories\x18\x01 \x03(\v2\x0e.memsvc.v1.HitR\bmemories\x12(\n" +
 	"\x05files\x18\x02 \x03(\v2\x12.memsvc.v1.FileHitR\x05files\x12,\n" +
 	"\areports\x18\x03 \x03(\v2\x12.memsvc.v1.FileHitR\areports\x12*\n" +
 	"\x06charts\x18\x04 \x03(\v2\x12.memsvc.v1.FileHitR\x06charts\x128\n" +
 	"\bdegraded\x18\x05 \x03(\v2\x1c.memsvc.v1.DegradedRetrieverR\bdegraded\x120\n" +
-	"\x14embedded_query_chars\x18\x06 \x01(\x05R\x12embeddedQueryChars\"y\n" +
+	"\x14embedded_query_chars\x18\x06 \x01(\x05R\x12embeddedQueryChars\x12)\n" +
+	"\x10nothing_relevant\x18\a \x01(\bR\x0fnothingRelevant\"y\n" +
 	"\rContextShares\x12\x12\n" +
 	"\x04core\x18\x01 \x01(\x01R\x04core\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x01R\asession\x12\x1d\n" +
