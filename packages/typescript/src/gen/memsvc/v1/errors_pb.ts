@@ -342,9 +342,10 @@ export enum ErrorReason {
   WATCH_TOO_SLOW = 27,
 
   /**
-   * ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, and when a
-   * watch ends for that. No metadata. Repeat the call, or resume the watch with the cursor of the last response, after
-   * the delay in the google.rpc.RetryInfo.
+   * ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, when a watch
+   * ends for that, and when another call does not end within `server.grace_seconds`. No metadata. Repeat the call, or
+   * resume the watch with the cursor of the last response, after the delay in the google.rpc.RetryInfo. A call that was
+   * ended may have stored its changes: repeat it with the same request_id.
    *
    * @generated from enum value: ERROR_REASON_SERVER_STOPPING = 28;
    */
