@@ -1911,7 +1911,8 @@ class ExportUserRequest(_message.Message):
     `revision`s (the earlier ones, oldest first), in the order in which they were written, then `conflict`s,
     `checkpoint`s and `tombstone`s. The last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…},
     where `lines` counts the lines before it and `sha256` is the digest of their bytes in hexadecimal, so that an import
-    detects a truncated or changed file. Fields have the names of this API and are left out when empty; enums are their
+    detects a truncated or changed file. An import accepts a byte order mark, and lines that end with CRLF instead of the
+    LF of the export, which the digest counts. Fields have the names of this API and are left out when empty; enums are their
     names without prefix; times are RFC 3339 with microseconds. A memory includes its statements (`statements`), its
     reminder (`reminder`) and the acknowledgements of it (`acknowledged`); chunks and content hashes are derived from the
     content and are not included. The user's id is in the header alone, and internal numbers of the store are not
