@@ -66,8 +66,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
     number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
     call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
-    "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
-    after the delay in the google.rpc.RetryInfo, with exponential backoff.
+    "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else).
+    Retry after the delay in the google.rpc.RetryInfo, with exponential backoff.
     """
     ERROR_REASON_BACKEND_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
@@ -305,8 +305,8 @@ ERROR_REASON_LIMIT_EXCEEDED: ErrorReason.ValueType  # 8
 """ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
 number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
 call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
-"RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
-after the delay in the google.rpc.RetryInfo, with exponential backoff.
+"RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else).
+Retry after the delay in the google.rpc.RetryInfo, with exponential backoff.
 """
 ERROR_REASON_BACKEND_UNAVAILABLE: ErrorReason.ValueType  # 9
 """ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.

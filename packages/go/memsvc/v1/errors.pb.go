@@ -62,8 +62,8 @@ const (
 	// ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
 	// number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
 	// call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
-	// "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
-	// after the delay in the google.rpc.RetryInfo, with exponential backoff.
+	// "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else).
+	// Retry after the delay in the google.rpc.RetryInfo, with exponential backoff.
 	ErrorReason_ERROR_REASON_LIMIT_EXCEEDED ErrorReason = 8
 	// ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
 	// Metadata: `backend`. Retry after the delay in the google.rpc.RetryInfo; repeat a mutation with the same request_id,

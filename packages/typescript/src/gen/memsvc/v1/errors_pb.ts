@@ -166,8 +166,8 @@ export enum ErrorReason {
    * ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
    * number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
    * call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
-   * "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
-   * after the delay in the google.rpc.RetryInfo, with exponential backoff.
+   * "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else).
+   * Retry after the delay in the google.rpc.RetryInfo, with exponential backoff.
    *
    * @generated from enum value: ERROR_REASON_LIMIT_EXCEEDED = 8;
    */

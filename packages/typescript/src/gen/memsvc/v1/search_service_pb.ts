@@ -25,8 +25,8 @@ export const file_memsvc_v1_search_service: GenFile = /*@__PURE__*/
 
 /**
  * FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
- * some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as is
- * 0 for all retrievers of the mode that the request has an input for: no memory could be found.
+ * some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as
+ * is 0 for all retrievers of the mode that the request has an input for: no memory could be found.
  *
  * @generated from message memsvc.v1.FusionWeights
  */
@@ -450,9 +450,9 @@ export type SearchRequest = Message<"memsvc.v1.SearchRequest"> & {
   judgeCurrency: boolean;
 
   /**
-   * use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
-   * it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
-   * setting ranking.use_feedback, off by default.
+   * use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on
+   * which it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in
+   * the setting ranking.use_feedback, off by default.
    *
    * @generated from field: optional bool use_feedback = 24;
    */
@@ -522,8 +522,9 @@ export type Hit = Message<"memsvc.v1.Hit"> & {
 
   /**
    * score orders the hits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within one
-   * response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
-   * searches with the same embedding model. Equal scores are ordered by id.
+   * response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives
+   * from the cosine similarity, so it is comparable between searches with the same embedding model. Equal scores are
+   * ordered by id.
    *
    * @generated from field: double score = 2;
    */
@@ -604,10 +605,10 @@ export type Hit = Message<"memsvc.v1.Hit"> & {
 
   /**
    * relevance estimates the probability that the memory is what the query asks for: 0 to 1. It is comparable between
-   * queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a low
-   * relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode, as_of
-   * with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given vector, or
-   * not computed yet).
+   * queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a
+   * low relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode,
+   * as_of with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given
+   * vector, or not computed yet).
    *
    * @generated from field: optional double relevance = 13;
    */
@@ -829,7 +830,8 @@ export const StageTimingSchema: GenMessage<StageTiming> = /*@__PURE__*/
   messageDesc(file_memsvc_v1_search_service, 13);
 
 /**
- * SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then be ordered differently.
+ * SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then
+ * be ordered differently.
  *
  * @generated from message memsvc.v1.SkippedStage
  */
@@ -906,19 +908,19 @@ export type SearchResponse = Message<"memsvc.v1.SearchResponse"> & {
   skipped: SkippedStage[];
 
   /**
-   * nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance or
-   * else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest. False
-   * if the relevance of any memory is not known.
+   * nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance
+   * or else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest.
+   * False if the relevance of any memory is not known.
    *
    * @generated from field: bool nothing_relevant = 7;
    */
   nothingRelevant: boolean;
 
   /**
-   * embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query is
-   * longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest were
-   * searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it because the mode is KEYWORD, a
-   * vector was given, or the retriever DENSE failed.
+   * embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query
+   * is longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest
+   * were searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it
+   * because the mode is KEYWORD, a vector was given, or the retriever DENSE failed.
    *
    * @generated from field: int32 embedded_query_chars = 8;
    */
@@ -1345,8 +1347,9 @@ export const SearchAllResponseSchema: GenMessage<SearchAllResponse> = /*@__PURE_
  * ContextShares is the distribution of a budget. Each share is a finite number from 0 to 1; together they are 1 (to
  * within 0.001), else INVALID_ARGUMENT. Shares of sections that are not requested, or that must be empty in this scope
  * or without a query, go to the others in proportion. A section may use its own share, the rest of the sections before
- * it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its share, or below its need if that
- * is smaller. The unused part of LONG_TERM is known only after the search: it goes to the sections after it alone.
+ * it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its
+ * share, or below its need if that is smaller. The unused part of LONG_TERM is known only after the search: it goes to
+ * the sections after it alone.
  *
  * @generated from message memsvc.v1.ContextShares
  */
@@ -1439,8 +1442,8 @@ export type ContextOptions = Message<"memsvc.v1.ContextOptions"> & {
   minScore: number;
 
   /**
-   * locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
-   * as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
+   * locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN".
+   * Empty: as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
    *
    * @generated from field: string locale = 7;
    */
@@ -1809,9 +1812,9 @@ export type ContextItem = Message<"memsvc.v1.ContextItem"> & {
   citation: string;
 
   /**
-   * currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The text
-   * says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are judged by
-   * their statements and open conflicts, among each other; session memories are not judged.
+   * currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The
+   * text says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are
+   * judged by their statements and open conflicts, among each other; session memories are not judged.
    *
    * @generated from field: memsvc.v1.Currency currency = 9;
    */
@@ -2557,7 +2560,8 @@ export const UseReportSchema: GenMessage<UseReport> = /*@__PURE__*/
  * Errors: INVALID_ARGUMENT also when two reports are about the same memory, for a citation without context_cursor, and
  * for a context_cursor that is unknown, older than an hour, of another scope, or from before a restart; ALREADY_EXISTS
  * (REQUEST_ID_REUSED). A memory that is not found is not an error: see ReportUseResponse.missing. Reports do not count
- * towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the counts.
+ * towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the
+ * counts.
  *
  * @generated from message memsvc.v1.ReportUseRequest
  */
@@ -2578,8 +2582,8 @@ export type ReportUseRequest = Message<"memsvc.v1.ReportUseRequest"> & {
   query: string;
 
   /**
-   * context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event of
-   * the stream. Empty: the reports name their memories by memory_id.
+   * context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event
+   * of the stream. Empty: the reports name their memories by memory_id.
    *
    * @generated from field: string context_cursor = 3;
    */
@@ -2593,7 +2597,8 @@ export type ReportUseRequest = Message<"memsvc.v1.ReportUseRequest"> & {
   reports: UseReport[];
 
   /**
-   * request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts again.
+   * request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts
+   * again.
    *
    * @generated from field: string request_id = 5;
    */
@@ -2621,8 +2626,8 @@ export type ReportUseResponse = Message<"memsvc.v1.ReportUseResponse"> & {
   storedCount: number;
 
   /**
-   * missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their memory
-   * does not exist, is deleted, is not visible in the scope, or is a passage of a file.
+   * missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their
+   * memory does not exist, is deleted, is not visible in the scope, or is a passage of a file.
    *
    * @generated from field: repeated int32 missing = 2;
    */
@@ -2645,8 +2650,8 @@ export const ReportUseResponseSchema: GenMessage<ReportUseResponse> = /*@__PURE_
  */
 export type ListUseReportsRequest = Message<"memsvc.v1.ListUseReportsRequest"> & {
   /**
-   * scope selects the reports: those that were made in its project, or without a project, about memories that are visible
-   * in the scope. Reports that were made in another session are left out: see session_visibility.
+   * scope selects the reports: those that were made in its project, or without a project, about memories that are
+   * visible in the scope. Reports that were made in another session are left out: see session_visibility.
    *
    * @generated from field: memsvc.v1.Scope scope = 1;
    */
@@ -2855,8 +2860,8 @@ export type UseReplay = Message<"memsvc.v1.UseReplay"> & {
   mrrWith: number;
 
   /**
-   * ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits, without
-   * reports: 0 to 1. It is shown for comparison; mrr decides.
+   * ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits,
+   * without reports: 0 to 1. It is shown for comparison; mrr decides.
    *
    * @generated from field: double ndcg_without = 6;
    */
@@ -2894,8 +2899,8 @@ export const UseReplaySchema: GenMessage<UseReplay> = /*@__PURE__*/
  *
  * added to its score before the factor "scale", as the boost "use": -weight to weight. used, wrong and ignored are the
  * counts of the memory, and base is the share of the user's memories that were used, counted in the same way. p is the
- * mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few reports
- * move a score little. See the page on ranking for the source.
+ * mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few
+ * reports move a score little. See the page on ranking for the source.
  *
  * @generated from message memsvc.v1.GetUseFeedbackResponse
  */
@@ -3439,10 +3444,10 @@ export enum ContextSection {
 
   /**
    * CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
-   * descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a document or an import, or derived from
-   * other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
-   * out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
-   * core.
+   * descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a
+   * document or an import, or derived from other memories, need at least the trust of an agent (the setting
+   * provenance.trust_agent); otherwise they are left out as UNTRUSTED, unless the query retrieves them. What a newer
+   * memory contradicts is left out as OUTDATED. Share: core.
    *
    * @generated from enum value: CONTEXT_SECTION_GLOBAL_CORE = 1;
    */
@@ -3503,10 +3508,11 @@ export enum ContextSection {
 
   /**
    * CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
-   * global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
-   * name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+   * global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload,
+   * the name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
    * with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
-   * of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
+   * of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of
+   * requests that name no sections.
    *
    * @generated from enum value: CONTEXT_SECTION_FILES = 8;
    */
@@ -3683,7 +3689,8 @@ export enum UseFeedbackState {
   UNSPECIFIED = 0,
 
   /**
-   * USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking.
+   * USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the
+   * ranking.
    *
    * @generated from enum value: USE_FEEDBACK_STATE_TOO_FEW_REPORTS = 1;
    */
@@ -3706,8 +3713,8 @@ export enum UseFeedbackState {
   TOO_FEW_QUERIES = 3,
 
   /**
-   * USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
-   * of the ranking.
+   * USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no
+   * part of the ranking.
    *
    * @generated from enum value: USE_FEEDBACK_STATE_NO_GAIN = 4;
    */
@@ -3841,8 +3848,8 @@ export const SearchService: GenService<{
     output: typeof ReportUseResponseSchema;
   },
   /**
-   * ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-   * every report acknowledged before the call, and it does not count as an access.
+   * ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+   * sees every report acknowledged before the call, and it does not count as an access.
    *
    * @generated from rpc memsvc.v1.SearchService.ListUseReports
    */
@@ -3852,9 +3859,9 @@ export const SearchService: GenService<{
     output: typeof ListUseReportsResponseSchema;
   },
   /**
-   * GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-   * searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-   * of all projects.
+   * GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+   * user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+   * counts those of all projects.
    *
    * @generated from rpc memsvc.v1.SearchService.GetUseFeedback
    */
