@@ -22,9 +22,7 @@ SAID = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 """A Friday."""
 
 
-def capture(
-    stubs: Stubs, user: str, text: str, project: str = "proj", said: datetime = SAID
-) -> list[types_pb.Memory]:
+def capture(stubs: Stubs, user: str, text: str, project: str = "proj", said: datetime = SAID) -> list[types_pb.Memory]:
     """Capture a text in a project; return what is stored of it."""
     moment = Timestamp()
     moment.FromDatetime(said)
