@@ -28,8 +28,8 @@ def build_capture_services(assembly: Assembly, parts: WriteParts) -> CaptureServ
     extractor = StatementExtractor(
         Redactor(is_on=settings.redaction.capture),
         KnownTextFilter(backends.metadata.memories, backends.lexical),
-        CaptureDecider(backends.language_model, backends.now, reader),
-        EventScopes(backends.metadata.reminders, backends.now),
+        CaptureDecider(backends.language_model, backends.now, reader, zone=parts.zone),
+        EventScopes(backends.metadata.reminders, backends.now, zone=parts.zone),
     )
     writer = CaptureWriter(parts.memory_builder, parts.upserter, parts.requests, parts.accesses)
     flusher = ConversationFlusher(extractor, writer)

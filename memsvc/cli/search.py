@@ -262,7 +262,13 @@ def search_everything(session: CliContext, client: Memsvc, query: str, *, limit:
         write_json(reply)
         return
 
-    show_hits(search_pb.SearchResponse(hits=reply.memories, degraded=reply.degraded), title="Memories")
+    memories = search_pb.SearchResponse(
+        hits=reply.memories,
+        degraded=reply.degraded,
+        nothing_relevant=reply.nothing_relevant,
+        embedded_query_chars=reply.embedded_query_chars,
+    )
+    show_hits(memories, title="Memories")
     for title, hits in (("Files", reply.files), ("Reports", reply.reports), ("Charts", reply.charts)):
         if hits:
             _show(title, hits)

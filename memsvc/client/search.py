@@ -160,7 +160,8 @@ class SearchMethods(ScopedMethods):
     ) -> search_pb.SearchAllResponse:
         """Return the memories and files that fit a query, by group, or only those of *groups*.
 
-        *filters* narrow the memories alone; each group has at most *limit*.
+        *filters* narrow the memories alone; each group has at most *limit*. `nothing_relevant` says that the memories
+        are only the nearest.
         """
         request = search_pb.SearchAllRequest(
             scope=self.scope,

@@ -436,7 +436,7 @@ class WatchTooSlowError(MemsvcError):
 
 
 class ServerStoppingError(MemsvcError):
-    """The server is stopping: it refuses new calls and ends watches."""
+    """The server is stopping: it refuses new calls, and ends watches and calls that outlast the grace."""
 
     reason = "SERVER_STOPPING"
 

@@ -82,6 +82,7 @@ class Call:
         authorize: The check of the caller's role that needs the decoded request; None if there is none.
         form: The form of the messages; None: that of gRPC.
         is_refused: Whether the call came when the server was stopping.
+        is_stopped: Whether the call is cancelled because it did not end within the grace of the stop.
         is_heavy: Whether the request has more than 64 KiB, or takes as long to decode.
         read: Receives the request once the caller is known; None: it is here already.
     """
@@ -97,6 +98,7 @@ class Call:
     authorize: Callable[[Any], None] | None = None
     form: MessageFormat | None = None
     is_refused: bool = False
+    is_stopped: bool = False
     is_heavy: bool = False
     read: Read | None = None
 

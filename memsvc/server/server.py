@@ -26,7 +26,7 @@ from memsvc.ports.features import TakenCalls
 from memsvc.server.addresses import is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.interceptors.authentication import Authentication
-from memsvc.server.interceptors.chain import CallChain, Interceptor
+from memsvc.server.interceptors.chain import STATUS_SECONDS, CallChain, Interceptor
 from memsvc.server.interceptors.key_limits import KeyLimiter, LocalRateCounter, RateCounter, SharedRateCounter
 from memsvc.server.interceptors.rules import EndedCall, ServerRules, log_now
 from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
@@ -238,6 +238,7 @@ class Server:
         left = self._context.options.grace_seconds
         if self._calls is not None:
             left = await self._calls.drain(left)
+            await self._calls.end_calls()
         if self._grpc is not None:
             await self._grpc.stop(left)
 
@@ -325,7 +326,8 @@ class Server:
         self._http = HttpServer(
             application,
             options.http,
-            grace_seconds=options.grace_seconds,
+            # Longer, so that calls that are ended after the grace say why.
+            grace_seconds=options.grace_seconds + STATUS_SECONDS,
             header_seconds=options.slots.first_message_seconds,
         )
         self._bound.append(await self._http.start(certificates))

@@ -182,18 +182,15 @@ class WebhookChannel:
         await self._client.aclose()
 
     async def send(self, delivery: WebhookDelivery, event: WatchEvent) -> tuple[WebhookDelivery, Attempt]:
-        """Send an event, and return the result; it does not raise."""
-        event_id, body = self._service.event_id(delivery), body_of(delivery, event)
-        timestamp = int(datetime.now(UTC).timestamp())
-        headers = {
-            "host": self._url.netloc.decode("ascii"),
-            "content-type": "application/json",
-            "user-agent": "memsvc-webhooks",
-            "webhook-id": event_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(self._endpoint.secret, event_id, timestamp, body),
-        }
+        """Send an event, and return the result.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached. Nothing else is raised.
+        """
+        event_id = self._service.event_id(delivery)
         try:
+            body = body_of(delivery, event)
+            headers = self._headers(event_id, body)
             # The timeouts of the client are those of single steps.
             async with asyncio.timeout(self._options.timeout_seconds) as limit:
                 return delivery, await self._post(body, headers, limit)
@@ -205,6 +202,17 @@ class WebhookChannel:
             # One event must not keep the others from being sent.
             log.exception("sending an event to the webhook endpoint %r failed and is retried", self._endpoint.name)
             return delivery, Attempt(0, type(error).__name__)
+
+    def _headers(self, event_id: str, body: bytes) -> dict[str, str]:
+        timestamp = int(datetime.now(UTC).timestamp())
+        return {
+            "host": self._url.netloc.decode("ascii"),
+            "content-type": "application/json",
+            "user-agent": "memsvc-webhooks",
+            "webhook-id": event_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(self._endpoint.secret, event_id, timestamp, body),
+        }
 
     async def _post(self, body: bytes, headers: dict[str, str], limit: asyncio.Timeout) -> Attempt:
         last: httpx2.ConnectError | None = None

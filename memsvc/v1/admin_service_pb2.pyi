@@ -508,9 +508,10 @@ class _ApiKeyRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKeyRole
     """API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects."""
     API_KEY_ROLE_ADMIN: _ApiKeyRole.ValueType  # 3
     """API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
-    SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
-    ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
-    and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
+    SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup,
+    MigrateBackend, ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and
+    SyncVault for all users; and ListUsers, for its own tenant. Any other call reads and changes only memories of its
+    own tenant.
     """
 
 class ApiKeyRole(_ApiKeyRole, metaclass=_ApiKeyRoleEnumTypeWrapper):
@@ -524,9 +525,10 @@ API_KEY_ROLE_READ_WRITE: ApiKeyRole.ValueType  # 2
 """API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects."""
 API_KEY_ROLE_ADMIN: ApiKeyRole.ValueType  # 3
 """API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
-SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
-ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
-and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
+SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup,
+MigrateBackend, ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and
+SyncVault for all users; and ListUsers, for its own tenant. Any other call reads and changes only memories of its
+own tenant.
 """
 Global___ApiKeyRole: _TypeAlias = ApiKeyRole  # noqa: Y015
 
@@ -946,7 +948,9 @@ class BackendHealth(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     PING_FIELD_NUMBER: _builtins.int
     port: _builtins.str
-    """port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be added."""
+    """port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be
+    added.
+    """
     name: _builtins.str
     """name is the name of the backend in the settings, such as "qdrant-edge"."""
     healthy: _builtins.bool
@@ -1244,8 +1248,8 @@ class GetPerformanceRequest(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
-    """operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An unknown name returns an
-    empty list.
+    """operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An
+    unknown name returns an empty list.
     """
     @_builtins.property
     def window(self) -> _duration_pb2.Duration:
@@ -1282,10 +1286,10 @@ class GetPerformanceResponse(_message.Message):
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since is the time at which the measurement began, or with a window that of the window if it is later. The measurement
-        begins with the first start of the process on its data directory. The process
-        writes the durations to its data directory once a minute and at its end, at most the last 128 of an operation; a
-        crash loses those since. Always set.
+        """since is the time at which the measurement began, or with a window that of the window if it is later. The
+        measurement begins with the first start of the process on its data directory. The process writes the durations to
+        its data directory once a minute and at its end, at most the last 128 of an operation; a crash loses those since.
+        Always set.
         """
 
     def __init__(
@@ -2611,8 +2615,8 @@ class ListUsersRequest(_message.Message):
     id_prefix: _builtins.str
     """id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all."""
     page_size: _builtins.int
-    """page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion to
-    the number of memories of its users, about a second for 5 million.
+    """page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion
+    to the number of memories of its users, about a second for 5 million.
     """
     page_token: _builtins.str
     """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
@@ -2800,8 +2804,8 @@ class ListAgentsRequest(_message.Message):
     user_id: _builtins.str
     """user_id is the user whose agents are listed. At most 128 characters."""
     project_id: _builtins.str
-    """project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
-    key is authorised for.
+    """project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the
+    API key is authorised for.
     """
     id_prefix: _builtins.str
     """id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all."""
@@ -2892,8 +2896,8 @@ Global___ListAgentsResponse: _TypeAlias = ListAgentsResponse  # noqa: Y015
 
 @_typing.final
 class Quota(_message.Message):
-    """Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one that
-    handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
+    """Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one
+    that handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
     `access.refresh_seconds`.
 
     A call that would store more than memory_count, content_bytes or file_bytes fails with RESOURCE_EXHAUSTED
@@ -2922,8 +2926,8 @@ class Quota(_message.Message):
     calls_per_second: _builtins.float
     """calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
     the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
-    its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does not
-    answer. Calls without a key are not counted.
+    its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does
+    not answer. Calls without a key are not counted.
     """
     memory_count: _builtins.int
     """memory_count is the maximum number of memories: 0 to 1 000 000 000 000 000. Messages of sessions and memories of
@@ -3321,8 +3325,8 @@ class RetryDeadLettersRequest(_message.Message):
     """endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters."""
     @_builtins.property
     def event_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
-        one is INVALID_ARGUMENT. Empty: all of the endpoint.
+        """event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not
+        of one is INVALID_ARGUMENT. Empty: all of the endpoint.
         """
 
     def __init__(
@@ -3376,8 +3380,8 @@ class DropDeadLettersRequest(_message.Message):
     """endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters."""
     @_builtins.property
     def event_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
-        one is INVALID_ARGUMENT. Empty: all of the endpoint.
+        """event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not
+        of one is INVALID_ARGUMENT. Empty: all of the endpoint.
         """
 
     def __init__(

@@ -38,7 +38,9 @@ class _FileTextStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileTex
     missing.
     """
     FILE_TEXT_STATE_INDEXED: _FileTextState.ValueType  # 2
-    """FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages."""
+    """FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no
+    passages.
+    """
     FILE_TEXT_STATE_UNSUPPORTED: _FileTextState.ValueType  # 3
     """FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file."""
     FILE_TEXT_STATE_FAILED: _FileTextState.ValueType  # 4
@@ -54,7 +56,9 @@ FILE_TEXT_STATE_PENDING: FileTextState.ValueType  # 1
 missing.
 """
 FILE_TEXT_STATE_INDEXED: FileTextState.ValueType  # 2
-"""FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages."""
+"""FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no
+passages.
+"""
 FILE_TEXT_STATE_UNSUPPORTED: FileTextState.ValueType  # 3
 """FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file."""
 FILE_TEXT_STATE_FAILED: FileTextState.ValueType  # 4

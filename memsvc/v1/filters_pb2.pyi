@@ -302,8 +302,9 @@ Global___MetadataEquals: _TypeAlias = MetadataEquals  # noqa: Y015
 @_typing.final
 class MetadataRange(_message.Message):
     """MetadataRange matches memories whose metadata hold a number at a path, within all given bounds. At least one bound is
-    required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point numbers. A string is no number, whatever it contains. Of a
-    memory with more than 256 numbers in its metadata, the first 256 by path and value are compared.
+    required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point
+    numbers. A string is no number, whatever it contains. Of a memory with more than 256 numbers in its metadata, the
+    first 256 by path and value are compared.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -314,8 +315,8 @@ class MetadataRange(_message.Message):
     LESS_THAN_FIELD_NUMBER: _builtins.int
     AT_MOST_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """path is the sequence of member names, as in MetadataEquals.path. 1 to 256 characters. Of a list at the path at least
-    one number must be within the bounds.
+    """path is the sequence of member names, as in MetadataEquals.path. 1 to 256 characters. Of a list at the path at
+    least one number must be within the bounds.
     """
     greater_than: _builtins.float
     """greater_than is the bound that the number must be above. Absent: none. Finite."""
@@ -435,8 +436,8 @@ class Filter(_message.Message):
     key_prefix: _builtins.str
     """key_prefix is the beginning of the key: memories without a key, and those whose key begins otherwise, do not match.
     Compared exactly, by characters: "daily/2026-02" matches "daily/2026-02-06". A prefix that ends with "/" costs a
-    search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At most
-    256 characters. Empty: no restriction.
+    search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At
+    most 256 characters. Empty: no restriction.
     """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryLayer.ValueType]:
@@ -678,8 +679,8 @@ class FilterCondition(_message.Message):
     field: Global___FilterField.ValueType
     """field is the field to test."""
     operator: Global___FilterOperator.ValueType
-    """operator is the comparison. LESS to GREATER_OR_EQUAL and BETWEEN are for IMPORTANCE, CONFIDENCE, TRUST, METADATA and
-    times only, STARTS_WITH for KEY only; with another field they are INVALID_ARGUMENT.
+    """operator is the comparison. LESS to GREATER_OR_EQUAL and BETWEEN are for IMPORTANCE, CONFIDENCE, TRUST, METADATA
+    and times only, STARTS_WITH for KEY only; with another field they are INVALID_ARGUMENT.
     """
     metadata_path: _builtins.str
     """metadata_path is the path of the member to test, as in MetadataEquals.path. Required when field is METADATA, else
@@ -687,11 +688,11 @@ class FilterCondition(_message.Message):
     """
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
-        """values are the values to compare with: 1 to 256 for IN, exactly 2 for BETWEEN, the lower one first, and exactly 1 for
-        every other operator. Enums are names without their prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as
-        "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean or null,
-        with LESS to GREATER_OR_EQUAL and BETWEEN a number, as in MetadataRange; all other fields are strings. A value of
-        another type, or an unknown name, is INVALID_ARGUMENT.
+        """values are the values to compare with: 1 to 256 for IN, exactly 2 for BETWEEN, the lower one first, and exactly 1
+        for every other operator. Enums are names without their prefix, such as "LONG_TERM"; times are RFC 3339 strings,
+        such as "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean
+        or null, with LESS to GREATER_OR_EQUAL and BETWEEN a number, as in MetadataRange; all other fields are strings. A
+        value of another type, or an unknown name, is INVALID_ARGUMENT.
         """
 
     def __init__(

@@ -34,8 +34,8 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
     in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
     "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
-    expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories expire
-    or are finished too; the open conflicts of an expired memory are CLOSED.
+    expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories
+    expire or are finished too; the open conflicts of an expired memory are CLOSED.
     """
     MAINTENANCE_STEP_PROMOTE: _MaintenanceStep.ValueType  # 2
     """MAINTENANCE_STEP_PROMOTE promotes SHORT_TERM memories that were read often enough (setting
@@ -64,27 +64,27 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     run, and after the start of the service all memories: no more than 40 000.
     """
     MAINTENANCE_STEP_SUMMARIZE: _MaintenanceStep.ValueType  # 7
-    """MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
-    it has the number of memories of the setting consolidation.month_memories; with the setting
+    """MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories,
+    once it has the number of memories of the setting consolidation.month_memories; with the setting
     consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
     existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
     schedule when the setting maintenance.steps names it.
     """
     MAINTENANCE_STEP_CHECK_REFERENCES: _MaintenanceStep.ValueType  # 8
     """MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-    removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
-    status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
-    to run it on schedule.
+    removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier
+    and status but DELETED; references in the content stay. It reads all memories: name it in the setting
+    maintenance.steps to run it on schedule.
     """
     MAINTENANCE_STEP_COMPARE_INDEXES: _MaintenanceStep.ValueType  # 9
-    """MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
-    and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
-    it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+    """MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing,
+    stale and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps
+    to run it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
     """
     MAINTENANCE_STEP_REPLAY_USE: _MaintenanceStep.ValueType  # 10
-    """MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so decides
-    whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory; memory_id of a
-    change is empty. A run for one project does not include it.
+    """MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so
+    decides whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory;
+    memory_id of a change is empty. A run for one project does not include it.
     """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
@@ -99,8 +99,8 @@ MAINTENANCE_STEP_EXPIRE: MaintenanceStep.ValueType  # 1
 """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
 in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
 "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
-expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories expire
-or are finished too; the open conflicts of an expired memory are CLOSED.
+expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories
+expire or are finished too; the open conflicts of an expired memory are CLOSED.
 """
 MAINTENANCE_STEP_PROMOTE: MaintenanceStep.ValueType  # 2
 """MAINTENANCE_STEP_PROMOTE promotes SHORT_TERM memories that were read often enough (setting
@@ -129,27 +129,27 @@ the setting maintenance.steps names it. A run for all users covers the memories 
 run, and after the start of the service all memories: no more than 40 000.
 """
 MAINTENANCE_STEP_SUMMARIZE: MaintenanceStep.ValueType  # 7
-"""MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
-it has the number of memories of the setting consolidation.month_memories; with the setting
+"""MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories,
+once it has the number of memories of the setting consolidation.month_memories; with the setting
 consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
 existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
 schedule when the setting maintenance.steps names it.
 """
 MAINTENANCE_STEP_CHECK_REFERENCES: MaintenanceStep.ValueType  # 8
 """MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
-status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
-to run it on schedule.
+removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier
+and status but DELETED; references in the content stay. It reads all memories: name it in the setting
+maintenance.steps to run it on schedule.
 """
 MAINTENANCE_STEP_COMPARE_INDEXES: MaintenanceStep.ValueType  # 9
-"""MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
-and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
-it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+"""MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing,
+stale and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps
+to run it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
 """
 MAINTENANCE_STEP_REPLAY_USE: MaintenanceStep.ValueType  # 10
-"""MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so decides
-whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory; memory_id of a
-change is empty. A run for one project does not include it.
+"""MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so
+decides whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory;
+memory_id of a change is empty. A run for one project does not include it.
 """
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
@@ -1322,8 +1322,8 @@ class ListDueRemindersResponse(_message.Message):
     """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def reminders(self) -> _containers.RepeatedCompositeFieldContainer[Global___DueReminder]:
-        """reminders are the due memories. Each memory is listed once: for the latest slot that has begun, or, with days_ahead,
-        when none is due, for the first slot to come that was not acknowledged.
+        """reminders are the due memories. Each memory is listed once: for the latest slot that has begun, or, with
+        days_ahead, when none is due, for the first slot to come that was not acknowledged.
         """
 
     def __init__(
@@ -1352,9 +1352,10 @@ class DueReminder(_message.Message):
     NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
     currency: _types_pb2.Currency.ValueType
     """currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
-    it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off. Unspecified:
-    it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page, or an index
-    that may have something newer did not answer within a second, or does not have all that the user stored.
+    it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off.
+    Unspecified: it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page,
+    or an index that may have something newer did not answer within a second, or does not have all that the user
+    stored.
     """
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
@@ -1965,7 +1966,8 @@ class ExportUserRequest(_message.Message):
     """ExportUserRequest selects the user to export: the memories of every project, layer and status with all their fields,
     earlier revisions, sessions with their messages, conflicts, checkpoints, file records, and the tombstones of
     permanently deleted memories. The export does not contain the bytes of files (use FileService.DownloadFile), request
-    ids with their responses, the changes that WatchMemories streams, and reports of use (use SearchService.ListUseReports).
+    ids with their responses, the changes that WatchMemories streams, and reports of use (use
+    SearchService.ListUseReports).
 
     The responses are the pieces of one file: JSON Lines in UTF-8, each line one object whose first field is `record`.
     The first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
@@ -1973,10 +1975,11 @@ class ExportUserRequest(_message.Message):
     `revision`s (the earlier ones, oldest first), in the order in which they were written, then `conflict`s,
     `checkpoint`s and `tombstone`s. The last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…},
     where `lines` counts the lines before it and `sha256` is the digest of their bytes in hexadecimal, so that an import
-    detects a truncated or changed file. Fields have the names of this API and are left out when empty; enums are their
-    names without prefix; times are RFC 3339 with microseconds. A memory includes its statements (`statements`), its
-    reminder (`reminder`) and the acknowledgements of it (`acknowledged`); chunks and content hashes are derived from the
-    content and are not included. The user's id is in the header alone, and internal numbers of the store are not
+    detects a truncated or changed file. An import accepts a byte order mark, and lines that end with CRLF instead of the
+    LF of the export, which the digest counts. Fields have the names of this API and are left out when empty; enums are
+    their names without prefix; times are RFC 3339 with microseconds. A memory includes its statements (`statements`),
+    its reminder (`reminder`) and the acknowledgements of it (`acknowledged`); chunks and content hashes are derived from
+    the content and are not included. The user's id is in the header alone, and internal numbers of the store are not
     included.
 
     Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when two exports are running already.
@@ -2069,8 +2072,9 @@ class ImportUserRequest(_message.Message):
 
     Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
     invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the
-    file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when within
-    one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
+    file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when
+    within one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION
+    (ERASURE_RUNNING).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

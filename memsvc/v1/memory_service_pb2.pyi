@@ -182,9 +182,9 @@ class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Captur
     CAPTURE_DECIDER_UNSPECIFIED: _CaptureDecider.ValueType  # 0
     """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
     CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
-    """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-    setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
-    rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+    """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless
+    the setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where
+    the rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
     PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
     change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
     """
@@ -197,9 +197,9 @@ class CaptureDecider(_CaptureDecider, metaclass=_CaptureDeciderEnumTypeWrapper):
 CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
 """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
 CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
-"""CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
-rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+"""CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless
+the setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where
+the rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
 PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
 change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
 """
@@ -448,8 +448,9 @@ class CreateMemoryResponse(_message.Message):
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     notice: _builtins.str
-    """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-    index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty otherwise.
+    """notice is the information, in English, that the change is stored and that searches do not include it yet, because
+    an index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty
+    otherwise.
     """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
@@ -457,9 +458,9 @@ class CreateMemoryResponse(_message.Message):
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories that
-        were said before, those with the newest memories first, then those with memories that were said later, of which this
-        one is the older side. In a repeated response their memories are at their present revisions.
+        """conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories
+        that were said before, those with the newest memories first, then those with memories that were said later, of
+        which this one is the older side. In a repeated response their memories are at their present revisions.
         """
 
     @_builtins.property
@@ -643,8 +644,8 @@ class BatchCreateMemoriesResponse(_message.Message):
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     notice: _builtins.str
-    """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-    index is unavailable: see WaitFor. Empty otherwise.
+    """notice is the information, in English, that the change is stored and that searches do not include it yet, because
+    an index is unavailable: see WaitFor. Empty otherwise.
     """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchCreateResult]:
@@ -957,8 +958,8 @@ class GetMemoryRequest(_message.Message):
     """include_chain adds the supersession chain of the memory to the response."""
     revision: _builtins.int
     """revision selects an earlier revision, also of a memory that is DELETED now; by `key` of the memory that has the key
-    now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such a
-    read does not count as an access. 0: the present one.
+    now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such
+    a read does not count as an access. 0: the present one.
     """
     include_files: _builtins.bool
     """include_files fills GetMemoryResponse.files and linked_content, whatever read_mask selects."""
@@ -1077,7 +1078,9 @@ class BatchGetMemoriesRequest(_message.Message):
 
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1 000."""
+        """ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1
+        000.
+        """
 
     @_builtins.property
     def read_mask(self) -> _field_mask_pb2.FieldMask:
@@ -1163,8 +1166,8 @@ class ListMemoriesRequest(_message.Message):
     READ_MASK_FIELD_NUMBER: _builtins.int
     order_by: _builtins.str
     """order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
-    then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever the
-    direction. Memories without the time come last.
+    then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever
+    the direction. Memories without the time come last.
     """
     page_size: _builtins.int
     """page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50."""
@@ -1256,8 +1259,8 @@ class ListScopesRequest(_message.Message):
     user_id: _builtins.str
     """user_id is the user whose scopes are listed. At most 128 characters."""
     project_id: _builtins.str
-    """project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
-    key is authorised for.
+    """project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the
+    API key is authorised for.
     """
     agent_id: _builtins.str
     """agent_id restricts the list to one agent; an empty string is no agent. Absent: all."""
@@ -1320,8 +1323,8 @@ class ScopeUsage(_message.Message):
     COUNT_BY_STATUS_FIELD_NUMBER: _builtins.int
     LAST_WRITE_TIME_FIELD_NUMBER: _builtins.int
     memory_count: _builtins.int
-    """memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED ones.
-    At least 1.
+    """memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED
+    ones. At least 1.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
@@ -1365,8 +1368,8 @@ class ListScopesResponse(_message.Message):
     """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScopeUsage]:
-        """scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all DELETED
-        are left out.
+        """scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all
+        DELETED are left out.
         """
 
     def __init__(
@@ -1473,8 +1476,8 @@ class UpdateMemoryResponse(_message.Message):
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     notice: _builtins.str
-    """notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-    index is unavailable: see WaitFor. Empty otherwise.
+    """notice is the information, in English, that the change is stored and that searches do not include it yet, because
+    an index is unavailable: see WaitFor. Empty otherwise.
     """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
@@ -1561,8 +1564,8 @@ class SelectionPreview(_message.Message):
     matched_count: _builtins.int
     """matched_count is the number of memories that match, at most 100 000."""
     selection_token: _builtins.str
-    """selection_token stands for the ids and revisions of all memories that match, and for the request. It does not expire.
-    Never empty.
+    """selection_token stands for the ids and revisions of all memories that match, and for the request. It does not
+    expire. Never empty.
     """
     @_builtins.property
     def count_by_status(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -1814,9 +1817,9 @@ class UpdateMemoriesRequest(_message.Message):
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which are
-        INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its default
-        value. It may be empty together with `memory` when tags are added or removed.
+        """update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which
+        are INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its
+        default value. It may be empty together with `memory` when tags are added or removed.
         """
 
     @_builtins.property
@@ -2385,7 +2388,9 @@ class CaptureMemoryRequest(_message.Message):
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     source: _builtins.str
-    """source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "conversation"."""
+    """source is stored as the source of each memory. At most 256 characters, no control characters. Empty:
+    "conversation".
+    """
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
     """conflict_policy selects the treatment of older memories that the new ones contradict: see ConflictPolicy.
     Unspecified: MARK.
@@ -2393,8 +2398,8 @@ class CaptureMemoryRequest(_message.Message):
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
-        stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the event
-        is. Without a project_id all are global.
+        stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the
+        event is. Without a project_id all are global.
         """
 
     @_builtins.property
@@ -2495,8 +2500,8 @@ class CaptureMemoryResponse(_message.Message):
     decider: Global___CaptureDecider.ValueType
     """decider is the component that decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that the
-    text has more than 1 000 statements. Empty: neither applies.
+    """notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that
+    the text has more than 1 000 statements. Empty: neither applies.
     """
     consistency_token: _builtins.str
     """consistency_token makes later searches include the stored memories: see MemoryService. Empty after a dry run."""
@@ -3001,8 +3006,9 @@ class WatchMemoriesRequest(_message.Message):
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
         """filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
-        ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing of
-        time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
+        ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing
+        of time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are
+        INVALID_ARGUMENT.
         """
 
     @_builtins.property

@@ -53,8 +53,9 @@ class MemoryServiceStub(object):
     service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
     API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 
-    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+    client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+    that.
     """
 
     def __init__(self, channel):
@@ -213,8 +214,9 @@ class MemoryServiceServicer(object):
     service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
     API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 
-    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+    client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+    that.
     """
 
     def CreateMemory(self, request, context):
@@ -269,8 +271,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListScopes(self, request, context):
-        """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-        page, with counts. An index is read, not the memories.
+        """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+        by page, with counts. An index is read, not the memories.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -291,8 +293,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMemories(self, request, context):
-        """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-        selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+        """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+        a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
         RollbackMemory and RollbackToCheckpoint undo it.
 
         The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
@@ -567,8 +569,9 @@ class MemoryService(object):
     service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
     API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 
-    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+    client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+    that.
     """
 
     @staticmethod

@@ -54,8 +54,9 @@ class MemoryServiceStub:
     service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
     API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 
-    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+    client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+    that.
     """
 
     @_typing.overload
@@ -90,16 +91,16 @@ class MemoryServiceStub:
     call, and it does not count as an access.
     """
     ListScopes: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListScopesRequest, _memory_service_pb2.ListScopesResponse]
-    """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-    page, with counts. An index is read, not the memories.
+    """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+    by page, with counts. An index is read, not the memories.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]
     """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
     DeleteMemories: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.DeleteMemoriesRequest, _memory_service_pb2.DeleteMemoriesResponse]
-    """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-    selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+    """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+    a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
     RollbackMemory and RollbackToCheckpoint undo it.
 
     The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
@@ -178,8 +179,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
     API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 
-    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+    client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+    that.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -211,16 +213,16 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     call, and it does not count as an access.
     """
     ListScopes: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListScopesRequest, _memory_service_pb2.ListScopesResponse]  # type: ignore[assignment]
-    """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-    page, with counts. An index is read, not the memories.
+    """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+    by page, with counts. An index is read, not the memories.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
     DeleteMemories: _aio.UnaryStreamMultiCallable[_memory_service_pb2.DeleteMemoriesRequest, _memory_service_pb2.DeleteMemoriesResponse]  # type: ignore[assignment]
-    """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-    selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+    """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+    a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
     RollbackMemory and RollbackToCheckpoint undo it.
 
     The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
@@ -298,8 +300,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
     API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 
-    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-    sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+    A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+    client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+    that.
     """
 
     @_abc_1.abstractmethod
@@ -371,8 +374,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ListScopesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ListScopesResponse, _abc.Awaitable[_memory_service_pb2.ListScopesResponse]]:
-        """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-        page, with counts. An index is read, not the memories.
+        """ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+        by page, with counts. An index is read, not the memories.
         """
 
     @_abc_1.abstractmethod
@@ -397,8 +400,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.DeleteMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.DeleteMemoriesResponse], _abc.AsyncIterator[_memory_service_pb2.DeleteMemoriesResponse]]:
-        """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-        selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+        """DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+        a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
         RollbackMemory and RollbackToCheckpoint undo it.
 
         The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline

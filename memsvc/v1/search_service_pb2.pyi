@@ -372,10 +372,10 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
     CONTEXT_SECTION_GLOBAL_CORE: _ContextSection.ValueType  # 1
     """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
-    descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a document or an import, or derived from
-    other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
-    out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
-    core.
+    descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a
+    document or an import, or derived from other memories, need at least the trust of an agent (the setting
+    provenance.trust_agent); otherwise they are left out as UNTRUSTED, unless the query retrieves them. What a newer
+    memory contradicts is left out as OUTDATED. Share: core.
     """
     CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
     """CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
@@ -408,10 +408,11 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """
     CONTEXT_SECTION_FILES: _ContextSection.ValueType  # 8
     """CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
-    global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
-    name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+    global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload,
+    the name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
     with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
-    of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
+    of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of
+    requests that name no sections.
     """
 
 class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
@@ -423,10 +424,10 @@ CONTEXT_SECTION_UNSPECIFIED: ContextSection.ValueType  # 0
 """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
 CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
 """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
-descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a document or an import, or derived from
-other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
-out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
-core.
+descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a
+document or an import, or derived from other memories, need at least the trust of an agent (the setting
+provenance.trust_agent); otherwise they are left out as UNTRUSTED, unless the query retrieves them. What a newer
+memory contradicts is left out as OUTDATED. Share: core.
 """
 CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
 """CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
@@ -459,10 +460,11 @@ that something was heard ("Noted, thanks!"), and those of which retrieved or cor
 """
 CONTEXT_SECTION_FILES: ContextSection.ValueType  # 8
 """CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
-global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
-name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload,
+the name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
 with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
-of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
+of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of
+requests that name no sections.
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 
@@ -593,7 +595,9 @@ class _UseFeedbackStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UseF
     USE_FEEDBACK_STATE_UNSPECIFIED: _UseFeedbackState.ValueType  # 0
     """USE_FEEDBACK_STATE_UNSPECIFIED is never in a response."""
     USE_FEEDBACK_STATE_TOO_FEW_REPORTS: _UseFeedbackState.ValueType  # 1
-    """USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking."""
+    """USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the
+    ranking.
+    """
     USE_FEEDBACK_STATE_REPLAY_PENDING: _UseFeedbackState.ValueType  # 2
     """USE_FEEDBACK_STATE_REPLAY_PENDING: no replay has run yet; the maintenance step REPLAY_USE runs it. They are no part
     of the ranking.
@@ -603,8 +607,8 @@ class _UseFeedbackStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UseF
     with a query and a used memory can be tested. They are no part of the ranking.
     """
     USE_FEEDBACK_STATE_NO_GAIN: _UseFeedbackState.ValueType  # 4
-    """USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
-    of the ranking.
+    """USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no
+    part of the ranking.
     """
     USE_FEEDBACK_STATE_GAIN: _UseFeedbackState.ValueType  # 5
     """USE_FEEDBACK_STATE_GAIN: the replay shows a gain. They are part of the ranking of searches with use_feedback."""
@@ -615,7 +619,9 @@ class UseFeedbackState(_UseFeedbackState, metaclass=_UseFeedbackStateEnumTypeWra
 USE_FEEDBACK_STATE_UNSPECIFIED: UseFeedbackState.ValueType  # 0
 """USE_FEEDBACK_STATE_UNSPECIFIED is never in a response."""
 USE_FEEDBACK_STATE_TOO_FEW_REPORTS: UseFeedbackState.ValueType  # 1
-"""USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking."""
+"""USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the
+ranking.
+"""
 USE_FEEDBACK_STATE_REPLAY_PENDING: UseFeedbackState.ValueType  # 2
 """USE_FEEDBACK_STATE_REPLAY_PENDING: no replay has run yet; the maintenance step REPLAY_USE runs it. They are no part
 of the ranking.
@@ -625,8 +631,8 @@ USE_FEEDBACK_STATE_TOO_FEW_QUERIES: UseFeedbackState.ValueType  # 3
 with a query and a used memory can be tested. They are no part of the ranking.
 """
 USE_FEEDBACK_STATE_NO_GAIN: UseFeedbackState.ValueType  # 4
-"""USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
-of the ranking.
+"""USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no
+part of the ranking.
 """
 USE_FEEDBACK_STATE_GAIN: UseFeedbackState.ValueType  # 5
 """USE_FEEDBACK_STATE_GAIN: the replay shows a gain. They are part of the ranking of searches with use_feedback."""
@@ -635,8 +641,8 @@ Global___UseFeedbackState: _TypeAlias = UseFeedbackState  # noqa: Y015
 @_typing.final
 class FusionWeights(_message.Message):
     """FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
-    some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as is
-    0 for all retrievers of the mode that the request has an input for: no memory could be found.
+    some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as
+    is 0 for all retrievers of the mode that the request has an input for: no memory could be found.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -930,9 +936,9 @@ class SearchRequest(_message.Message):
     CONFLICTED, so that Hit.currency tells of more than stored states. It takes about 2 ms for a page of 50.
     """
     use_feedback: _builtins.bool
-    """use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
-    it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
-    setting ranking.use_feedback, off by default.
+    """use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on
+    which it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in
+    the setting ranking.use_feedback, off by default.
     """
     word_match: Global___WordMatch.ValueType
     """word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
@@ -1105,8 +1111,9 @@ class Hit(_message.Message):
     LINKED_CONTENT_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score orders the hits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within one
-    response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
-    searches with the same embedding model. Equal scores are ordered by id.
+    response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives
+    from the cosine similarity, so it is comparable between searches with the same embedding model. Equal scores are
+    ordered by id.
     """
     snippet: _builtins.str
     """snippet is the best matching part of the content, cut at word boundaries if possible. At most snippet_chars
@@ -1122,10 +1129,10 @@ class Hit(_message.Message):
     """heading_path is the sequence of headings above the best chunk, outermost first, joined by " > ". Empty: none."""
     relevance: _builtins.float
     """relevance estimates the probability that the memory is what the query asks for: 0 to 1. It is comparable between
-    queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a low
-    relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode, as_of
-    with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given vector, or
-    not computed yet).
+    queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a
+    low relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode,
+    as_of with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given
+    vector, or not computed yet).
     """
     currency: _types_pb2.Currency.ValueType
     """currency is whether the memory still holds: by its status, and with SearchRequest.judge_currency also by comparison
@@ -1365,7 +1372,9 @@ Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
 
 @_typing.final
 class SkippedStage(_message.Message):
-    """SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then be ordered differently."""
+    """SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then
+    be ordered differently.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1410,15 +1419,15 @@ class SearchResponse(_message.Message):
     number of all matching memories: each retriever has a maximum depth.
     """
     nothing_relevant: _builtins.bool
-    """nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance or
-    else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest. False
-    if the relevance of any memory is not known.
+    """nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance
+    or else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest.
+    False if the relevance of any memory is not known.
     """
     embedded_query_chars: _builtins.int
-    """embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query is
-    longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest were
-    searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it because the mode is KEYWORD, a
-    vector was given, or the retriever DENSE failed.
+    """embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query
+    is longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest
+    were searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it
+    because the mode is KEYWORD, a vector was given, or the retriever DENSE failed.
     """
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
@@ -1785,8 +1794,13 @@ class SearchAllResponse(_message.Message):
     CHARTS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     EMBEDDED_QUERY_CHARS_FIELD_NUMBER: _builtins.int
+    NOTHING_RELEVANT_FIELD_NUMBER: _builtins.int
     embedded_query_chars: _builtins.int
     """embedded_query_chars is that of SearchResponse, for the search for memories."""
+    nothing_relevant: _builtins.bool
+    """nothing_relevant is that of SearchResponse, for the search for memories, with the setting `ranking.min_relevance`:
+    memories are only the nearest. It is independent of files, reports and charts, which contain words of the query.
+    """
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
         """memories are ordered by descending score, equal scores by id."""
@@ -1818,10 +1832,11 @@ class SearchAllResponse(_message.Message):
         charts: _abc.Iterable[Global___FileHit] | None = ...,
         degraded: _abc.Iterable[Global___DegradedRetriever] | None = ...,
         embedded_query_chars: _builtins.int = ...,
+        nothing_relevant: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "files", b"files", "memories", b"memories", "reports", b"reports"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charts", b"charts", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "files", b"files", "memories", b"memories", "nothing_relevant", b"nothing_relevant", "reports", b"reports"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1832,8 +1847,9 @@ class ContextShares(_message.Message):
     """ContextShares is the distribution of a budget. Each share is a finite number from 0 to 1; together they are 1 (to
     within 0.001), else INVALID_ARGUMENT. Shares of sections that are not requested, or that must be empty in this scope
     or without a query, go to the others in proportion. A section may use its own share, the rest of the sections before
-    it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its share, or below its need if that
-    is smaller. The unused part of LONG_TERM is known only after the search: it goes to the sections after it alone.
+    it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its
+    share, or below its need if that is smaller. The unused part of LONG_TERM is known only after the search: it goes to
+    the sections after it alone.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1894,8 +1910,8 @@ class ContextOptions(_message.Message):
     min_score: _builtins.float
     """min_score is the minimum score of a retrieved memory: 0 to 1. 0: no bound. See Hit.score."""
     locale: _builtins.str
-    """locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
-    as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
+    """locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN".
+    Empty: as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
     """
     time_zone: _builtins.str
     """time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An
@@ -2227,9 +2243,9 @@ class ContextItem(_message.Message):
     citation: _builtins.str
     """citation is the mark by which the text cites the memory: see CitationStyle."""
     currency: _types_pb2.Currency.ValueType
-    """currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The text
-    says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are judged by
-    their statements and open conflicts, among each other; session memories are not judged.
+    """currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The
+    text says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are
+    judged by their statements and open conflicts, among each other; session memories are not judged.
     """
     newer_memory_id: _builtins.str
     """newer_memory_id is the id of the memory that replaces it. Empty: none is known."""
@@ -2883,7 +2899,8 @@ class ReportUseRequest(_message.Message):
     Errors: INVALID_ARGUMENT also when two reports are about the same memory, for a citation without context_cursor, and
     for a context_cursor that is unknown, older than an hour, of another scope, or from before a restart; ALREADY_EXISTS
     (REQUEST_ID_REUSED). A memory that is not found is not an error: see ReportUseResponse.missing. Reports do not count
-    towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the counts.
+    towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the
+    counts.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2898,11 +2915,13 @@ class ReportUseRequest(_message.Message):
     space alone counts as empty. Empty: the reports count, but no replay tests this query.
     """
     context_cursor: _builtins.str
-    """context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event of
-    the stream. Empty: the reports name their memories by memory_id.
+    """context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event
+    of the stream. Empty: the reports name their memories by memory_id.
     """
     request_id: _builtins.str
-    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts again."""
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts
+    again.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is the scope of the search or context."""
@@ -2940,8 +2959,8 @@ class ReportUseResponse(_message.Message):
     """stored_count is the number of reports that were stored."""
     @_builtins.property
     def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their memory
-        does not exist, is deleted, is not visible in the scope, or is a passage of a file.
+        """missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their
+        memory does not exist, is deleted, is not visible in the scope, or is a passage of a file.
         """
 
     def __init__(
@@ -2987,8 +3006,8 @@ class ListUseReportsRequest(_message.Message):
     """page_token is the next_page_token of the previous page. Empty: the first page. page_size may change."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope selects the reports: those that were made in its project, or without a project, about memories that are visible
-        in the scope. Reports that were made in another session are left out: see session_visibility.
+        """scope selects the reports: those that were made in its project, or without a project, about memories that are
+        visible in the scope. Reports that were made in another session are left out: see session_visibility.
         """
 
     def __init__(
@@ -3141,8 +3160,8 @@ class UseReplay(_message.Message):
     mrr_with: _builtins.float
     """mrr_with is the same with reports."""
     ndcg_without: _builtins.float
-    """ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits, without
-    reports: 0 to 1. It is shown for comparison; mrr decides.
+    """ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits,
+    without reports: 0 to 1. It is shown for comparison; mrr decides.
     """
     ndcg_with: _builtins.float
     """ndcg_with is the same with reports."""
@@ -3183,8 +3202,8 @@ class GetUseFeedbackResponse(_message.Message):
 
     added to its score before the factor "scale", as the boost "use": -weight to weight. used, wrong and ignored are the
     counts of the memory, and base is the share of the user's memories that were used, counted in the same way. p is the
-    mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few reports
-    move a score little. See the page on ranking for the source.
+    mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few
+    reports move a score little. See the page on ranking for the source.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

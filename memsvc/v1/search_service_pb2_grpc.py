@@ -183,17 +183,17 @@ class SearchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUseReports(self, request, context):
-        """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-        every report acknowledged before the call, and it does not count as an access.
+        """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+        sees every report acknowledged before the call, and it does not count as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetUseFeedback(self, request, context):
-        """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-        searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-        of all projects.
+        """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+        user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+        counts those of all projects.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -76,13 +76,13 @@ class SearchServiceStub:
     show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
     """
     ListUseReports: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.ListUseReportsRequest, _search_service_pb2.ListUseReportsResponse]
-    """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-    every report acknowledged before the call, and it does not count as an access.
+    """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+    sees every report acknowledged before the call, and it does not count as an access.
     """
     GetUseFeedback: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.GetUseFeedbackRequest, _search_service_pb2.GetUseFeedbackResponse]
-    """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-    searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-    of all projects.
+    """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+    user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+    counts those of all projects.
     """
 
 @_typing.type_check_only
@@ -133,13 +133,13 @@ class SearchServiceAsyncStub(SearchServiceStub):
     show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
     """
     ListUseReports: _aio.UnaryUnaryMultiCallable[_search_service_pb2.ListUseReportsRequest, _search_service_pb2.ListUseReportsResponse]  # type: ignore[assignment]
-    """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-    every report acknowledged before the call, and it does not count as an access.
+    """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+    sees every report acknowledged before the call, and it does not count as an access.
     """
     GetUseFeedback: _aio.UnaryUnaryMultiCallable[_search_service_pb2.GetUseFeedbackRequest, _search_service_pb2.GetUseFeedbackResponse]  # type: ignore[assignment]
-    """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-    searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-    of all projects.
+    """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+    user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+    counts those of all projects.
     """
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -247,8 +247,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.ListUseReportsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.ListUseReportsResponse, _abc.Awaitable[_search_service_pb2.ListUseReportsResponse]]:
-        """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-        every report acknowledged before the call, and it does not count as an access.
+        """ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+        sees every report acknowledged before the call, and it does not count as an access.
         """
 
     @_abc_1.abstractmethod
@@ -257,9 +257,9 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.GetUseFeedbackRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.GetUseFeedbackResponse, _abc.Awaitable[_search_service_pb2.GetUseFeedbackResponse]]:
-        """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-        searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-        of all projects.
+        """GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+        user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+        counts those of all projects.
         """
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -802,9 +802,9 @@ class ClearMessagesResponse(_message.Message):
     REMOVED_MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     removed_message_count: _builtins.int
-    """removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call that
-    is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended during
-    the call stay.
+    """removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call
+    that is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended
+    during the call stay.
     """
     consistency_token: _builtins.str
     """consistency_token makes later searches include this change: see MemoryService. Never empty."""
@@ -825,8 +825,8 @@ Global___ClearMessagesResponse: _TypeAlias = ClearMessagesResponse  # noqa: Y015
 @_typing.final
 class TrimSessionRequest(_message.Message):
     """TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
-    met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The response
-    of a tool is archived together with the message that called it, and stays with a pinned one.
+    met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The
+    response of a tool is archived together with the message that called it, and stays with a pinned one.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
     (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).

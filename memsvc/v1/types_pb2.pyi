@@ -331,12 +331,12 @@ class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOut
     WRITE_OUTCOME_CREATED: _WriteOutcome.ValueType  # 1
     """WRITE_OUTCOME_CREATED: a new memory was stored."""
     WRITE_OUTCOME_UPDATED: _WriteOutcome.ValueType  # 2
-    """WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-    had no key and has that of the request now.
+    """WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+    that had no key and has that of the request now.
     """
     WRITE_OUTCOME_DUPLICATE: _WriteOutcome.ValueType  # 3
-    """WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
-    changed otherwise.
+    """WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an
+    access, and is not changed otherwise.
     """
 
 class WriteOutcome(_WriteOutcome, metaclass=_WriteOutcomeEnumTypeWrapper):
@@ -347,12 +347,12 @@ WRITE_OUTCOME_UNSPECIFIED: WriteOutcome.ValueType  # 0
 WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 """WRITE_OUTCOME_CREATED: a new memory was stored."""
 WRITE_OUTCOME_UPDATED: WriteOutcome.ValueType  # 2
-"""WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-had no key and has that of the request now.
+"""WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+that had no key and has that of the request now.
 """
 WRITE_OUTCOME_DUPLICATE: WriteOutcome.ValueType  # 3
-"""WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
-changed otherwise.
+"""WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an
+access, and is not changed otherwise.
 """
 Global___WriteOutcome: _TypeAlias = WriteOutcome  # noqa: Y015
 
@@ -371,9 +371,9 @@ class _WaitForEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitFor.Value
 
 class WaitFor(_WaitFor, metaclass=_WaitForEnumTypeWrapper):
     """WaitFor is the point at which a mutation returns. A change that is stored and that the indexes do not follow before
-    the deadline, or while an index is unavailable, is a success: `notice` in the responses that have it, and the trailing
-    metadata `x-memsvc-notice` in all, report it; later searches include it. If the deadline passes before the change is
-    stored, the call fails with DEADLINE_EXCEEDED; repeat it with the same request_id.
+    the deadline, or while an index is unavailable, is a success: `notice` in the responses that have it, and the
+    trailing metadata `x-memsvc-notice` in all, report it; later searches include it. If the deadline passes before the
+    change is stored, the call fails with DEADLINE_EXCEEDED; repeat it with the same request_id.
     """
 
 WAIT_FOR_UNSPECIFIED: WaitFor.ValueType  # 0
@@ -393,10 +393,10 @@ class _OnDuplicateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnDuplica
     ON_DUPLICATE_UNSPECIFIED: _OnDuplicate.ValueType  # 0
     """ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING."""
     ON_DUPLICATE_RETURN_EXISTING: _OnDuplicate.ValueType  # 1
-    """ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
-    the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
-    UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
-    it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
+    """ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key
+    in the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+    UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays
+    as it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
     `x-memsvc-notice` report that the key was not stored.
     """
     ON_DUPLICATE_REJECT: _OnDuplicate.ValueType  # 2
@@ -412,10 +412,10 @@ class OnDuplicate(_OnDuplicate, metaclass=_OnDuplicateEnumTypeWrapper):
 ON_DUPLICATE_UNSPECIFIED: OnDuplicate.ValueType  # 0
 """ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING."""
 ON_DUPLICATE_RETURN_EXISTING: OnDuplicate.ValueType  # 1
-"""ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
-the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
-UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
-it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
+"""ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key
+in the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays
+as it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
 `x-memsvc-notice` report that the key was not stored.
 """
 ON_DUPLICATE_REJECT: OnDuplicate.ValueType  # 2
@@ -508,10 +508,10 @@ class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
 
     Of two memories that contradict each other the one that was said later is the newer one, whichever was written first:
     a memory was said at its event_time, and without one, or when that lies after its create_time, at its create_time. A
-    content that an update changes is said at the time of the update unless the memory has an event_time. Of two that were
-    said at the same time the written one is the newer one; an event_time of midnight, UTC, means the whole day, and
-    one without fractions the whole second. So the written memory can be the older side, and be CONFLICTED
-    or SUPERSEDED in the response. A global memory is older than one of a project.
+    content that an update changes is said at the time of the update unless the memory has an event_time. Of two that
+    were said at the same time the written one is the newer one; an event_time of midnight, UTC, means the whole day, and
+    one without fractions the whole second. So the written memory can be the older side, and be CONFLICTED or SUPERSEDED
+    in the response. A global memory is older than one of a project.
 
     CaptureMemory, FlushMessages, AppendMemory and IngestDocument use MARK by default.
     """
@@ -692,12 +692,12 @@ class _ReminderRecurrenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Re
     of 29 February is due on 28 February in years without that day.
     """
     REMINDER_RECURRENCE_MONTHLY: _ReminderRecurrence.ValueType  # 3
-    """REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs a
-    year. In a month without that day it is due on the last day; 31 is the last day of every month.
+    """REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs
+    a year. In a month without that day it is due on the last day; 31 is the last day of every month.
     """
     REMINDER_RECURRENCE_WEEKLY: _ReminderRecurrence.ValueType  # 4
-    """REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which needs
-    a year.
+    """REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which
+    needs a year.
     """
 
 class ReminderRecurrence(_ReminderRecurrence, metaclass=_ReminderRecurrenceEnumTypeWrapper):
@@ -712,12 +712,12 @@ REMINDER_RECURRENCE_YEARLY: ReminderRecurrence.ValueType  # 2
 of 29 February is due on 28 February in years without that day.
 """
 REMINDER_RECURRENCE_MONTHLY: ReminderRecurrence.ValueType  # 3
-"""REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs a
-year. In a month without that day it is due on the last day; 31 is the last day of every month.
+"""REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs
+a year. In a month without that day it is due on the last day; 31 is the last day of every month.
 """
 REMINDER_RECURRENCE_WEEKLY: ReminderRecurrence.ValueType  # 4
-"""REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which needs
-a year.
+"""REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which
+needs a year.
 """
 Global___ReminderRecurrence: _TypeAlias = ReminderRecurrence  # noqa: Y015
 
@@ -824,8 +824,8 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     it.
     """
     WARNING_CODE_SHORT_TERM_COUNT: _WarningCode.ValueType  # 26
-    """WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
-    the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+    """WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM
+    that the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
     consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
     """
     WARNING_CODE_QUERY_CUT: _WarningCode.ValueType  # 27
@@ -911,8 +911,8 @@ WARNING_CODE_NOTHING_RELEVANT: WarningCode.ValueType  # 25
 it.
 """
 WARNING_CODE_SHORT_TERM_COUNT: WarningCode.ValueType  # 26
-"""WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
-the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+"""WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM
+that the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
 consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
 """
 WARNING_CODE_QUERY_CUT: WarningCode.ValueType  # 27
@@ -1224,10 +1224,10 @@ class Memory(_message.Message):
         """expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
         maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
         SHORT_TERM gets 14 days from the write, or from the day of its reminder or from valid_from if that is later, and
-        never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is written
-        again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other fields
-        keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is allowed.
-        Giving it together with `ttl` is INVALID_ARGUMENT.
+        never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is
+        written again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other
+        fields keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is
+        allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
         """
 
     @_builtins.property
@@ -1266,16 +1266,17 @@ class Memory(_message.Message):
     def reminder(self) -> Global___Reminder:
         """reminder is the due date of the memory; see ListDueReminders. When a write gives none, the service detects one in
         the content that is written: a birthday or an anniversary (every year), a request to be reminded, a deadline, an
-        appointment or another event to come, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next
-        Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on Monday), or a rhythm
-        such as "every Friday", "每个月5号". Dates of the Chinese lunisolar calendar count when they are named as such
-        (农历八月十五). Past dates, questions, suppositions, hearsay and ambiguous dates (3/5 in English) are ignored. Detection covers memories of kind FACT,
-        PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not
-        of origin TOOL or DOCUMENT; the setting reminders.detect turns it off. A detected reminder is removed together with
-        the sentence it was found in (Reminder.phrase); a given one stays until it is changed. A memory that states that an
-        event was moved or called off ("the dentist moved to May 10th", "体检取消了") conflicts with the memory of the same
-        project that has the reminder of that event, when exactly one has: see ConflictPolicy. UpdateMemory with an unset
-        reminder in its mask removes it; there is none then until other content is written. Unset: none.
+        appointment or another event to come, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or
+        "tomorrow", "next Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on
+        Monday), or a rhythm such as "every Friday", "每个月5号". Dates of the Chinese lunisolar calendar count when they are
+        named as such (农历八月十五). Past dates, questions, suppositions, hearsay and ambiguous dates (3/5 in English) are
+        ignored. Detection covers memories of kind FACT, PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000
+        characters that are not of layer SESSION and not of origin TOOL or DOCUMENT; the setting reminders.detect turns it
+        off. A detected reminder is removed together with the sentence it was found in (Reminder.phrase); a given one stays
+        until it is changed. A memory that states that an event was moved or called off ("the dentist moved to May 10th",
+        "体检取消了") conflicts with the memory of the same project that has the reminder of that event, when exactly one has:
+        see ConflictPolicy. UpdateMemory with an unset reminder in its mask removes it; there is none then until other
+        content is written. Unset: none.
         """
 
     def __init__(
@@ -1468,7 +1469,9 @@ class Conflict(_message.Message):
     older_value: _builtins.str
     """older_value is the value that the older memory states, such as "lisbon", "Monday" or "周一". For people. Never empty."""
     newer_value: _builtins.str
-    """newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never empty."""
+    """newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never
+    empty.
+    """
     state: Global___ConflictState.ValueType
     """state is the state of the conflict. Never UNSPECIFIED."""
     older_memory_id: _builtins.str
@@ -1478,9 +1481,9 @@ class Conflict(_message.Message):
     or promoted to (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
     """
     question: _builtins.str
-    """question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
-    Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was said first
-    comes first. The days are those of UTC. The wording may change. Never empty.
+    """question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9
+    June). Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was
+    said first comes first. The days are those of UTC. The wording may change. Never empty.
     """
     @_builtins.property
     def older_memory(self) -> Global___Memory:
@@ -1806,7 +1809,9 @@ class ReminderOccurrence(_message.Message):
     """overdue is true when the slot has ended: it is later on that day, or another day."""
     @_builtins.property
     def date(self) -> Global___CalendarDate:
-        """date is the day, with its year; of a recurring reminder whose day a month does not have, the last day of that month."""
+        """date is the day, with its year; of a recurring reminder whose day a month does not have, the last day of that
+        month.
+        """
 
     @_builtins.property
     def due_time(self) -> _timestamp_pb2.Timestamp:

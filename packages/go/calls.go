@@ -25,15 +25,15 @@ type attempts struct {
 // failed returns nil after the delay before another attempt, or the decoded error if there is none.
 //
 // Calls are repeated while the service is unavailable, up to five times, and while it asks for a delay (RetryInfo) that
-// ends before the deadline. Reads can be repeated; writes carry a request id, so that they are applied once.
+// ends before the deadline. A call that arrives while gRPC stops in the service ends as one that the caller cancels. Reads can be repeated; writes carry a request id, so that they are applied once.
 func (a *attempts) failed(ctx context.Context, err error) error {
 	decoded := newError(err, a.address)
 	a.count++
 	a.backoff = min(max(firstBackoff, a.backoff*backoffMultiplier), maxBackoff)
 	delay := max(decoded.RetryAfter, a.backoff)
 	switch decoded.Code {
-	case codes.Unavailable:
-		if a.count >= maxAttempts {
+	case codes.Unavailable, codes.Canceled:
+		if a.count >= maxAttempts || ctx.Err() != nil {
 			return decoded
 		}
 	case codes.ResourceExhausted:

@@ -1,6 +1,7 @@
 package memsvc_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -215,6 +217,33 @@ func TestACallEndsAtItsDeadline(t *testing.T) {
 	_, err := memory.Search(t.Context(), "late")
 	if failed := failure(t, err); failed.Code != codes.DeadlineExceeded {
 		t.Error(failed)
+	}
+}
+
+func TestACallThatAStoppingServiceCancelsIsRepeated(t *testing.T) {
+	calls := 0
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		if calls++; calls == 1 {
+			return status.Error(codes.Canceled, "Cancelled on the server side")
+		}
+		if err := stream.RecvMsg(new(memsvcv1.SearchRequest)); err != nil {
+			return err
+		}
+		return stream.SendMsg(new(memsvcv1.SearchResponse))
+	}))
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	memory := connectTo(t, listener.Addr().String(), memsvc.Options{})
+	must(memory.Search(t.Context(), "x"))
+	if calls != 2 {
+		t.Error(calls)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := memory.Search(cancelled, "x")
+	if failed := failure(t, err); failed.Code != codes.Canceled || calls != 2 {
+		t.Error(failed, calls)
 	}
 }
 

@@ -106,7 +106,8 @@ func (w *Watch) run(
 		}
 		if !errors.Is(err, io.EOF) {
 			decoded := newError(err, c.address)
-			if decoded.Code != codes.Unavailable || time.Since(heard) > watchPatience {
+			isLost := decoded.Code == codes.Unavailable || decoded.Code == codes.Canceled
+			if !isLost || time.Since(heard) > watchPatience {
 				w.err = decoded
 				return
 			}

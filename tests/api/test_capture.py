@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -14,16 +15,17 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_conflicts import listed
 from tests.support.rpc import TIMEOUT, list_all
 from tests.support.server_process import Stubs
+from tests.support.server_thread import served
 from tests.support.sessions import append, open_session, place
 
 SAID = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 """A Friday."""
 
 
-def capture(stubs: Stubs, user: str, text: str, project: str = "proj") -> list[types_pb.Memory]:
+def capture(stubs: Stubs, user: str, text: str, project: str = "proj", said: datetime = SAID) -> list[types_pb.Memory]:
     """Capture a text in a project; return what is stored of it."""
     moment = Timestamp()
-    moment.FromDatetime(SAID)
+    moment.FromDatetime(said)
     message = types_pb.ChatMessage(content=text, event_time=moment)
     scope = types_pb.Scope(user_id=user, project_id=project)
     request = memory_pb.CaptureMemoryRequest(scope=scope, message=message, wait_for=types_pb.WAIT_FOR_INDEXED)
@@ -44,6 +46,21 @@ def reminded(stubs: Stubs, user: str, project: str = "proj") -> list[str]:
 def seen_elsewhere(stubs: Stubs, user: str) -> list[str]:
     """Return what another project of the user sees."""
     return [one.content for one in list_all(stubs, types_pb.Scope(user_id=user, project_id="another"))]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "is_stored"),
+    [("UTC", 20, True), ("America/Los_Angeles", 29, True), ("Asia/Shanghai", 20, False), ("UTC", 29, False)],
+)
+def test_a_day_to_come_is_counted_in_the_time_zone_of_the_settings(
+    tmp_path: Path, zone: str, hour: int, *, is_stored: bool
+) -> None:
+    """A statement that names tomorrow is not stored, one that names the day after is: by the local date."""
+    said = datetime(2026, 3, 3, tzinfo=UTC) + timedelta(hours=hour)
+    with served(tmp_path / "data", reminders={"time_zone": zone}, capture={"statement_layer": False}) as stubs:
+        stored = capture(stubs, "ada", "They come over on 5 March.", said=said)
+
+    assert bool(stored) is is_stored
 
 
 @pytest.mark.parametrize(

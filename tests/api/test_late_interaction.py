@@ -15,7 +15,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.rpc import KEYWORD, SEMANTIC, at_rest, create, create_all, found, refused, search, write
+from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, at_rest, create, create_all, found, refused, search, write
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
 from tests.support.until import until
@@ -250,6 +250,22 @@ def test_a_reply_tells_that_nothing_is_relevant(stubs: Stubs) -> None:
     for question, content in QUESTIONS.items():
         assert not search(stubs, SCOPE, question).nothing_relevant
         assert content in found(stubs, SCOPE, question, min_relevance=0.1)
+
+
+def test_a_search_of_all_groups_tells_that_nothing_is_relevant(stubs: Stubs) -> None:
+    """As a search for memories does; nothing is said if memories are not searched."""
+
+    def found(question: str, *groups: search_pb.SearchGroup.ValueType) -> search_pb.SearchAllResponse:
+        request = search_pb.SearchAllRequest(scope=SCOPE, query=question, groups=groups)
+        return stubs.search.SearchAll(request, timeout=TIMEOUT)
+
+    for question in STRANGE:
+        reply = found(question)
+        assert reply.memories
+        assert reply.nothing_relevant
+        assert not found(question, search_pb.SEARCH_GROUP_FILES).nothing_relevant
+    for question in QUESTIONS:
+        assert not found(question).nothing_relevant
 
 
 def test_relevance_does_not_depend_on_fusion_and_weighting(stubs: Stubs) -> None:

@@ -44,6 +44,7 @@ QUESTION_WORDS = {"What", "Which", "Who", "Whose", "Where", "Whether", "How", "W
 # Then the work for owners who are busy in another process, and the layer that reads statements.
 # Then the migrations of the index of expiring memories and of the references in summaries.
 MOST_FILES = 509
+MOST_LINE_CHARS = 120
 LEAST_MEDIAN_LINES = 150
 MOST_FILES_OF_A_CALL = {"CreateMemory": 83, "Search": 58}
 
@@ -243,6 +244,18 @@ def test_docstrings_and_comments_use_terms_instead_of_metaphors() -> None:
         if METAPHORS.search(text_of(path))
         for line, text in _prose(path)
         if (found := METAPHORS.search(text))
+    ]
+
+    assert wrong == []
+
+
+def test_lines_of_the_api_have_the_length_of_the_others() -> None:
+    """No tool breaks comments in protos: `buf format` leaves them as they are."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {len(line)} characters"
+        for path in sorted((ROOT / "proto" / "memsvc").rglob("*.proto"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > MOST_LINE_CHARS
     ]
 
     assert wrong == []

@@ -51,11 +51,13 @@ def problem_of_database(encoding: str, *, is_standby: bool) -> str:
     return ""
 
 
-def connection_options(url: str, *, seconds: int) -> dict[str, Any]:
+def connection_options(url: str, *, application: str, seconds: int) -> dict[str, Any]:
     """Return the arguments of `psycopg.connect` for a URL, as SQLAlchemy reads it, and *seconds* to connect.
+
+    *application* is the `application_name` of the connection, unless the URL has one.
 
     The client library reads URLs otherwise: a password with "/" and several hosts as `?host=one:5432&host=two:5432`.
     """
     target = sa.make_url(url).set(drivername="postgresql+psycopg")
     _, options = target.get_dialect()().create_connect_args(target)
-    return {**options, **CLIENT, "connect_timeout": seconds, "autocommit": True}
+    return {"application_name": application, **options, **CLIENT, "connect_timeout": seconds, "autocommit": True}

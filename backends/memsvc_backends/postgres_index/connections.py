@@ -149,7 +149,9 @@ class ConnectionPool:
         self._watchdog.confirm(made, pid)
 
     def _connect(self, seconds: int) -> Connection:
-        return psycopg.connect(**connection_options(self._settings.address, seconds=seconds))
+        return psycopg.connect(
+            **connection_options(self._settings.address, application=f"memsvc {self.name}", seconds=seconds)
+        )
 
     def require_open(self) -> None:
         """Raise BackendClosedError once it is closed."""

@@ -82,6 +82,8 @@ _SETTLED = (
 
 The statement sees the counters as they were when it began, and the locks as they are later.
 """
+_APPLICATION = "memsvc"
+"""The name of the connections in `pg_stat_activity`, unless the URL has one."""
 _PATIENCE_WITH_ONE = 3
 """A writer that is silent in its transaction for so many times what others wait has lost it: a process that hangs
 must not keep all others from writing."""
@@ -119,7 +121,7 @@ class PostgresDriver:
             raise ModuleNotFoundError(message, name=error.name) from error
         target = sa.make_url(url).set(drivername="postgresql+psycopg")
         patience = max(1, math.ceil(settings.wait_seconds))
-        name = {"application_name": target.query.get("application_name", "memsvc")}
+        name = {"application_name": target.query.get("application_name", _APPLICATION)}
         self._engine = sa.create_engine(
             target,
             poolclass=NullPool,
@@ -130,7 +132,7 @@ class PostgresDriver:
         )
 
         def connect(seconds: int) -> Any:
-            return psycopg.connect(**{**connection_options(url, seconds=seconds), **name})
+            return psycopg.connect(**connection_options(url, application=_APPLICATION, seconds=seconds))
 
         self._watchdog = ConnectionWatchdog(
             _NAME, faults or FaultLog(), connect, statement_seconds=settings.statement_seconds

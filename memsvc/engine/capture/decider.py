@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from memsvc.domain import limits
@@ -115,14 +115,20 @@ class CaptureDecider:
     """Decides which statements to remember."""
 
     def __init__(
-        self, model: LanguageModel | None, now: Callable[[], datetime], reader: StatementReader | None = None
+        self,
+        model: LanguageModel | None,
+        now: Callable[[], datetime],
+        reader: StatementReader | None = None,
+        *,
+        zone: tzinfo = UTC,
     ) -> None:
         """Ask *model* first; without one the rules decide, and *reader* where they are weak.
 
-        What has no time was said *now*.
+        What has no time was said *now*. Days such as "tomorrow" are those of *zone*.
         """
         self._model = model
         self._now = now
+        self._zone = zone
         self._reader = reader
 
     @property
@@ -151,7 +157,7 @@ class CaptureDecider:
     def _decide_by_rules(self, statement: SourceStatement) -> StatementDecision:
         verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
         if verdict.reason is CaptureReason.NOTHING and statement.role is Role.USER:
-            verdict = judge_day_ahead(statement.text, statement.event_time or self._now()) or verdict
+            verdict = self._judge_day_ahead(statement) or verdict
         return StatementDecision(statement, verdict, statement.text)
 
     def _read(self, decisions: list[StatementDecision], deadline: Deadline, notice: str = "") -> Judgement:
@@ -185,10 +191,14 @@ class CaptureDecider:
             return verdict_of_reading(statement.text, chance) if is_lasting else verdict
         if chance >= DOUBTFUL_CHANCES[verdict.reason] or concerns_health(statement.text):
             return verdict
-        if judge_day_ahead(statement.text, statement.event_time or self._now()):
+        if self._judge_day_ahead(statement):
             return verdict
         detail = f"It reads like something that passes (probability {chance:.2f} that it lasts)."
         return CaptureVerdict.ignore(CaptureReason.PASSING, detail)
+
+    def _judge_day_ahead(self, statement: SourceStatement) -> CaptureVerdict | None:
+        moment = statement.event_time or self._now()
+        return judge_day_ahead(statement.text, moment.astimezone(self._zone))
 
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:

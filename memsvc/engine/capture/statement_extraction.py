@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
 
 from memsvc.domain.capture import CaptureReason, CaptureVerdict, Decider, SourceStatement
@@ -155,10 +155,11 @@ def _as_recalled(statement: SourceStatement) -> ExtractedStatement:
 class EventScopes:
     """Lookup of the scope in which a moved or cancelled event is stored."""
 
-    def __init__(self, reminders: ReminderReads, now: Callable[[], datetime]) -> None:
-        """Find events among *reminders*; those that are long past at *now* are not compared."""
+    def __init__(self, reminders: ReminderReads, now: Callable[[], datetime], *, zone: tzinfo = UTC) -> None:
+        """Find events among *reminders*; those that are long past at *now*, in *zone*, are not compared."""
         self._reminders = reminders
         self._now = now
+        self._zone = zone
 
     def applied_to(self, scope: Scope, judged: Sequence[StatementDecision]) -> list[StatementDecision]:
         """Return the decisions on the statements of a text, each change of a known event in the scope of the event.
@@ -175,7 +176,7 @@ class EventScopes:
         decided: list[StatementDecision] = []
         said: dict[bool, list[str]] = {False: [], True: []}
         for one, change in zip(judged, changes, strict=True):
-            moment = one.statement.event_time or self._now()
+            moment = (one.statement.event_time or self._now()).astimezone(self._zone)
             result = one
             if change is not None and left:
                 left -= 1

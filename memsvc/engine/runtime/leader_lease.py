@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from memsvc.domain.errors import MaintenanceRunningError, MemsvcError
+from memsvc.domain.errors import MaintenanceRunningError, MemsvcError, StoreMovedError
 from memsvc.ports.operations import Leases
 
 NAME = "maintenance"
@@ -110,8 +110,10 @@ class Lease:
         try:
             ended = self._now() if self.is_finished else None
             self._leases.release(self._name, holder=self._holder, ended=ended)
-        except MemsvcError:
-            log.warning("the %s lease was not released; it expires by itself", self._name, exc_info=True)
+        except StoreMovedError:
+            log.info("the %s lease was not released, since the store was moved", self._name)
+        except MemsvcError as error:
+            log.warning("the %s lease was not released; it expires by itself: %s", self._name, error.message)
 
 
 def _renew(lease: Lease, ended: threading.Event) -> None:
@@ -119,5 +121,7 @@ def _renew(lease: Lease, ended: threading.Event) -> None:
         try:
             if not lease.take():
                 return
-        except MemsvcError:
-            log.warning("a lease was not renewed; the renewal is retried", exc_info=True)
+        except StoreMovedError:
+            log.debug("a lease was not renewed, since the store was moved")
+        except MemsvcError as error:
+            log.warning("a lease was not renewed; the renewal is retried: %s", error.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,6 +112,11 @@ class ExportParser:
             raise bad_line(self._lines + 1, "", f"is longer than {LINE_BYTES} bytes")
 
     def _all_of(self, data: bytes) -> Iterator[ImportBatch]:
+        if not self._lines:
+            data = data.removeprefix(BOM_UTF8)
+        if b"\r" in data:
+            # An editor or a transfer as text changed the ends of lines: the digest is that of the original ones.
+            data = data.replace(b"\r\n", b"\n")
         begin = 0
         try:
             while begin < len(data):

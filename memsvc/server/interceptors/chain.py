@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from contextvars import Context as Variables
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -39,6 +39,8 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 SILENT_CALLER = "the request of the client"
 SILENT_WRITER = "the next message of the client"
 SILENT_READER = "the client to read the next message"
+STATUS_SECONDS = 1.0
+"""The longest wait of a stop for clients to receive how their calls ended."""
 END_SECONDS = 0.02
 """The delay after the last message until a stream counts as whole: gRPC ends the messages of a cancelled call as if all
 had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
@@ -211,7 +213,7 @@ class CallChain:
         self._turns = ParseTurns()
         self._receiver = RequestReceiver(self._limits.next_message_seconds)
         self._handlers: dict[str, Handler] = {}
-        self._running = 0
+        self._running: dict[asyncio.Task[Any], Call] = {}
         self._is_refusing = False
         self._all_ended = asyncio.Event()
         self.methods: dict[str, Method] = {}
@@ -242,6 +244,16 @@ class CallChain:
             async with asyncio.timeout(seconds):
                 await self._all_ended.wait()
         return max(0.0, end - clock())
+
+    async def end_calls(self) -> None:
+        """End the calls that are still under way with `ServerStoppingError`; gRPC would end them without a reason.
+
+        A client that does not read its stream receives no error: it is waited for `STATUS_SECONDS`.
+        """
+        for task, call in self._running.items():
+            call.is_stopped = True
+            task.cancel()
+        await self.drain(STATUS_SECONDS)
 
     def wrap(self, handler: Handler, path: str) -> Handler:
         """Return the handler of the method at *path* with the chain around it."""
@@ -286,11 +298,12 @@ class CallChain:
             call, request = Call(name, request, context, streams, service=service, form=form, read=read), None
             call.is_refused = self._is_refusing
             begin(call)
-            self._running += 1
+            task = cast("asyncio.Task[Any]", asyncio.current_task())
+            self._running[task] = call
             try:
                 return await whole(call)
             finally:
-                self._running -= 1
+                del self._running[task]
                 if self._is_refusing and not self._running:
                     self._all_ended.set()
                 # An aborted call is kept alive by the error that gRPC keeps; its request must not be.
@@ -318,6 +331,11 @@ class CallChain:
         except grpc.aio.AbortError:
             raise
         except asyncio.CancelledError:
+            if call.is_stopped:
+                # From here on a cancellation is that of gRPC or of the client again.
+                call.is_stopped = False
+                cast("asyncio.Task[Any]", asyncio.current_task()).uncancel()
+                await rules.fail(call, ServerStoppingError())
             is_late = call.context.time_remaining() == 0
             call.code = grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.CANCELLED
             raise

@@ -101,6 +101,7 @@ def search_all_response(
         apply_read_mask((hit.memory for hit in response.memories), request.read_mask)
         response.degraded.extend(_degraded(reply.memories.degraded))
         response.embedded_query_chars = reply.memories.embedded_chars
+        response.nothing_relevant = reply.memories.nothing_relevant
     lists = {
         ResultGroup.FILES: response.files,
         ResultGroup.REPORTS: response.reports,

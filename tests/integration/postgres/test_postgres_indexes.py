@@ -92,6 +92,22 @@ def _renew(index: Any, manifest: Any, changes: Any) -> None:
     index.switch(made)
 
 
+def test_their_connections_have_names(url: str) -> None:
+    """In pg_stat_activity, by the index, or as the URL says."""
+
+    def opened(url: str) -> set[str]:
+        with ExitStack() as indexes:
+            for index in (_words(indexes, url), _vectors(indexes, url)):
+                index.ping()
+            with psycopg.connect(url) as asking:
+                mine = "SELECT application_name FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                found = asking.execute(f"{mine} AND datname = current_database() AND application_name <> ''").fetchall()
+        return {name for (name,) in found}
+
+    assert {"memsvc pg-fulltext", "memsvc pgvector"} <= opened(url)
+    assert "agents" in opened(f"{url}&application_name=agents")
+
+
 @pytest.mark.parametrize("isolation", ["serializable", "repeatable read"])
 def test_a_stricter_isolation_of_the_role_fails_no_writer(stack: ExitStack, isolation: str) -> None:
     """Changes of two processes to the entries of one owner wait for each other as usual."""

@@ -134,13 +134,14 @@ def test_a_database_that_cannot_hold_every_text(encoding: str, tmp_path: Path) -
         ("postgresql://ann:pa/ss@db.example/memsvc", {"password": "pa/ss", "host": "db.example", "dbname": "memsvc"}),
         ("postgresql+psycopg://ann@/memsvc?host=/run/pg", {"user": "ann", "host": "/run/pg", "dbname": "memsvc"}),
         ("postgresql://ann@/memsvc?host=one:5432&host=two:5433", {"host": "one,two", "port": "5432,5433"}),
+        ("postgresql://ann@db/memsvc?application_name=agents", {"application_name": "agents"}),
         ("postgres://ann:%40@db/memsvc?options=-csearch_path%3Db", {"password": "@", "options": "-csearch_path=b"}),
     ],
 )
 def test_store_and_indexes_read_a_url_alike(url: str, options: dict[str, str]) -> None:
     """Also one that the client library itself reads otherwise."""
-    found = connection_options(PgvectorSettings(url=SecretStr(url)).address, seconds=5)
-    assert options.items() <= found.items()
+    found = connection_options(PgvectorSettings(url=SecretStr(url)).address, application="a", seconds=5)
+    assert {"application_name": "a", **options}.items() <= found.items()
     assert SqlSettings(url=SecretStr(url)).url is not None
 
 

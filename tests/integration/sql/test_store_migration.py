@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.errors import MoveRefusedError, StoreMovedError
+from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.ports.operations import MoveChanges, MovePhase, MoveTarget
 from memsvc.testing import factories
-from memsvc.testing.store_harness import insert, revise
+from memsvc.testing.store_harness import Clock, insert, revise
 from memsvc_backends.sql.store_migration import row_copy, table_rows
 from memsvc_backends.sql.store_migration.migration_target import EMBEDDED
 from memsvc_backends.sql.store_migration.table_rows import MOVED, NOT_MOVED, Digest
@@ -53,6 +54,16 @@ def test_what_changes_while_it_is_moved_arrives(
         with opened(folder, url) as target:
             target.moves.require_here()
             assert dump(target) == dump(source)
+
+
+def test_a_lease_of_a_moved_store_ends_with_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not released, as the store takes no writes; that is no error, and has no traceback."""
+    with opened(tmp_path) as source, emptied("moving") as url:
+        with caplog.at_level("INFO", "memsvc"), LeaderElection(source.leases, Clock(), lambda: "the mover").lead():
+            move(source, url)
+
+    told = [(one.levelname, one.getMessage(), one.exc_info) for one in caplog.records if "lease" in one.getMessage()]
+    assert told == [("INFO", "the maintenance lease was not released, since the store was moved", None)]
 
 
 def test_there_and_back_every_byte_is_the_same(tmp_path: Path) -> None:

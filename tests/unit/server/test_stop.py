@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from memsvc.bootstrap.app import running
 from memsvc.server.call_context import Call, CallNext
@@ -74,3 +77,29 @@ def test_a_stop_refuses_new_calls_while_others_end(tmp_path: Path) -> None:
     assert (refused.code, refused.reason) == (grpc.StatusCode.UNAVAILABLE, "SERVER_STOPPING")
     assert (again.code, again.reason, again.retry_seconds) == (grpc.StatusCode.UNAVAILABLE, "SERVER_STOPPING", 1.0)
     assert created.memory.content == "An egret."
+
+
+def test_a_stop_says_why_it_ends_a_stream(tmp_path: Path) -> None:
+    """After the grace, a stream whose client is silent ends with SERVER_STOPPING and a delay."""
+    settings = load_settings(
+        data_dir=tmp_path / "data", metadata=SQLITE, vectors=IN_MEMORY, lexical=IN_MEMORY, embedder=IN_MEMORY
+    )
+    options = ServerOptions(addresses=("127.0.0.1:0",), health_seconds=0.05, grace_seconds=0.2)
+    silent = threading.Event()
+
+    def requests() -> Iterator[memory_pb.ImportMemoriesRequest]:
+        yield memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=SCOPE))
+        silent.wait()
+
+    with running(settings) as application, ExitStack() as channels:
+        with ServerThread(application, options).serving() as address:
+            stubs = Stubs(channels.enter_context(grpc.insecure_channel(address)))
+            responses = stubs.memory.ImportMemories(requests())
+            # The service has received the call when it answers a later one of the same connection.
+            stubs.memory.ListMemories(memory_pb.ListMemoriesRequest(scope=SCOPE))
+        with pytest.raises(grpc.RpcError) as caught:
+            list(responses)
+        silent.set()
+        ended = Refusal.from_error(caught.value)
+
+    assert (ended.code, ended.reason, ended.retry_seconds) == (grpc.StatusCode.UNAVAILABLE, "SERVER_STOPPING", 1.0)

@@ -148,6 +148,25 @@ def test_the_status_decides_whatever_becomes_of_the_body(answer: Answer, status:
         assert asyncio.run(run(f"{receiver.url}/")) == [status, status]
 
 
+def test_an_event_that_cannot_be_encoded_keeps_no_other_from_being_sent() -> None:
+    """It is a failed attempt of its own, and is sent again later."""
+    event = WatchEvent(CHANGE, Effect.LEFT, None)
+    beyond = WatchEvent(replace(CHANGE, time=10**20), Effect.LEFT, None)
+
+    async def run(url: str) -> list[Attempt]:
+        options = WebhookOptions(allow_private=True, timeout_seconds=5)
+        channel = WebhookChannel(_Ids(), WebhookEndpoint("e", url, SECRET), options)
+        attempts = [(await channel.send(DELIVERY, one))[1] for one in (beyond, event)]
+        await channel.close()
+        return attempts
+
+    with receiving() as receiver:
+        failed, sent = asyncio.run(run(f"{receiver.url}/"))
+    assert (failed.status, failed.error, failed.is_retried) == (0, "SerializeToJsonError", True)
+    assert sent.is_accepted
+    assert len(receiver.requests) == 1
+
+
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_a_request_that_is_broken_off_keeps_no_connection(*, is_connected: bool) -> None:
     """Wherever its timeout finds it: else the pool fills up, and nothing is sent to the endpoint before a restart."""

@@ -695,9 +695,10 @@ const (
 	// API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects.
 	ApiKeyRole_API_KEY_ROLE_READ_WRITE ApiKeyRole = 2
 	// API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
-	// SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
-	// ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
-	// and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
+	// SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup,
+	// MigrateBackend, ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and
+	// SyncVault for all users; and ListUsers, for its own tenant. Any other call reads and changes only memories of its
+	// own tenant.
 	ApiKeyRole_API_KEY_ROLE_ADMIN ApiKeyRole = 3
 )
 
@@ -1347,7 +1348,8 @@ func (x *TokenReport) GetBackfilledCount() int32 {
 // BackendHealth is the health of one backend.
 type BackendHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be added.
+	// port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be
+	// added.
 	Port string `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
 	// name is the name of the backend in the settings, such as "qdrant-edge".
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -1949,8 +1951,8 @@ func (x *ReindexResponse) GetMessage() string {
 // Errors: INVALID_ARGUMENT (INVALID_REQUEST) names window when it is not positive or longer than 7 days.
 type GetPerformanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An unknown name returns an
-	// empty list.
+	// operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An
+	// unknown name returns an empty list.
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// window is how far back from now calls count, at most 7 days: from a whole minute on for a window of up to an hour,
 	// from a whole hour on for a longer one. The time series continue after a restart. Percentiles of a window are
@@ -2009,10 +2011,10 @@ type GetPerformanceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// operations are ordered by operation, then by point. Those that never ran are left out.
 	Operations []*OperationPerformance `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
-	// since is the time at which the measurement began, or with a window that of the window if it is later. The measurement
-	// begins with the first start of the process on its data directory. The process
-	// writes the durations to its data directory once a minute and at its end, at most the last 128 of an operation; a
-	// crash loses those since. Always set.
+	// since is the time at which the measurement began, or with a window that of the window if it is later. The
+	// measurement begins with the first start of the process on its data directory. The process writes the durations to
+	// its data directory once a minute and at its end, at most the last 128 of an operation; a crash loses those since.
+	// Always set.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4398,8 +4400,8 @@ type ListUsersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all.
 	IdPrefix string `protobuf:"bytes,1,opt,name=id_prefix,json=idPrefix,proto3" json:"id_prefix,omitempty"`
-	// page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion to
-	// the number of memories of its users, about a second for 5 million.
+	// page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion
+	// to the number of memories of its users, about a second for 5 million.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -4762,8 +4764,8 @@ type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// user_id is the user whose agents are listed. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
-	// key is authorised for.
+	// project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the
+	// API key is authorised for.
 	ProjectId *string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3,oneof" json:"project_id,omitempty"`
 	// id_prefix is the beginning of the ids to list, compared exactly. At most 128 characters. Empty: all.
 	IdPrefix string `protobuf:"bytes,3,opt,name=id_prefix,json=idPrefix,proto3" json:"id_prefix,omitempty"`
@@ -4960,8 +4962,8 @@ func (x *ListAgentsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one that
-// handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
+// Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one
+// that handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
 // `access.refresh_seconds`.
 //
 // A call that would store more than memory_count, content_bytes or file_bytes fails with RESOURCE_EXHAUSTED
@@ -4980,8 +4982,8 @@ type Quota struct {
 	Subject isQuota_Subject `protobuf_oneof:"subject"`
 	// calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
 	// the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
-	// its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does not
-	// answer. Calls without a key are not counted.
+	// its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does
+	// not answer. Calls without a key are not counted.
 	CallsPerSecond float64 `protobuf:"fixed64,3,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
 	// memory_count is the maximum number of memories: 0 to 1 000 000 000 000 000. Messages of sessions and memories of
 	// every status count, DELETED ones until they are permanently deleted. 0: no limit.
@@ -5818,8 +5820,8 @@ type RetryDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
-	// one is INVALID_ARGUMENT. Empty: all of the endpoint.
+	// event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not
+	// of one is INVALID_ARGUMENT. Empty: all of the endpoint.
 	EventIds      []string `protobuf:"bytes,2,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5922,8 +5924,8 @@ type DropDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// endpoint is the name of an endpoint of the settings, or of one that was used before. At most 64 characters.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
-	// one is INVALID_ARGUMENT. Empty: all of the endpoint.
+	// event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not
+	// of one is INVALID_ARGUMENT. Empty: all of the endpoint.
 	EventIds      []string `protobuf:"bytes,2,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

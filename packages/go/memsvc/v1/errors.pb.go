@@ -62,8 +62,8 @@ const (
 	// ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
 	// number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
 	// call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
-	// "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
-	// after the delay in the google.rpc.RetryInfo, with exponential backoff.
+	// "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else).
+	// Retry after the delay in the google.rpc.RetryInfo, with exponential backoff.
 	ErrorReason_ERROR_REASON_LIMIT_EXCEEDED ErrorReason = 8
 	// ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
 	// Metadata: `backend`. Retry after the delay in the google.rpc.RetryInfo; repeat a mutation with the same request_id,
@@ -138,9 +138,10 @@ const (
 	// than the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read
 	// faster, or use a narrower filter, and resume with the cursor of the last response.
 	ErrorReason_ERROR_REASON_WATCH_TOO_SLOW ErrorReason = 27
-	// ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, and when a
-	// watch ends for that. No metadata. Repeat the call, or resume the watch with the cursor of the last response, after
-	// the delay in the google.rpc.RetryInfo.
+	// ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, when a watch
+	// ends for that, and when another call does not end within `server.grace_seconds`. No metadata. Repeat the call, or
+	// resume the watch with the cursor of the last response, after the delay in the google.rpc.RetryInfo. A call that was
+	// ended may have stored its changes: repeat it with the same request_id.
 	ErrorReason_ERROR_REASON_SERVER_STOPPING ErrorReason = 28
 	// ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is requested during another
 	// one, by call or by schedule, in this process or in another one on the same store. The running one continues. No

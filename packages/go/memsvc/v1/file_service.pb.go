@@ -34,7 +34,8 @@ const (
 	// FILE_TEXT_STATE_PENDING: the extraction is still to come, under way, or waits for a retry; or the content is
 	// missing.
 	FileTextState_FILE_TEXT_STATE_PENDING FileTextState = 1
-	// FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages.
+	// FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no
+	// passages.
 	FileTextState_FILE_TEXT_STATE_INDEXED FileTextState = 2
 	// FILE_TEXT_STATE_UNSUPPORTED: there is no extraction for the file.
 	FileTextState_FILE_TEXT_STATE_UNSUPPORTED FileTextState = 3

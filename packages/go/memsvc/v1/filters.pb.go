@@ -466,12 +466,13 @@ func (x *MetadataEquals) GetValue() *structpb.Value {
 }
 
 // MetadataRange matches memories whose metadata hold a number at a path, within all given bounds. At least one bound is
-// required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point numbers. A string is no number, whatever it contains. Of a
-// memory with more than 256 numbers in its metadata, the first 256 by path and value are compared.
+// required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point
+// numbers. A string is no number, whatever it contains. Of a memory with more than 256 numbers in its metadata, the
+// first 256 by path and value are compared.
 type MetadataRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// path is the sequence of member names, as in MetadataEquals.path. 1 to 256 characters. Of a list at the path at least
-	// one number must be within the bounds.
+	// path is the sequence of member names, as in MetadataEquals.path. 1 to 256 characters. Of a list at the path at
+	// least one number must be within the bounds.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// greater_than is the bound that the number must be above. Absent: none. Finite.
 	GreaterThan *float64 `protobuf:"fixed64,2,opt,name=greater_than,json=greaterThan,proto3,oneof" json:"greater_than,omitempty"`
@@ -633,8 +634,8 @@ type Filter struct {
 	SessionVisibility SessionVisibility `protobuf:"varint,31,opt,name=session_visibility,json=sessionVisibility,proto3,enum=memsvc.v1.SessionVisibility" json:"session_visibility,omitempty"`
 	// key_prefix is the beginning of the key: memories without a key, and those whose key begins otherwise, do not match.
 	// Compared exactly, by characters: "daily/2026-02" matches "daily/2026-02-06". A prefix that ends with "/" costs a
-	// search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At most
-	// 256 characters. Empty: no restriction.
+	// search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At
+	// most 256 characters. Empty: no restriction.
 	KeyPrefix string `protobuf:"bytes,32,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
 	// metadata_ranges are ranges of numbers that the memory's metadata must all meet. Empty: no restriction.
 	MetadataRanges []*MetadataRange `protobuf:"bytes,33,rep,name=metadata_ranges,json=metadataRanges,proto3" json:"metadata_ranges,omitempty"`
@@ -1078,17 +1079,17 @@ type FilterCondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// field is the field to test.
 	Field FilterField `protobuf:"varint,1,opt,name=field,proto3,enum=memsvc.v1.FilterField" json:"field,omitempty"`
-	// operator is the comparison. LESS to GREATER_OR_EQUAL and BETWEEN are for IMPORTANCE, CONFIDENCE, TRUST, METADATA and
-	// times only, STARTS_WITH for KEY only; with another field they are INVALID_ARGUMENT.
+	// operator is the comparison. LESS to GREATER_OR_EQUAL and BETWEEN are for IMPORTANCE, CONFIDENCE, TRUST, METADATA
+	// and times only, STARTS_WITH for KEY only; with another field they are INVALID_ARGUMENT.
 	Operator FilterOperator `protobuf:"varint,2,opt,name=operator,proto3,enum=memsvc.v1.FilterOperator" json:"operator,omitempty"`
 	// metadata_path is the path of the member to test, as in MetadataEquals.path. Required when field is METADATA, else
 	// it must be empty.
 	MetadataPath string `protobuf:"bytes,3,opt,name=metadata_path,json=metadataPath,proto3" json:"metadata_path,omitempty"`
-	// values are the values to compare with: 1 to 256 for IN, exactly 2 for BETWEEN, the lower one first, and exactly 1 for
-	// every other operator. Enums are names without their prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as
-	// "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean or null,
-	// with LESS to GREATER_OR_EQUAL and BETWEEN a number, as in MetadataRange; all other fields are strings. A value of
-	// another type, or an unknown name, is INVALID_ARGUMENT.
+	// values are the values to compare with: 1 to 256 for IN, exactly 2 for BETWEEN, the lower one first, and exactly 1
+	// for every other operator. Enums are names without their prefix, such as "LONG_TERM"; times are RFC 3339 strings,
+	// such as "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean
+	// or null, with LESS to GREATER_OR_EQUAL and BETWEEN a number, as in MetadataRange; all other fields are strings. A
+	// value of another type, or an unknown name, is INVALID_ARGUMENT.
 	Values        []*structpb.Value `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -226,9 +226,9 @@ type CaptureDecider int32
 const (
 	// CAPTURE_DECIDER_UNSPECIFIED is never in a response.
 	CaptureDecider_CAPTURE_DECIDER_UNSPECIFIED CaptureDecider = 0
-	// CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-	// setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
-	// rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+	// CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless
+	// the setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where
+	// the rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
 	// PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
 	// change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
 	CaptureDecider_CAPTURE_DECIDER_RULES CaptureDecider = 1
@@ -688,14 +688,15 @@ type CreateMemoryResponse struct {
 	Outcome WriteOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.WriteOutcome" json:"outcome,omitempty"`
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories that
-	// were said before, those with the newest memories first, then those with memories that were said later, of which this
-	// one is the older side. In a repeated response their memories are at their present revisions.
+	// conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories
+	// that were said before, those with the newest memories first, then those with memories that were said later, of
+	// which this one is the older side. In a repeated response their memories are at their present revisions.
 	Conflicts []*Conflict `protobuf:"bytes,4,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
 	Redactions []*Redaction `protobuf:"bytes,5,rep,name=redactions,proto3" json:"redactions,omitempty"`
-	// notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-	// index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty otherwise.
+	// notice is the information, in English, that the change is stored and that searches do not include it yet, because
+	// an index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty
+	// otherwise.
 	Notice        string `protobuf:"bytes,6,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1029,8 +1030,8 @@ type BatchCreateMemoriesResponse struct {
 	Results []*BatchCreateResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
-	// notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-	// index is unavailable: see WaitFor. Empty otherwise.
+	// notice is the information, in English, that the change is stored and that searches do not include it yet, because
+	// an index is unavailable: see WaitFor. Empty otherwise.
 	Notice        string `protobuf:"bytes,3,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1614,8 +1615,8 @@ type GetMemoryRequest struct {
 	// include_chain adds the supersession chain of the memory to the response.
 	IncludeChain bool `protobuf:"varint,4,opt,name=include_chain,json=includeChain,proto3" json:"include_chain,omitempty"`
 	// revision selects an earlier revision, also of a memory that is DELETED now; by `key` of the memory that has the key
-	// now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such a
-	// read does not count as an access. 0: the present one.
+	// now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such
+	// a read does not count as an access. 0: the present one.
 	Revision int64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	// as_of selects the memory as it was at a moment; by `key` the memory that had the key then. Such a read does not
 	// count as an access. Unset: the present state.
@@ -1849,7 +1850,8 @@ type BatchGetMemoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope selects the memories that are visible: see Scope.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	// ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1 000.
+	// ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1
+	// 000.
 	Ids []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
 	// read_mask selects the fields of the returned memories, as names in Memory, such as "id" and "content"; other
 	// fields are left empty. Unset: all fields.
@@ -1994,8 +1996,8 @@ type ListMemoriesRequest struct {
 	// filter narrows the list. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
-	// then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever the
-	// direction. Memories without the time come last.
+	// then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever
+	// the direction. Memories without the time come last.
 	OrderBy string `protobuf:"bytes,3,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2153,8 +2155,8 @@ type ListScopesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// user_id is the user whose scopes are listed. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
-	// key is authorised for.
+	// project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the
+	// API key is authorised for.
 	ProjectId *string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3,oneof" json:"project_id,omitempty"`
 	// agent_id restricts the list to one agent; an empty string is no agent. Absent: all.
 	AgentId *string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
@@ -2236,8 +2238,8 @@ type ScopeUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is exactly the scope in which the memories were written. Its user_id is that of the request.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	// memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED ones.
-	// At least 1.
+	// memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED
+	// ones. At least 1.
 	MemoryCount int32 `protobuf:"varint,2,opt,name=memory_count,json=memoryCount,proto3" json:"memory_count,omitempty"`
 	// count_by_status counts the memories by MemoryStatus, DELETED included. The keys are names without prefix, such as
 	// "ACTIVE"; names with count 0 are left out.
@@ -2309,8 +2311,8 @@ func (x *ScopeUsage) GetLastWriteTime() *timestamppb.Timestamp {
 // ListScopesResponse is one page of scopes.
 type ListScopesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all DELETED
-	// are left out.
+	// scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all
+	// DELETED are left out.
 	Scopes []*ScopeUsage `protobuf:"bytes,1,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// next_page_token is the page_token of the next page. Empty: this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -2495,8 +2497,8 @@ type UpdateMemoryResponse struct {
 	Conflicts []*Conflict `protobuf:"bytes,3,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
 	Redactions []*Redaction `protobuf:"bytes,4,rep,name=redactions,proto3" json:"redactions,omitempty"`
-	// notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-	// index is unavailable: see WaitFor. Empty otherwise.
+	// notice is the information, in English, that the change is stored and that searches do not include it yet, because
+	// an index is unavailable: see WaitFor. Empty otherwise.
 	Notice        string `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2578,8 +2580,8 @@ type SelectionPreview struct {
 	CountByLayer map[string]int32 `protobuf:"bytes,3,rep,name=count_by_layer,json=countByLayer,proto3" json:"count_by_layer,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// sample is a sample of them, at most 10, those that were written last first.
 	Sample []*Memory `protobuf:"bytes,4,rep,name=sample,proto3" json:"sample,omitempty"`
-	// selection_token stands for the ids and revisions of all memories that match, and for the request. It does not expire.
-	// Never empty.
+	// selection_token stands for the ids and revisions of all memories that match, and for the request. It does not
+	// expire. Never empty.
 	SelectionToken string `protobuf:"bytes,5,opt,name=selection_token,json=selectionToken,proto3" json:"selection_token,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3053,9 +3055,9 @@ type UpdateMemoriesRequest struct {
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// memory holds the new values, which all memories get.
 	Memory *Memory `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
-	// update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which are
-	// INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its default
-	// value. It may be empty together with `memory` when tags are added or removed.
+	// update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which
+	// are INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its
+	// default value. It may be empty together with `memory` when tags are added or removed.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// add_tags are tags that each memory gets in addition to those it has. 1 to 64 characters each, at most 32 tags.
 	// INVALID_ARGUMENT together with tags in update_mask.
@@ -4197,8 +4199,8 @@ func (x *ResolveConflictResponse) GetConsistencyToken() string {
 type CaptureMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
-	// stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the event
-	// is. Without a project_id all are global.
+	// stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the
+	// event is. Without a project_id all are global.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// message is the message with its speaker and time. Its content has 1 to 100 000 characters of UTF-8, without NUL;
 	// images in it become files as those in Memory.content do, but only those in statements that are remembered. Its
@@ -4214,7 +4216,8 @@ type CaptureMemoryRequest struct {
 	WaitFor WaitFor `protobuf:"varint,5,opt,name=wait_for,json=waitFor,proto3,enum=memsvc.v1.WaitFor" json:"wait_for,omitempty"`
 	// tags are added to each memory. At most 32, each of 1 to 64 characters.
 	Tags []string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
-	// source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "conversation".
+	// source is stored as the source of each memory. At most 256 characters, no control characters. Empty:
+	// "conversation".
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	// conflict_policy selects the treatment of older memories that the new ones contradict: see ConflictPolicy.
 	// Unspecified: MARK.
@@ -4420,8 +4423,8 @@ type CaptureMemoryResponse struct {
 	Redactions []*Redaction `protobuf:"bytes,2,rep,name=redactions,proto3" json:"redactions,omitempty"`
 	// decider is the component that decided. Never UNSPECIFIED.
 	Decider CaptureDecider `protobuf:"varint,3,opt,name=decider,proto3,enum=memsvc.v1.CaptureDecider" json:"decider,omitempty"`
-	// notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that the
-	// text has more than 1 000 statements. Empty: neither applies.
+	// notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that
+	// the text has more than 1 000 statements. Empty: neither applies.
 	Notice string `protobuf:"bytes,4,opt,name=notice,proto3" json:"notice,omitempty"`
 	// consistency_token makes later searches include the stored memories: see MemoryService. Empty after a dry run.
 	ConsistencyToken string `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
@@ -5300,8 +5303,9 @@ type WatchMemoriesRequest struct {
 	// memories of another session only where filter.session_visibility is ALL.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
-	// ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing of
-	// time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
+	// ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing
+	// of time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are
+	// INVALID_ARGUMENT.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// cursor is the WatchMemoriesResponse.cursor of the last response that the client has processed: the watch continues
 	// after it, also after a restart of the service. Scope and filter must be unchanged. Empty: begin at `start`.

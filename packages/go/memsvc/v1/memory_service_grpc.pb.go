@@ -76,8 +76,9 @@ const (
 // service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
 // API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 //
-// A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-// sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+// A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+// client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+// that.
 type MemoryServiceClient interface {
 	// CreateMemory stores one memory. Under an existing key it updates that memory; on_duplicate selects the treatment of
 	// equal content.
@@ -100,15 +101,15 @@ type MemoryServiceClient interface {
 	// ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
 	// call, and it does not count as an access.
 	ListMemories(ctx context.Context, in *ListMemoriesRequest, opts ...grpc.CallOption) (*ListMemoriesResponse, error)
-	// ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-	// page, with counts. An index is read, not the memories.
+	// ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+	// by page, with counts. An index is read, not the memories.
 	ListScopes(ctx context.Context, in *ListScopesRequest, opts ...grpc.CallOption) (*ListScopesResponse, error)
 	// UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none.
 	UpdateMemory(ctx context.Context, in *UpdateMemoryRequest, opts ...grpc.CallOption) (*UpdateMemoryResponse, error)
 	// DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently.
 	DeleteMemory(ctx context.Context, in *DeleteMemoryRequest, opts ...grpc.CallOption) (*DeleteMemoryResponse, error)
-	// DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-	// selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+	// DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+	// a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
 	// RollbackMemory and RollbackToCheckpoint undo it.
 	//
 	// The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline
@@ -464,8 +465,9 @@ func (c *memoryServiceClient) RollbackMemory(ctx context.Context, in *RollbackMe
 // service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
 // API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
 //
-// A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
-// sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+// A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+// client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+// that.
 type MemoryServiceServer interface {
 	// CreateMemory stores one memory. Under an existing key it updates that memory; on_duplicate selects the treatment of
 	// equal content.
@@ -488,15 +490,15 @@ type MemoryServiceServer interface {
 	// ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
 	// call, and it does not count as an access.
 	ListMemories(context.Context, *ListMemoriesRequest) (*ListMemoriesResponse, error)
-	// ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-	// page, with counts. An index is read, not the memories.
+	// ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+	// by page, with counts. An index is read, not the memories.
 	ListScopes(context.Context, *ListScopesRequest) (*ListScopesResponse, error)
 	// UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none.
 	UpdateMemory(context.Context, *UpdateMemoryRequest) (*UpdateMemoryResponse, error)
 	// DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently.
 	DeleteMemory(context.Context, *DeleteMemoryRequest) (*DeleteMemoryResponse, error)
-	// DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-	// selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+	// DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+	// a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
 	// RollbackMemory and RollbackToCheckpoint undo it.
 	//
 	// The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline

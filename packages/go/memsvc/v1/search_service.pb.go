@@ -628,10 +628,10 @@ const (
 	// CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT.
 	ContextSection_CONTEXT_SECTION_UNSPECIFIED ContextSection = 0
 	// CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
-	// descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a document or an import, or derived from
-	// other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
-	// out as UNTRUSTED, unless the query retrieves them. What a newer memory contradicts is left out as OUTDATED. Share:
-	// core.
+	// descending importance, then by time, oldest first, and last those that may be outdated. Memories from a tool, a
+	// document or an import, or derived from other memories, need at least the trust of an agent (the setting
+	// provenance.trust_agent); otherwise they are left out as UNTRUSTED, unless the query retrieves them. What a newer
+	// memory contradicts is left out as OUTDATED. Share: core.
 	ContextSection_CONTEXT_SECTION_GLOBAL_CORE ContextSection = 1
 	// CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
 	// core.
@@ -657,10 +657,11 @@ const (
 	// `context.evidence` leaves it out of requests that name no sections.
 	ContextSection_CONTEXT_SECTION_EVIDENCE ContextSection = 7
 	// CONTEXT_SECTION_FILES holds passages of the text of files that share words with the query, of the project and
-	// global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload, the
-	// name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
+	// global ones: the 8 best that cover at least 0.4 of it (see FilePassage.score), each with the date of the upload,
+	// the name of the file and the line, oldest first. It has no share: it uses what the sections before it leave. Empty
 	// with as_of and without a query; of the filter only project_visibility applies. Its items have a `passage`, and ids
-	// of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of requests that name no sections.
+	// of passages take the place of those of memories: see FilePassage.id. The setting `context.files` leaves it out of
+	// requests that name no sections.
 	ContextSection_CONTEXT_SECTION_FILES ContextSection = 8
 )
 
@@ -912,7 +913,8 @@ type UseFeedbackState int32
 const (
 	// USE_FEEDBACK_STATE_UNSPECIFIED is never in a response.
 	UseFeedbackState_USE_FEEDBACK_STATE_UNSPECIFIED UseFeedbackState = 0
-	// USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the ranking.
+	// USE_FEEDBACK_STATE_TOO_FEW_REPORTS: fewer reports are stored than min_report_count. They are no part of the
+	// ranking.
 	UseFeedbackState_USE_FEEDBACK_STATE_TOO_FEW_REPORTS UseFeedbackState = 1
 	// USE_FEEDBACK_STATE_REPLAY_PENDING: no replay has run yet; the maintenance step REPLAY_USE runs it. They are no part
 	// of the ranking.
@@ -920,8 +922,8 @@ const (
 	// USE_FEEDBACK_STATE_TOO_FEW_QUERIES: the replay tested fewer queries than min_tested_count: only calls of ReportUse
 	// with a query and a used memory can be tested. They are no part of the ranking.
 	UseFeedbackState_USE_FEEDBACK_STATE_TOO_FEW_QUERIES UseFeedbackState = 3
-	// USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no part
-	// of the ranking.
+	// USE_FEEDBACK_STATE_NO_GAIN: the replay shows no gain of min_gain, or none above its standard error. They are no
+	// part of the ranking.
 	UseFeedbackState_USE_FEEDBACK_STATE_NO_GAIN UseFeedbackState = 4
 	// USE_FEEDBACK_STATE_GAIN: the replay shows a gain. They are part of the ranking of searches with use_feedback.
 	UseFeedbackState_USE_FEEDBACK_STATE_GAIN UseFeedbackState = 5
@@ -975,8 +977,8 @@ func (UseFeedbackState) EnumDescriptor() ([]byte, []int) {
 }
 
 // FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
-// some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as is
-// 0 for all retrievers of the mode that the request has an input for: no memory could be found.
+// some are given, an absent one is 0. Of several retrievers one of weight 0 is not used. All 0 is INVALID_ARGUMENT, as
+// is 0 for all retrievers of the mode that the request has an input for: no memory could be found.
 type FusionWeights struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dense is the weight of RETRIEVER_DENSE.
@@ -1454,9 +1456,9 @@ type SearchRequest struct {
 	// judge_currency compares the hits with each other and looks up their open conflicts, both sides of which are
 	// CONFLICTED, so that Hit.currency tells of more than stored states. It takes about 2 ms for a page of 50.
 	JudgeCurrency bool `protobuf:"varint,23,opt,name=judge_currency,json=judgeCurrency,proto3" json:"judge_currency,omitempty"`
-	// use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on which
-	// it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in the
-	// setting ranking.use_feedback, off by default.
+	// use_feedback adds the reports of ReportUse to the score: see GetUseFeedback for the weight and the condition on
+	// which it joins. It has an effect in HYBRID mode with FUSION_METHOD_DEFAULT, without as_of.known_time. Unset: as in
+	// the setting ranking.use_feedback, off by default.
 	UseFeedback *bool `protobuf:"varint,24,opt,name=use_feedback,json=useFeedback,proto3,oneof" json:"use_feedback,omitempty"`
 	// word_match is for words of which only a part is known, or that are not yet typed to the end. Where it is not WHOLE,
 	// each of `keywords`, or without them each keyword of the query, also matches up to 32 keywords in all, the
@@ -1736,8 +1738,9 @@ type Hit struct {
 	// memory is the memory at its present revision. Always set.
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// score orders the hits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within one
-	// response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
-	// searches with the same embedding model. Equal scores are ordered by id.
+	// response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives
+	// from the cosine similarity, so it is comparable between searches with the same embedding model. Equal scores are
+	// ordered by id.
 	Score float64 `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
 	// snippet is the best matching part of the content, cut at word boundaries if possible. At most snippet_chars
 	// characters.
@@ -1763,10 +1766,10 @@ type Hit struct {
 	// files are the files of file_refs, in their order: see ResolveFileRefs. Empty unless include_files is set.
 	Files []*ResolvedFileRef `protobuf:"bytes,12,rep,name=files,proto3" json:"files,omitempty"`
 	// relevance estimates the probability that the memory is what the query asks for: 0 to 1. It is comparable between
-	// queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a low
-	// relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode, as_of
-	// with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given vector, or
-	// not computed yet).
+	// queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a
+	// low relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode,
+	// as_of with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given
+	// vector, or not computed yet).
 	Relevance *float64 `protobuf:"fixed64,13,opt,name=relevance,proto3,oneof" json:"relevance,omitempty"`
 	// currency is whether the memory still holds: by its status, and with SearchRequest.judge_currency also by comparison
 	// with the other hits.
@@ -2251,7 +2254,8 @@ func (x *StageTiming) GetDuration() *durationpb.Duration {
 	return nil
 }
 
-// SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then be ordered differently.
+// SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then
+// be ordered differently.
 type SkippedStage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// stage is the stage that was skipped. Never UNSPECIFIED.
@@ -2322,14 +2326,14 @@ type SearchResponse struct {
 	CandidateCount int32 `protobuf:"varint,5,opt,name=candidate_count,json=candidateCount,proto3" json:"candidate_count,omitempty"`
 	// skipped are the stages that were requested and skipped. Empty: none.
 	Skipped []*SkippedStage `protobuf:"bytes,6,rep,name=skipped,proto3" json:"skipped,omitempty"`
-	// nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance or
-	// else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest. False
-	// if the relevance of any memory is not known.
+	// nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance
+	// or else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest.
+	// False if the relevance of any memory is not known.
 	NothingRelevant bool `protobuf:"varint,7,opt,name=nothing_relevant,json=nothingRelevant,proto3" json:"nothing_relevant,omitempty"`
-	// embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query is
-	// longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest were
-	// searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it because the mode is KEYWORD, a
-	// vector was given, or the retriever DENSE failed.
+	// embedded_query_chars is the number of characters at the beginning of query that were searched by meaning, if query
+	// is longer than the embedder takes (the bundled one takes 256 tokens and 2 048 characters). The words of the rest
+	// were searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it
+	// because the mode is KEYWORD, a vector was given, or the retriever DENSE failed.
 	EmbeddedQueryChars int32 `protobuf:"varint,8,opt,name=embedded_query_chars,json=embeddedQueryChars,proto3" json:"embedded_query_chars,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -3067,8 +3071,11 @@ type SearchAllResponse struct {
 	Degraded []*DegradedRetriever `protobuf:"bytes,5,rep,name=degraded,proto3" json:"degraded,omitempty"`
 	// embedded_query_chars is that of SearchResponse, for the search for memories.
 	EmbeddedQueryChars int32 `protobuf:"varint,6,opt,name=embedded_query_chars,json=embeddedQueryChars,proto3" json:"embedded_query_chars,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// nothing_relevant is that of SearchResponse, for the search for memories, with the setting `ranking.min_relevance`:
+	// memories are only the nearest. It is independent of files, reports and charts, which contain words of the query.
+	NothingRelevant bool `protobuf:"varint,7,opt,name=nothing_relevant,json=nothingRelevant,proto3" json:"nothing_relevant,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SearchAllResponse) Reset() {
@@ -3143,11 +3150,19 @@ func (x *SearchAllResponse) GetEmbeddedQueryChars() int32 {
 	return 0
 }
 
+func (x *SearchAllResponse) GetNothingRelevant() bool {
+	if x != nil {
+		return x.NothingRelevant
+	}
+	return false
+}
+
 // ContextShares is the distribution of a budget. Each share is a finite number from 0 to 1; together they are 1 (to
 // within 0.001), else INVALID_ARGUMENT. Shares of sections that are not requested, or that must be empty in this scope
 // or without a query, go to the others in proportion. A section may use its own share, the rest of the sections before
-// it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its share, or below its need if that
-// is smaller. The unused part of LONG_TERM is known only after the search: it goes to the sections after it alone.
+// it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its
+// share, or below its need if that is smaller. The unused part of LONG_TERM is known only after the search: it goes to
+// the sections after it alone.
 type ContextShares struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// core is the share of GLOBAL_CORE and PROJECT_CORE. The default is 0.1.
@@ -3238,8 +3253,8 @@ type ContextOptions struct {
 	RelevantLimit int32 `protobuf:"varint,5,opt,name=relevant_limit,json=relevantLimit,proto3" json:"relevant_limit,omitempty"`
 	// min_score is the minimum score of a retrieved memory: 0 to 1. 0: no bound. See Hit.score.
 	MinScore float64 `protobuf:"fixed64,6,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
-	// locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
-	// as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
+	// locale is the language of headings, marks and notes: "en" or "zh", with or without a region, such as "zh-CN".
+	// Empty: as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
 	Locale string `protobuf:"bytes,7,opt,name=locale,proto3" json:"locale,omitempty"`
 	// time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An
 	// unknown one is INVALID_ARGUMENT.
@@ -3839,9 +3854,9 @@ type ContextItem struct {
 	Excerpt bool `protobuf:"varint,7,opt,name=excerpt,proto3" json:"excerpt,omitempty"`
 	// citation is the mark by which the text cites the memory: see CitationStyle.
 	Citation string `protobuf:"bytes,8,opt,name=citation,proto3" json:"citation,omitempty"`
-	// currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The text
-	// says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are judged by
-	// their statements and open conflicts, among each other; session memories are not judged.
+	// currency is whether the memory still holds, judged among the memories and messages that the query retrieves. The
+	// text says so, too: "(outdated, see [m7])", "(outdated? see [m7])", "(conflicted, see [m7])". Core memories are
+	// judged by their statements and open conflicts, among each other; session memories are not judged.
 	Currency Currency `protobuf:"varint,9,opt,name=currency,proto3,enum=memsvc.v1.Currency" json:"currency,omitempty"`
 	// newer_memory_id is the id of the memory that replaces it. Empty: none is known.
 	NewerMemoryId string `protobuf:"bytes,10,opt,name=newer_memory_id,json=newerMemoryId,proto3" json:"newer_memory_id,omitempty"`
@@ -5158,7 +5173,8 @@ func (*UseReport_Citation) isUseReport_By() {}
 // Errors: INVALID_ARGUMENT also when two reports are about the same memory, for a citation without context_cursor, and
 // for a context_cursor that is unknown, older than an hour, of another scope, or from before a restart; ALREADY_EXISTS
 // (REQUEST_ID_REUSED). A memory that is not found is not an error: see ReportUseResponse.missing. Reports do not count
-// towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the counts.
+// towards quotas of stored amounts: of each user the newest 1 000 calls are stored, and older ones remain in the
+// counts.
 type ReportUseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is the scope of the search or context.
@@ -5166,12 +5182,13 @@ type ReportUseRequest struct {
 	// query is the query that found the memories: at most 8 192 characters, of which the first 2 048 are stored. White
 	// space alone counts as empty. Empty: the reports count, but no replay tests this query.
 	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
-	// context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event of
-	// the stream. Empty: the reports name their memories by memory_id.
+	// context_cursor identifies the context of the citations: ContextSummary.context_cursor, or the cursor of any event
+	// of the stream. Empty: the reports name their memories by memory_id.
 	ContextCursor string `protobuf:"bytes,3,opt,name=context_cursor,json=contextCursor,proto3" json:"context_cursor,omitempty"`
 	// reports are the reports. 1 to 100, each about another memory.
 	Reports []*UseReport `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`
-	// request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts again.
+	// request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repeated call counts
+	// again.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5247,8 +5264,8 @@ type ReportUseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// stored_count is the number of reports that were stored.
 	StoredCount int32 `protobuf:"varint,1,opt,name=stored_count,json=storedCount,proto3" json:"stored_count,omitempty"`
-	// missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their memory
-	// does not exist, is deleted, is not visible in the scope, or is a passage of a file.
+	// missing are the indexes, in ReportUseRequest.reports from 0, of the reports that were not stored because their
+	// memory does not exist, is deleted, is not visible in the scope, or is a passage of a file.
 	Missing       []int32 `protobuf:"varint,2,rep,packed,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5303,8 +5320,8 @@ func (x *ReportUseResponse) GetMissing() []int32 {
 // Errors: INVALID_ARGUMENT also for a page_token of another request.
 type ListUseReportsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// scope selects the reports: those that were made in its project, or without a project, about memories that are visible
-	// in the scope. Reports that were made in another session are left out: see session_visibility.
+	// scope selects the reports: those that were made in its project, or without a project, about memories that are
+	// visible in the scope. Reports that were made in another session are left out: see session_visibility.
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// outcome restricts the reports. Unspecified: any.
 	Outcome UseOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.UseOutcome" json:"outcome,omitempty"`
@@ -5612,8 +5629,8 @@ type UseReplay struct {
 	MrrWithout float64 `protobuf:"fixed64,4,opt,name=mrr_without,json=mrrWithout,proto3" json:"mrr_without,omitempty"`
 	// mrr_with is the same with reports.
 	MrrWith float64 `protobuf:"fixed64,5,opt,name=mrr_with,json=mrrWith,proto3" json:"mrr_with,omitempty"`
-	// ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits, without
-	// reports: 0 to 1. It is shown for comparison; mrr decides.
+	// ndcg_without is the mean normalised discounted cumulative gain of the used memories among the first 10 hits,
+	// without reports: 0 to 1. It is shown for comparison; mrr decides.
 	NdcgWithout float64 `protobuf:"fixed64,6,opt,name=ndcg_without,json=ndcgWithout,proto3" json:"ndcg_without,omitempty"`
 	// ndcg_with is the same with reports.
 	NdcgWith float64 `protobuf:"fixed64,7,opt,name=ndcg_with,json=ndcgWith,proto3" json:"ndcg_with,omitempty"`
@@ -5718,8 +5735,8 @@ func (x *UseReplay) GetStandardError() float64 {
 //
 // added to its score before the factor "scale", as the boost "use": -weight to weight. used, wrong and ignored are the
 // counts of the memory, and base is the share of the user's memories that were used, counted in the same way. p is the
-// mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few reports
-// move a score little. See the page on ranking for the source.
+// mean of the posterior of a Beta-Binomial model whose prior has the weight of 10 reports and the mean base: few
+// reports move a score little. See the page on ranking for the source.
 type GetUseFeedbackResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// state is whether reports are part of the ranking, and the reason. Never UNSPECIFIED.
@@ -6011,14 +6028,15 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\aFileHit\x12.\n" +
 	"\x04file\x18\x01 \x01(\v2\x1a.memsvc.v1.ResolvedFileRefR\x04file\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\x122\n" +
-	"\bpassages\x18\x03 \x03(\v2\x16.memsvc.v1.FilePassageR\bpassages\"\xaf\x02\n" +
+	"\bpassages\x18\x03 \x03(\v2\x16.memsvc.v1.FilePassageR\bpassages\"\xda\x02\n" +
 	"\x11SearchAllResponse\x12*\n" +
 	"\bmemories\x18\x01 \x03(\v2\x0e.memsvc.v1.HitR\bmemories\x12(\n" +
 	"\x05files\x18\x02 \x03(\v2\x12.memsvc.v1.FileHitR\x05files\x12,\n" +
 	"\areports\x18\x03 \x03(\v2\x12.memsvc.v1.FileHitR\areports\x12*\n" +
 	"\x06charts\x18\x04 \x03(\v2\x12.memsvc.v1.FileHitR\x06charts\x128\n" +
 	"\bdegraded\x18\x05 \x03(\v2\x1c.memsvc.v1.DegradedRetrieverR\bdegraded\x120\n" +
-	"\x14embedded_query_chars\x18\x06 \x01(\x05R\x12embeddedQueryChars\"y\n" +
+	"\x14embedded_query_chars\x18\x06 \x01(\x05R\x12embeddedQueryChars\x12)\n" +
+	"\x10nothing_relevant\x18\a \x01(\bR\x0fnothingRelevant\"y\n" +
 	"\rContextShares\x12\x12\n" +
 	"\x04core\x18\x01 \x01(\x01R\x04core\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x01R\asession\x12\x1d\n" +

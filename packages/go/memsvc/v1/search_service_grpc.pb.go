@@ -73,12 +73,12 @@ type SearchServiceClient interface {
 	// are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
 	// show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
 	ReportUse(ctx context.Context, in *ReportUseRequest, opts ...grpc.CallOption) (*ReportUseResponse, error)
-	// ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-	// every report acknowledged before the call, and it does not count as an access.
+	// ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+	// sees every report acknowledged before the call, and it does not count as an access.
 	ListUseReports(ctx context.Context, in *ListUseReportsRequest, opts ...grpc.CallOption) (*ListUseReportsResponse, error)
-	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-	// searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-	// of all projects.
+	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+	// user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+	// counts those of all projects.
 	GetUseFeedback(ctx context.Context, in *GetUseFeedbackRequest, opts ...grpc.CallOption) (*GetUseFeedbackResponse, error)
 }
 
@@ -259,12 +259,12 @@ type SearchServiceServer interface {
 	// are evidence: they change no memory, no revision and no currency. GetMemory (include_use_counts) and ListUseReports
 	// show them, and ranking may use them: see GetUseFeedback. The call is durable when it returns.
 	ReportUse(context.Context, *ReportUseRequest) (*ReportUseResponse, error)
-	// ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It sees
-	// every report acknowledged before the call, and it does not count as an access.
+	// ListUseReports returns reports of ReportUse, page by page, newest first: for a review those of outcome WRONG. It
+	// sees every report acknowledged before the call, and it does not count as an access.
 	ListUseReports(context.Context, *ListUseReportsRequest) (*ListUseReportsResponse, error)
-	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the user's
-	// searches, with the replay that decided it. A key that is restricted to projects may not call it, since it counts those
-	// of all projects.
+	// GetUseFeedback returns how many reports of a user are stored, and whether they are part of the ranking of the
+	// user's searches, with the replay that decided it. A key that is restricted to projects may not call it, since it
+	// counts those of all projects.
 	GetUseFeedback(context.Context, *GetUseFeedbackRequest) (*GetUseFeedbackResponse, error)
 	mustEmbedUnimplementedSearchServiceServer()
 }

@@ -1483,9 +1483,9 @@ func (x *ClearMessagesRequest) GetWaitFor() WaitFor {
 // ClearMessagesResponse holds the result of clearing a session.
 type ClearMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call that
-	// is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended during
-	// the call stay.
+	// removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call
+	// that is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended
+	// during the call stay.
 	RemovedMessageCount int32 `protobuf:"varint,1,opt,name=removed_message_count,json=removedMessageCount,proto3" json:"removed_message_count,omitempty"`
 	// consistency_token makes later searches include this change: see MemoryService. Never empty.
 	ConsistencyToken string `protobuf:"bytes,2,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
@@ -1538,8 +1538,8 @@ func (x *ClearMessagesResponse) GetConsistencyToken() string {
 }
 
 // TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
-// met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The response
-// of a tool is archived together with the message that called it, and stays with a pinned one.
+// met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The
+// response of a tool is archived together with the message that called it, and stays with a pinned one.
 //
 // Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
 // (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).

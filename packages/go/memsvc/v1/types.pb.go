@@ -513,11 +513,11 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: a new memory was stored.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-	// had no key and has that of the request now.
+	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+	// that had no key and has that of the request now.
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 2
-	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an access, and is not
-	// changed otherwise.
+	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an
+	// access, and is not changed otherwise.
 	WriteOutcome_WRITE_OUTCOME_DUPLICATE WriteOutcome = 3
 )
 
@@ -565,9 +565,9 @@ func (WriteOutcome) EnumDescriptor() ([]byte, []int) {
 }
 
 // WaitFor is the point at which a mutation returns. A change that is stored and that the indexes do not follow before
-// the deadline, or while an index is unavailable, is a success: `notice` in the responses that have it, and the trailing
-// metadata `x-memsvc-notice` in all, report it; later searches include it. If the deadline passes before the change is
-// stored, the call fails with DEADLINE_EXCEEDED; repeat it with the same request_id.
+// the deadline, or while an index is unavailable, is a success: `notice` in the responses that have it, and the
+// trailing metadata `x-memsvc-notice` in all, report it; later searches include it. If the deadline passes before the
+// change is stored, the call fails with DEADLINE_EXCEEDED; repeat it with the same request_id.
 type WaitFor int32
 
 const (
@@ -627,10 +627,10 @@ type OnDuplicate int32
 const (
 	// ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING.
 	OnDuplicate_ON_DUPLICATE_UNSPECIFIED OnDuplicate = 0
-	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key in
-	// the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
-	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays as
-	// it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
+	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key
+	// in the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
+	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays
+	// as it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
 	// `x-memsvc-notice` report that the key was not stored.
 	OnDuplicate_ON_DUPLICATE_RETURN_EXISTING OnDuplicate = 1
 	// ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS).
@@ -771,10 +771,10 @@ func (FileCategory) EnumDescriptor() ([]byte, []int) {
 //
 // Of two memories that contradict each other the one that was said later is the newer one, whichever was written first:
 // a memory was said at its event_time, and without one, or when that lies after its create_time, at its create_time. A
-// content that an update changes is said at the time of the update unless the memory has an event_time. Of two that were
-// said at the same time the written one is the newer one; an event_time of midnight, UTC, means the whole day, and
-// one without fractions the whole second. So the written memory can be the older side, and be CONFLICTED
-// or SUPERSEDED in the response. A global memory is older than one of a project.
+// content that an update changes is said at the time of the update unless the memory has an event_time. Of two that
+// were said at the same time the written one is the newer one; an event_time of midnight, UTC, means the whole day, and
+// one without fractions the whole second. So the written memory can be the older side, and be CONFLICTED or SUPERSEDED
+// in the response. A global memory is older than one of a project.
 //
 // CaptureMemory, FlushMessages, AppendMemory and IngestDocument use MARK by default.
 type ConflictPolicy int32
@@ -1094,11 +1094,11 @@ const (
 	// REMINDER_RECURRENCE_YEARLY: the reminder is due every year, from the year of the date on if it has one. A reminder
 	// of 29 February is due on 28 February in years without that day.
 	ReminderRecurrence_REMINDER_RECURRENCE_YEARLY ReminderRecurrence = 2
-	// REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs a
-	// year. In a month without that day it is due on the last day; 31 is the last day of every month.
+	// REMINDER_RECURRENCE_MONTHLY: the reminder is due every month on the day of the date, from the date on, which needs
+	// a year. In a month without that day it is due on the last day; 31 is the last day of every month.
 	ReminderRecurrence_REMINDER_RECURRENCE_MONTHLY ReminderRecurrence = 3
-	// REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which needs
-	// a year.
+	// REMINDER_RECURRENCE_WEEKLY: the reminder is due every week on the weekday of the date, from the date on, which
+	// needs a year.
 	ReminderRecurrence_REMINDER_RECURRENCE_WEEKLY ReminderRecurrence = 4
 )
 
@@ -1268,8 +1268,8 @@ const (
 	// WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
 	// it.
 	WarningCode_WARNING_CODE_NOTHING_RELEVANT WarningCode = 25
-	// WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM that
-	// the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
+	// WARNING_CODE_SHORT_TERM_COUNT: a project has at least 90 % of the number of ACTIVE memories of layer SHORT_TERM
+	// that the setting context.short_term_limit names (INFO), or more than that number (WARNING): promote, archive or
 	// consolidate some. GetStats reports it for its scope; contexts do so when they find more recent ones than they show.
 	WarningCode_WARNING_CODE_SHORT_TERM_COUNT WarningCode = 26
 	// WARNING_CODE_QUERY_CUT: the query is longer than the embedder takes, and only its beginning was searched by meaning
@@ -1661,10 +1661,10 @@ type Memory struct {
 	// expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
 	// maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:
 	// SHORT_TERM gets 14 days from the write, or from the day of its reminder or from valid_from if that is later, and
-	// never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is written
-	// again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other fields
-	// keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is allowed.
-	// Giving it together with `ttl` is INVALID_ARGUMENT.
+	// never expires with a recurring reminder; other layers never expire. The same defaults apply when a memory is
+	// written again under its key, or made ACTIVE again, after its time, unless a new one is given; an update of other
+	// fields keeps it, but a new reminder or valid_from moves it when it would be too early. A time in the past is
+	// allowed. Giving it together with `ttl` is INVALID_ARGUMENT.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// ttl sets expire_time to this duration after the write. More than 0, at most 36 500 days. Input only: never in
 	// responses.
@@ -1711,16 +1711,17 @@ type Memory struct {
 	Review MemoryReview `protobuf:"varint,38,opt,name=review,proto3,enum=memsvc.v1.MemoryReview" json:"review,omitempty"`
 	// reminder is the due date of the memory; see ListDueReminders. When a write gives none, the service detects one in
 	// the content that is written: a birthday or an anniversary (every year), a request to be reminded, a deadline, an
-	// appointment or another event to come, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next
-	// Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on Monday), or a rhythm
-	// such as "every Friday", "每个月5号". Dates of the Chinese lunisolar calendar count when they are named as such
-	// (农历八月十五). Past dates, questions, suppositions, hearsay and ambiguous dates (3/5 in English) are ignored. Detection covers memories of kind FACT,
-	// PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not
-	// of origin TOOL or DOCUMENT; the setting reminders.detect turns it off. A detected reminder is removed together with
-	// the sentence it was found in (Reminder.phrase); a given one stays until it is changed. A memory that states that an
-	// event was moved or called off ("the dentist moved to May 10th", "体检取消了") conflicts with the memory of the same
-	// project that has the reminder of that event, when exactly one has: see ConflictPolicy. UpdateMemory with an unset
-	// reminder in its mask removes it; there is none then until other content is written. Unset: none.
+	// appointment or another event to come, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or
+	// "tomorrow", "next Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on
+	// Monday), or a rhythm such as "every Friday", "每个月5号". Dates of the Chinese lunisolar calendar count when they are
+	// named as such (农历八月十五). Past dates, questions, suppositions, hearsay and ambiguous dates (3/5 in English) are
+	// ignored. Detection covers memories of kind FACT, PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000
+	// characters that are not of layer SESSION and not of origin TOOL or DOCUMENT; the setting reminders.detect turns it
+	// off. A detected reminder is removed together with the sentence it was found in (Reminder.phrase); a given one stays
+	// until it is changed. A memory that states that an event was moved or called off ("the dentist moved to May 10th",
+	// "体检取消了") conflicts with the memory of the same project that has the reminder of that event, when exactly one has:
+	// see ConflictPolicy. UpdateMemory with an unset reminder in its mask removes it; there is none then until other
+	// content is written. Unset: none.
 	Reminder      *Reminder `protobuf:"bytes,39,opt,name=reminder,proto3" json:"reminder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2217,7 +2218,8 @@ type Conflict struct {
 	Topic string `protobuf:"bytes,3,opt,name=topic,proto3" json:"topic,omitempty"`
 	// older_value is the value that the older memory states, such as "lisbon", "Monday" or "周一". For people. Never empty.
 	OlderValue string `protobuf:"bytes,4,opt,name=older_value,json=olderValue,proto3" json:"older_value,omitempty"`
-	// newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never empty.
+	// newer_value is the value that the newer memory states, such as "porto" or "does not smoke". For people. Never
+	// empty.
 	NewerValue string `protobuf:"bytes,5,opt,name=newer_value,json=newerValue,proto3" json:"newer_value,omitempty"`
 	// state is the state of the conflict. Never UNSPECIFIED.
 	State ConflictState `protobuf:"varint,6,opt,name=state,proto3,enum=memsvc.v1.ConflictState" json:"state,omitempty"`
@@ -2234,9 +2236,9 @@ type Conflict struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// resolve_time is the time at which the conflict left the state OPEN. Unset while it is OPEN.
 	ResolveTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=resolve_time,json=resolveTime,proto3" json:"resolve_time,omitempty"`
-	// question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9 June).
-	// Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was said first
-	// comes first. The days are those of UTC. The wording may change. Never empty.
+	// question is a question to put to the user, such as "You said you live in Lisbon (3 May) and later in Porto (9
+	// June). Which is right now?": in Chinese when the newer memory is mostly Chinese, otherwise in English. What was
+	// said first comes first. The days are those of UTC. The wording may change. Never empty.
 	Question      string `protobuf:"bytes,13,opt,name=question,proto3" json:"question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2843,7 +2845,8 @@ type ReminderOccurrence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// memory_id is the id of the memory.
 	MemoryId string `protobuf:"bytes,1,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
-	// date is the day, with its year; of a recurring reminder whose day a month does not have, the last day of that month.
+	// date is the day, with its year; of a recurring reminder whose day a month does not have, the last day of that
+	// month.
 	Date *CalendarDate `protobuf:"bytes,2,opt,name=date,proto3" json:"date,omitempty"`
 	// slot is the latest one of that day that has begun and in which the reminder is due; of an occurrence to come, the
 	// first in which it is due.

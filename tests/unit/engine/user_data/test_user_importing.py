@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
+from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import RecordKind
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
@@ -95,3 +97,28 @@ def test_a_batch_that_fails_is_told_with_the_next(
         run.settle()
 
     assert not _contents(application)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_lines_that_an_editor_saved_are_imported(application: Services, size: int) -> None:
+    """With CRLF and a byte order mark, however the file is cut into pieces; a change in a line is still found."""
+    for content in CONTENTS:
+        application.memory_creator.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
+    data = b"".join(part.data for part in application.user_exporter.run(ADA, with_vectors=False))
+    saved = BOM_UTF8 + data.replace(b"\n", b"\r\n")
+
+    _import(application, saved, size)
+
+    assert list(CONTENTS) == _contents(application)
+    with pytest.raises(InvalidRequestError, match="sha256"):
+        _import(application, saved.replace(b"dawn", b"noon"), size)
+
+
+def _import(application: Services, data: bytes, size: int) -> None:
+    run = application.user_importer.begin(BOB)
+    for start in range(0, len(data), size):
+        for batch in run.feed(data[start : start + size]):
+            run.store(batch)
+    for batch in run.finish():
+        run.store(batch)
+    run.settle()

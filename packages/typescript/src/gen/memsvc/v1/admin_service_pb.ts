@@ -361,7 +361,8 @@ export const TokenReportSchema: GenMessage<TokenReport> = /*@__PURE__*/
  */
 export type BackendHealth = Message<"memsvc.v1.BackendHealth"> & {
   /**
-   * port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be added.
+   * port is the use of the backend: "metadata", "vectors", "lexical", "embedder", "tokenizer", "blobs". More may be
+   * added.
    *
    * @generated from field: string port = 1;
    */
@@ -728,8 +729,8 @@ export const ReindexResponseSchema: GenMessage<ReindexResponse> = /*@__PURE__*/
  */
 export type GetPerformanceRequest = Message<"memsvc.v1.GetPerformanceRequest"> & {
   /**
-   * operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An unknown name returns an
-   * empty list.
+   * operation is the operation to report, as in OperationPerformance.operation. At most 128 characters. Empty: all. An
+   * unknown name returns an empty list.
    *
    * @generated from field: string operation = 1;
    */
@@ -766,10 +767,10 @@ export type GetPerformanceResponse = Message<"memsvc.v1.GetPerformanceResponse">
   operations: OperationPerformance[];
 
   /**
-   * since is the time at which the measurement began, or with a window that of the window if it is later. The measurement
-   * begins with the first start of the process on its data directory. The process
-   * writes the durations to its data directory once a minute and at its end, at most the last 128 of an operation; a
-   * crash loses those since. Always set.
+   * since is the time at which the measurement began, or with a window that of the window if it is later. The
+   * measurement begins with the first start of the process on its data directory. The process writes the durations to
+   * its data directory once a minute and at its end, at most the last 128 of an operation; a crash loses those since.
+   * Always set.
    *
    * @generated from field: google.protobuf.Timestamp since = 2;
    */
@@ -2160,8 +2161,8 @@ export type ListUsersRequest = Message<"memsvc.v1.ListUsersRequest"> & {
   idPrefix: string;
 
   /**
-   * page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion to
-   * the number of memories of its users, about a second for 5 million.
+   * page_size is the maximum number of users on a page: 1 to 1 000. 0: 50. The counts of a page take time in proportion
+   * to the number of memories of its users, about a second for 5 million.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -2356,8 +2357,8 @@ export type ListAgentsRequest = Message<"memsvc.v1.ListAgentsRequest"> & {
   userId: string;
 
   /**
-   * project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
-   * key is authorised for.
+   * project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the
+   * API key is authorised for.
    *
    * @generated from field: optional string project_id = 2;
    */
@@ -2457,8 +2458,8 @@ export const ListAgentsResponseSchema: GenMessage<ListAgentsResponse> = /*@__PUR
   messageDesc(file_memsvc_v1_admin_service, 50);
 
 /**
- * Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one that
- * handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
+ * Quota is the limit of a tenant or an API key. It is stored, and holds in every process of the service: in the one
+ * that handled SetQuota at once, in the others within 2 seconds, and for calls_per_second within the setting
  * `access.refresh_seconds`.
  *
  * A call that would store more than memory_count, content_bytes or file_bytes fails with RESOURCE_EXHAUSTED
@@ -2497,8 +2498,8 @@ export type Quota = Message<"memsvc.v1.Quota"> & {
   /**
    * calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. A burst may have
    * the calls of one second, and at least one. The keys of a tenant share that of the tenant; that of a key replaces
-   * its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does not
-   * answer. Calls without a key are not counted.
+   * its own calls_per_second. 0: no limit. Servers of one store count together, each for itself while the store does
+   * not answer. Calls without a key are not counted.
    *
    * @generated from field: double calls_per_second = 3;
    */
@@ -2946,8 +2947,8 @@ export type RetryDeadLettersRequest = Message<"memsvc.v1.RetryDeadLettersRequest
   endpoint: string;
 
   /**
-   * event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
-   * one is INVALID_ARGUMENT. Empty: all of the endpoint.
+   * event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not
+   * of one is INVALID_ARGUMENT. Empty: all of the endpoint.
    *
    * @generated from field: repeated string event_ids = 2;
    */
@@ -2998,8 +2999,8 @@ export type DropDeadLettersRequest = Message<"memsvc.v1.DropDeadLettersRequest">
   endpoint: string;
 
   /**
-   * event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not of
-   * one is INVALID_ARGUMENT. Empty: all of the endpoint.
+   * event_ids are those of the dead letters, at most 1 000. Other events of the service are ignored; an id that is not
+   * of one is INVALID_ARGUMENT. Empty: all of the endpoint.
    *
    * @generated from field: repeated string event_ids = 2;
    */
@@ -3669,9 +3670,10 @@ export enum ApiKeyRole {
 
   /**
    * API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys, RevokeApiKey,
-   * SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, MigrateBackend,
-   * ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and SyncVault for all users;
-   * and ListUsers, for its own tenant. Any other call reads and changes only memories of its own tenant.
+   * SetQuota, GetQuota and ListQuotas for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup,
+   * MigrateBackend, ListDeadLetters, RetryDeadLetters, DropDeadLetters, and RunMaintenance, CheckIntegrity and
+   * SyncVault for all users; and ListUsers, for its own tenant. Any other call reads and changes only memories of its
+   * own tenant.
    *
    * @generated from enum value: API_KEY_ROLE_ADMIN = 3;
    */

@@ -166,8 +166,8 @@ export enum ErrorReason {
    * ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
    * number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit, and `kind`: "WAIT" (the
    * call would wait for too long for a thread), "QUEUE" (too many calls wait), "SLOTS" (too many streams are open),
-   * "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else). Retry
-   * after the delay in the google.rpc.RetryInfo, with exponential backoff.
+   * "RATE" (too many calls a second), "CONCURRENCY" (too many calls of the API key) or "CAPACITY" (anything else).
+   * Retry after the delay in the google.rpc.RetryInfo, with exponential backoff.
    *
    * @generated from enum value: ERROR_REASON_LIMIT_EXCEEDED = 8;
    */
@@ -342,9 +342,10 @@ export enum ErrorReason {
   WATCH_TOO_SLOW = 27,
 
   /**
-   * ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, and when a
-   * watch ends for that. No metadata. Repeat the call, or resume the watch with the cursor of the last response, after
-   * the delay in the google.rpc.RetryInfo.
+   * ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a call arrives while the service is stopping, when a watch
+   * ends for that, and when another call does not end within `server.grace_seconds`. No metadata. Repeat the call, or
+   * resume the watch with the cursor of the last response, after the delay in the google.rpc.RetryInfo. A call that was
+   * ended may have stored its changes: repeat it with the same request_id.
    *
    * @generated from enum value: ERROR_REASON_SERVER_STOPPING = 28;
    */

@@ -744,7 +744,8 @@ export enum FileTextState {
   PENDING = 1,
 
   /**
-   * FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no passages.
+   * FILE_TEXT_STATE_INDEXED: SearchAll and contexts find the text. A file without text, such as a scan, has no
+   * passages.
    *
    * @generated from enum value: FILE_TEXT_STATE_INDEXED = 2;
    */

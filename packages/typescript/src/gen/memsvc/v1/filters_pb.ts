@@ -51,15 +51,16 @@ export const MetadataEqualsSchema: GenMessage<MetadataEquals> = /*@__PURE__*/
 
 /**
  * MetadataRange matches memories whose metadata hold a number at a path, within all given bounds. At least one bound is
- * required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point numbers. A string is no number, whatever it contains. Of a
- * memory with more than 256 numbers in its metadata, the first 256 by path and value are compared.
+ * required, and an upper bound below a lower one is INVALID_ARGUMENT. Numbers are compared as 64-bit floating-point
+ * numbers. A string is no number, whatever it contains. Of a memory with more than 256 numbers in its metadata, the
+ * first 256 by path and value are compared.
  *
  * @generated from message memsvc.v1.MetadataRange
  */
 export type MetadataRange = Message<"memsvc.v1.MetadataRange"> & {
   /**
-   * path is the sequence of member names, as in MetadataEquals.path. 1 to 256 characters. Of a list at the path at least
-   * one number must be within the bounds.
+   * path is the sequence of member names, as in MetadataEquals.path. 1 to 256 characters. Of a list at the path at
+   * least one number must be within the bounds.
    *
    * @generated from field: string path = 1;
    */
@@ -343,8 +344,8 @@ export type Filter = Message<"memsvc.v1.Filter"> & {
   /**
    * key_prefix is the beginning of the key: memories without a key, and those whose key begins otherwise, do not match.
    * Compared exactly, by characters: "daily/2026-02" matches "daily/2026-02-06". A prefix that ends with "/" costs a
-   * search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At most
-   * 256 characters. Empty: no restriction.
+   * search nothing; the memories of any other one are looked up first, which takes 5 to 10 ms per 1 000 of them. At
+   * most 256 characters. Empty: no restriction.
    *
    * @generated from field: string key_prefix = 32;
    */
@@ -456,8 +457,8 @@ export type FilterCondition = Message<"memsvc.v1.FilterCondition"> & {
   field: FilterField;
 
   /**
-   * operator is the comparison. LESS to GREATER_OR_EQUAL and BETWEEN are for IMPORTANCE, CONFIDENCE, TRUST, METADATA and
-   * times only, STARTS_WITH for KEY only; with another field they are INVALID_ARGUMENT.
+   * operator is the comparison. LESS to GREATER_OR_EQUAL and BETWEEN are for IMPORTANCE, CONFIDENCE, TRUST, METADATA
+   * and times only, STARTS_WITH for KEY only; with another field they are INVALID_ARGUMENT.
    *
    * @generated from field: memsvc.v1.FilterOperator operator = 2;
    */
@@ -472,11 +473,11 @@ export type FilterCondition = Message<"memsvc.v1.FilterCondition"> & {
   metadataPath: string;
 
   /**
-   * values are the values to compare with: 1 to 256 for IN, exactly 2 for BETWEEN, the lower one first, and exactly 1 for
-   * every other operator. Enums are names without their prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as
-   * "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean or null,
-   * with LESS to GREATER_OR_EQUAL and BETWEEN a number, as in MetadataRange; all other fields are strings. A value of
-   * another type, or an unknown name, is INVALID_ARGUMENT.
+   * values are the values to compare with: 1 to 256 for IN, exactly 2 for BETWEEN, the lower one first, and exactly 1
+   * for every other operator. Enums are names without their prefix, such as "LONG_TERM"; times are RFC 3339 strings,
+   * such as "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean
+   * or null, with LESS to GREATER_OR_EQUAL and BETWEEN a number, as in MetadataRange; all other fields are strings. A
+   * value of another type, or an unknown name, is INVALID_ARGUMENT.
    *
    * @generated from field: repeated google.protobuf.Value values = 4;
    */

@@ -1145,8 +1145,8 @@ export const ListDueRemindersRequestSchema: GenMessage<ListDueRemindersRequest> 
  */
 export type ListDueRemindersResponse = Message<"memsvc.v1.ListDueRemindersResponse"> & {
   /**
-   * reminders are the due memories. Each memory is listed once: for the latest slot that has begun, or, with days_ahead,
-   * when none is due, for the first slot to come that was not acknowledged.
+   * reminders are the due memories. Each memory is listed once: for the latest slot that has begun, or, with
+   * days_ahead, when none is due, for the first slot to come that was not acknowledged.
    *
    * @generated from field: repeated memsvc.v1.DueReminder reminders = 1;
    */
@@ -1189,9 +1189,10 @@ export type DueReminder = Message<"memsvc.v1.DueReminder"> & {
 
   /**
    * currency is whether the memory still holds, judged among the memories and messages of sessions that are similar to
-   * it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off. Unspecified:
-   * it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page, or an index
-   * that may have something newer did not answer within a second, or does not have all that the user stored.
+   * it, as in contexts: OUTDATED or POSSIBLY_OUTDATED says that its event was probably moved or called off.
+   * Unspecified: it was not judged, because it has more than 1 000 characters, 50 reminders come before it on the page,
+   * or an index that may have something newer did not answer within a second, or does not have all that the user
+   * stored.
    *
    * @generated from field: memsvc.v1.Currency currency = 3;
    */
@@ -1843,7 +1844,8 @@ export const RollbackToCheckpointResponseSchema: GenMessage<RollbackToCheckpoint
  * ExportUserRequest selects the user to export: the memories of every project, layer and status with all their fields,
  * earlier revisions, sessions with their messages, conflicts, checkpoints, file records, and the tombstones of
  * permanently deleted memories. The export does not contain the bytes of files (use FileService.DownloadFile), request
- * ids with their responses, the changes that WatchMemories streams, and reports of use (use SearchService.ListUseReports).
+ * ids with their responses, the changes that WatchMemories streams, and reports of use (use
+ * SearchService.ListUseReports).
  *
  * The responses are the pieces of one file: JSON Lines in UTF-8, each line one object whose first field is `record`.
  * The first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
@@ -1851,10 +1853,11 @@ export const RollbackToCheckpointResponseSchema: GenMessage<RollbackToCheckpoint
  * `revision`s (the earlier ones, oldest first), in the order in which they were written, then `conflict`s,
  * `checkpoint`s and `tombstone`s. The last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…},
  * where `lines` counts the lines before it and `sha256` is the digest of their bytes in hexadecimal, so that an import
- * detects a truncated or changed file. Fields have the names of this API and are left out when empty; enums are their
- * names without prefix; times are RFC 3339 with microseconds. A memory includes its statements (`statements`), its
- * reminder (`reminder`) and the acknowledgements of it (`acknowledged`); chunks and content hashes are derived from the
- * content and are not included. The user's id is in the header alone, and internal numbers of the store are not
+ * detects a truncated or changed file. An import accepts a byte order mark, and lines that end with CRLF instead of the
+ * LF of the export, which the digest counts. Fields have the names of this API and are left out when empty; enums are
+ * their names without prefix; times are RFC 3339 with microseconds. A memory includes its statements (`statements`),
+ * its reminder (`reminder`) and the acknowledgements of it (`acknowledged`); chunks and content hashes are derived from
+ * the content and are not included. The user's id is in the header alone, and internal numbers of the store are not
  * included.
  *
  * Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when two exports are running already.
@@ -1949,8 +1952,9 @@ export const ExportUserResponseSchema: GenMessage<ExportUserResponse> = /*@__PUR
  *
  * Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
  * invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the
- * file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when within
- * one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
+ * file is of another version; "data.lines[N].record" when it is truncated between two lines, "data.lines[N]" when
+ * within one; "data.lines[N].sha256" when it was changed: the records before stay stored. FAILED_PRECONDITION
+ * (ERASURE_RUNNING).
  *
  * @generated from message memsvc.v1.ImportUserRequest
  */
@@ -2354,8 +2358,8 @@ export enum MaintenanceStep {
    * MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
    * in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
    * "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
-   * expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories expire
-   * or are finished too; the open conflicts of an expired memory are CLOSED.
+   * expiry, or sets it to that of a new memory for layer SHORT_TERM (see Memory.expire_time). CONFLICTED memories
+   * expire or are finished too; the open conflicts of an expired memory are CLOSED.
    *
    * @generated from enum value: MAINTENANCE_STEP_EXPIRE = 1;
    */
@@ -2408,8 +2412,8 @@ export enum MaintenanceStep {
   DETECT_CONFLICTS = 6,
 
   /**
-   * MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories, once
-   * it has the number of memories of the setting consolidation.month_memories; with the setting
+   * MAINTENANCE_STEP_SUMMARIZE summarises the last complete month (UTC) of each project, and of the global memories,
+   * once it has the number of memories of the setting consolidation.month_memories; with the setting
    * consolidation.month_topics also each of these topics. The summaries are those of SummarizePeriod with that month;
    * existing ones stay as they are. memory_id of a change is the newest memory of the month. It runs on request, and on
    * schedule when the setting maintenance.steps names it.
@@ -2420,27 +2424,27 @@ export enum MaintenanceStep {
 
   /**
    * MAINTENANCE_STEP_CHECK_REFERENCES finds memories that refer to memories or files that do not exist any more, and
-   * removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier and
-   * status but DELETED; references in the content stay. It reads all memories: name it in the setting maintenance.steps
-   * to run it on schedule.
+   * removes these links, as CheckIntegrity does with repair and remove_broken_refs, of memories of every layer, tier
+   * and status but DELETED; references in the content stay. It reads all memories: name it in the setting
+   * maintenance.steps to run it on schedule.
    *
    * @generated from enum value: MAINTENANCE_STEP_CHECK_REFERENCES = 8;
    */
   CHECK_REFERENCES = 8,
 
   /**
-   * MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing, stale
-   * and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps to run
-   * it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
+   * MAINTENANCE_STEP_COMPARE_INDEXES compares the vector and the lexical index with the store, and repairs missing,
+   * stale and, in a run for all users, surplus entries. It reads both indexes: name it in the setting maintenance.steps
+   * to run it on schedule. memory_id of a change is empty for entries of memories that do not exist any more.
    *
    * @generated from enum value: MAINTENANCE_STEP_COMPARE_INDEXES = 9;
    */
   COMPARE_INDEXES = 9,
 
   /**
-   * MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so decides
-   * whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory; memory_id of a
-   * change is empty. A run for one project does not include it.
+   * MAINTENANCE_STEP_REPLAY_USE replays the reports of users who reported enough since their last replay, and so
+   * decides whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory;
+   * memory_id of a change is empty. A run for one project does not include it.
    *
    * @generated from enum value: MAINTENANCE_STEP_REPLAY_USE = 10;
    */

@@ -124,9 +124,9 @@ export type CreateMemoryResponse = Message<"memsvc.v1.CreateMemoryResponse"> & {
   consistencyToken: string;
 
   /**
-   * conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories that
-   * were said before, those with the newest memories first, then those with memories that were said later, of which this
-   * one is the older side. In a repeated response their memories are at their present revisions.
+   * conflicts are the contradictions with other memories after conflict_policy was applied: at most 16 with memories
+   * that were said before, those with the newest memories first, then those with memories that were said later, of
+   * which this one is the older side. In a repeated response their memories are at their present revisions.
    *
    * @generated from field: repeated memsvc.v1.Conflict conflicts = 4;
    */
@@ -140,8 +140,9 @@ export type CreateMemoryResponse = Message<"memsvc.v1.CreateMemoryResponse"> & {
   redactions: Redaction[];
 
   /**
-   * notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-   * index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty otherwise.
+   * notice is the information, in English, that the change is stored and that searches do not include it yet, because
+   * an index is unavailable: see WaitFor; or that the key of a duplicate was not stored: see OnDuplicate. Empty
+   * otherwise.
    *
    * @generated from field: string notice = 6;
    */
@@ -328,8 +329,8 @@ export type BatchCreateMemoriesResponse = Message<"memsvc.v1.BatchCreateMemories
   consistencyToken: string;
 
   /**
-   * notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-   * index is unavailable: see WaitFor. Empty otherwise.
+   * notice is the information, in English, that the change is stored and that searches do not include it yet, because
+   * an index is unavailable: see WaitFor. Empty otherwise.
    *
    * @generated from field: string notice = 3;
    */
@@ -688,8 +689,8 @@ export type GetMemoryRequest = Message<"memsvc.v1.GetMemoryRequest"> & {
 
   /**
    * revision selects an earlier revision, also of a memory that is DELETED now; by `key` of the memory that has the key
-   * now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such a
-   * read does not count as an access. 0: the present one.
+   * now, or else of the last changed one that was deleted with it. Not together with as_of, else INVALID_ARGUMENT. Such
+   * a read does not count as an access. 0: the present one.
    *
    * @generated from field: int64 revision = 5;
    */
@@ -804,7 +805,8 @@ export type BatchGetMemoriesRequest = Message<"memsvc.v1.BatchGetMemoriesRequest
   scope?: Scope | undefined;
 
   /**
-   * ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1 000.
+   * ids are the UUIDs of the memories. A repeated id is returned once, at its first place. Together with keys 1 to 1
+   * 000.
    *
    * @generated from field: repeated string ids = 2;
    */
@@ -894,8 +896,8 @@ export type ListMemoriesRequest = Message<"memsvc.v1.ListMemoriesRequest"> & {
 
   /**
    * order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
-   * then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever the
-   * direction. Memories without the time come last.
+   * then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are in the order of writing, whatever
+   * the direction. Memories without the time come last.
    *
    * @generated from field: string order_by = 3;
    */
@@ -984,8 +986,8 @@ export type ListScopesRequest = Message<"memsvc.v1.ListScopesRequest"> & {
   userId: string;
 
   /**
-   * project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the API
-   * key is authorised for.
+   * project_id restricts the list to one project; an empty string is the global scope. Absent: all projects that the
+   * API key is authorised for.
    *
    * @generated from field: optional string project_id = 2;
    */
@@ -1034,8 +1036,8 @@ export type ScopeUsage = Message<"memsvc.v1.ScopeUsage"> & {
   scope?: Scope | undefined;
 
   /**
-   * memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED ones.
-   * At least 1.
+   * memory_count is the number of memories with exactly this scope, messages of sessions included, without DELETED
+   * ones. At least 1.
    *
    * @generated from field: int32 memory_count = 2;
    */
@@ -1071,8 +1073,8 @@ export const ScopeUsageSchema: GenMessage<ScopeUsage> = /*@__PURE__*/
  */
 export type ListScopesResponse = Message<"memsvc.v1.ListScopesResponse"> & {
   /**
-   * scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all DELETED
-   * are left out.
+   * scopes are ordered by project, agent and session, in the order of code points. Scopes whose memories are all
+   * DELETED are left out.
    *
    * @generated from field: repeated memsvc.v1.ScopeUsage scopes = 1;
    */
@@ -1211,8 +1213,8 @@ export type UpdateMemoryResponse = Message<"memsvc.v1.UpdateMemoryResponse"> & {
   redactions: Redaction[];
 
   /**
-   * notice is the information, in English, that the change is stored and that searches do not include it yet, because an
-   * index is unavailable: see WaitFor. Empty otherwise.
+   * notice is the information, in English, that the change is stored and that searches do not include it yet, because
+   * an index is unavailable: see WaitFor. Empty otherwise.
    *
    * @generated from field: string notice = 5;
    */
@@ -1261,8 +1263,8 @@ export type SelectionPreview = Message<"memsvc.v1.SelectionPreview"> & {
   sample: Memory[];
 
   /**
-   * selection_token stands for the ids and revisions of all memories that match, and for the request. It does not expire.
-   * Never empty.
+   * selection_token stands for the ids and revisions of all memories that match, and for the request. It does not
+   * expire. Never empty.
    *
    * @generated from field: string selection_token = 5;
    */
@@ -1517,9 +1519,9 @@ export type UpdateMemoriesRequest = Message<"memsvc.v1.UpdateMemoriesRequest"> &
   memory?: Memory | undefined;
 
   /**
-   * update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which are
-   * INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its default
-   * value. It may be empty together with `memory` when tags are added or removed.
+   * update_mask lists the fields to change, as in UpdateMemoryRequest.update_mask, except for key and content, which
+   * are INVALID_ARGUMENT: they differ between memories. Empty: every changeable field of `memory` that is not its
+   * default value. It may be empty together with `memory` when tags are added or removed.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 4;
    */
@@ -2157,8 +2159,8 @@ export const ResolveConflictResponseSchema: GenMessage<ResolveConflictResponse> 
 export type CaptureMemoryRequest = Message<"memsvc.v1.CaptureMemoryRequest"> & {
   /**
    * scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
-   * stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the event
-   * is. Without a project_id all are global.
+   * stored without a project. A statement that an event was moved or cancelled is stored where the reminder of the
+   * event is. Without a project_id all are global.
    *
    * @generated from field: memsvc.v1.Scope scope = 1;
    */
@@ -2204,7 +2206,8 @@ export type CaptureMemoryRequest = Message<"memsvc.v1.CaptureMemoryRequest"> & {
   tags: string[];
 
   /**
-   * source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "conversation".
+   * source is stored as the source of each memory. At most 256 characters, no control characters. Empty:
+   * "conversation".
    *
    * @generated from field: string source = 7;
    */
@@ -2319,8 +2322,8 @@ export type CaptureMemoryResponse = Message<"memsvc.v1.CaptureMemoryResponse"> &
   decider: CaptureDecider;
 
   /**
-   * notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that the
-   * text has more than 1 000 statements. Empty: neither applies.
+   * notice is the reason, in English, why a configured language model or the embedder did not decide, or a note that
+   * the text has more than 1 000 statements. Empty: neither applies.
    *
    * @generated from field: string notice = 4;
    */
@@ -2857,8 +2860,9 @@ export type WatchMemoriesRequest = Message<"memsvc.v1.WatchMemoriesRequest"> & {
 
   /**
    * filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
-   * ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing of
-   * time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
+   * ARCHIVED. An expired memory, and one that is not valid now, matches until its status changes, because the passing
+   * of time is not a change. For the same reason last_days, access_time and conditions on ACCESS_TIME are
+   * INVALID_ARGUMENT.
    *
    * @generated from field: memsvc.v1.Filter filter = 2;
    */
@@ -3696,9 +3700,9 @@ export enum CaptureDecider {
   UNSPECIFIED = 0,
 
   /**
-   * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless the
-   * setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where the
-   * rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
+   * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless
+   * the setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where
+   * the rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
    * PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
    * change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
    *
@@ -3963,8 +3967,9 @@ export const RevisionActionSchema: GenEnum<RevisionAction> = /*@__PURE__*/
  * service requires API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID,
  * API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
  *
- * A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the client
- * sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid that.
+ * A response has at most 16 MiB (setting server.max_message_bytes). Most libraries of gRPC accept 4 MiB unless the
+ * client sets more: a larger response fails there, without an ErrorReason. `read_mask` and a smaller page_size avoid
+ * that.
  *
  * @generated from service memsvc.v1.MemoryService
  */
@@ -4039,8 +4044,8 @@ export const MemoryService: GenService<{
     output: typeof ListMemoriesResponseSchema;
   },
   /**
-   * ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page by
-   * page, with counts. An index is read, not the memories.
+   * ListScopes returns the distinct scopes of a user's memories: the combinations of project, agent and session, page
+   * by page, with counts. An index is read, not the memories.
    *
    * @generated from rpc memsvc.v1.MemoryService.ListScopes
    */
@@ -4070,8 +4075,8 @@ export const MemoryService: GenService<{
     output: typeof DeleteMemoryResponseSchema;
   },
   /**
-   * DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and a
-   * selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
+   * DeleteMemories softly deletes the memories that match a filter. A dry run comes first: it returns what matches and
+   * a selection_token, which the second call needs. Each deletion is a revision, as by DeleteMemory, so RestoreMemory,
    * RollbackMemory and RollbackToCheckpoint undo it.
    *
    * The memories are changed in batches of at most 50, one transaction each. When the call is cancelled, its deadline

@@ -803,9 +803,9 @@ export const ClearMessagesRequestSchema: GenMessage<ClearMessagesRequest> = /*@_
  */
 export type ClearMessagesResponse = Message<"memsvc.v1.ClearMessagesResponse"> & {
   /**
-   * removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call that
-   * is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended during
-   * the call stay.
+   * removed_message_count is the number of removed messages. They are removed in transactions of at most 100; a call
+   * that is interrupted has removed the newest ones, and a repetition removes the others. Messages that are appended
+   * during the call stay.
    *
    * @generated from field: int32 removed_message_count = 1;
    */
@@ -828,8 +828,8 @@ export const ClearMessagesResponseSchema: GenMessage<ClearMessagesResponse> = /*
 
 /**
  * TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
- * met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The response
- * of a tool is archived together with the message that called it, and stays with a pinned one.
+ * met: system messages, pinned ones and the last keep_rounds rounds stay, even when they exceed the target. The
+ * response of a tool is archived together with the message that called it, and stays with a pinned one.
  *
  * Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
  * (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
