@@ -35,10 +35,12 @@ DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {
     CaptureReason.EXPERIENCE: 0.2,
     CaptureReason.OPINION: 0.1,
     CaptureReason.PERSONAL_FACT: 0.05,
+    CaptureReason.PREFERENCE: 0.05,
 }
 """Probabilities of lasting below which a statement is not remembered that the rules remember, by their reason.
 
-A name, a number or an event alone says little; few statements of the user's life, and none of health, are left out.
+A name, a number or an event alone says little; few statements of the user's life and taste are left out, and none of
+health.
 """
 _READ = frozenset(DOUBTFUL_CHANCES) | set(LEAST_CHANCES)
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."

@@ -4,7 +4,7 @@ Statements that last are what the users of the development halves and the people
 themselves, and those of the labelled sets of `tests/data`; the others are the filler of the halves, the small talk, and
 the labelled sets. Prints how many statements that a fit did not see are remembered by the rules alone and with the
 layer. Then writes `statement_layer.npz` of `memsvc.engine.capture`. Lives that are "aside" are never fitted on, nor
-are `chat_unfitted.jsonl` and `daily_unfitted.jsonl`.
+are `chat_unfitted.jsonl`, `daily_unfitted.jsonl` and `remarks_unfitted.jsonl`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ FITTED = (
     "everyday/chat_unseen",
     "everyday/classes",
     "everyday/daily",
+    "everyday/remarks",
 )
-UNFITTED = ("everyday/chat_unfitted", "everyday/daily_unfitted")
+UNFITTED = ("everyday/chat_unfitted", "everyday/daily_unfitted", "everyday/remarks_unfitted")
 PAIRS = {
     "conflicts/pairs": ("older", "newer", "conflict"),
     "conflicts/unseen": ("older", "newer", "conflict"),
