@@ -705,8 +705,8 @@ class ResolvedFileRef(_message.Message):
 
     @_builtins.property
     def file(self) -> Global___File:
-        """file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A file
-        of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
+        """file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A
+        file of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
         """
 
     @_builtins.property

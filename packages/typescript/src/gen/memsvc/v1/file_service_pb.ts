@@ -635,8 +635,8 @@ export type ResolvedFileRef = Message<"memsvc.v1.ResolvedFileRef"> & {
   ref?: FileRef | undefined;
 
   /**
-   * file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A file
-   * of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
+   * file is the record of the file. Unset when the scope has no file with this id and category, or it is expired. A
+   * file of another user or project, or stored elsewhere, gets exactly the same response as one that never existed.
    *
    * @generated from field: memsvc.v1.File file = 2;
    */

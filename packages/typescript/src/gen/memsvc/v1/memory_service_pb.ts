@@ -293,8 +293,8 @@ export type BatchCreateResult = Message<"memsvc.v1.BatchCreateResult"> & {
   redactions: Redaction[];
 
   /**
-   * notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has the
-   * content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
+   * notice is the information, in English, that the key of a duplicate was not stored: see OnDuplicate. The memory has
+   * the content when the item is written; a later item that writes the key of that memory changes it. Empty otherwise.
    *
    * @generated from field: string notice = 6;
    */
