@@ -213,7 +213,7 @@ class _Entries:
             self.unstored_keys += 1
             if self.unstored_keys <= SHOWN_FAILURES:
                 place = self._places[unstored.index - self._first]
-                print_error(f"memsvc: The key of {place} was not stored: {unstored.memory_id} has the same content.")
+                print_error(f"memsvc: {place}: the key was not stored: {unstored.memory_id} has the same content.")
         # What concerns memories below next_index has been reported, unless there is more than a response holds.
         is_whole = len(progress.failures) + len(progress.unstored_keys) < FAILURES_IN_RESPONSE
         while is_whole and self._places and self._first < progress.next_index:
