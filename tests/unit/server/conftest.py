@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import structlog
 from grpc_health.v1 import health_pb2
 
 from memsvc.bootstrap.app import running
+from memsvc.server import call_context
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import (
@@ -41,6 +43,15 @@ class Clients:
 def quiet() -> None:
     """Keep log lines out of the tests' output; they can still be captured."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+
+
+@pytest.fixture(autouse=True)
+def _outside_of_calls() -> Iterator[None]:
+    """Fail a test that leaves a call set in the context of the process, in which all later tests would run."""
+    variables = [value for value in vars(call_context).values() if isinstance(value, ContextVar)]
+    before = {variable.name: variable.get() for variable in variables}
+    yield
+    assert {variable.name: variable.get() for variable in variables} == before
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 
 import pytest
 
@@ -403,10 +404,14 @@ def test_bulk_work_yields_to_reads_and_writes_while_they_run(kind: CallClass, me
         events.append("ended")
 
     turns = Turns(kind, 1, 4, Admission(OPTIONS, WaitBounds(), AdmissionCounts(), priority=priority), name="calls")
-    call_context.current.set(Call(method, b"", None))  # type: ignore[arg-type]
-    turn = turns.arrive()
-    turn.run(events.append, "run")
-    turns.leave(turn)
+
+    def call() -> None:
+        call_context.current.set(Call(method, b"", None))  # type: ignore[arg-type]
+        turn = turns.arrive()
+        turn.run(events.append, "run")
+        turns.leave(turn)
+
+    copy_context().run(call)
 
     assert events == (["begun", "run", "ended"] if is_brief else ["run"])
 

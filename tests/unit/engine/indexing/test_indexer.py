@@ -219,17 +219,21 @@ def test_a_wait_for_one_owner_outlasts_a_failure_of_the_store(
     """The store is away just as the indexer looks for the changes of that owner; it looks again."""
     feed = application.indexer._feed
     failures: list[int] = []
+    is_written = threading.Event()
     head = type(feed).head_position
 
-    def fail_once(store: Any) -> int:
-        if threading.current_thread().name == "indexer" and not failures:
+    def fail_before_the_write(store: Any) -> int:
+        # A position beyond all changes is refused: the indexer must not see the one awaited before it exists.
+        if threading.current_thread().name == "indexer" and not is_written.is_set():
             failures.append(1)
             raise BackendUnavailableError("metadata")
         return head(store)
 
-    monkeypatch.setattr(type(feed), "head_position", fail_once)
+    monkeypatch.setattr(type(feed), "head_position", fail_before_the_write)
     reached = application.indexer.when_reached(feed.head_position() + 1, ADA.owner)
     until(lambda: failures)
-    remember(application, "Anna works as a nurse.")
+    application.memory_creator.create(ADA, Draft(content="Anna works as a nurse."), STORED)
+    is_written.set()
 
     reached.result(timeout=30)
+    assert contents(application, "nurse") == ["Anna works as a nurse."]
