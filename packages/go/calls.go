@@ -17,7 +17,7 @@ const (
 
 // attempts counts the attempts of one call.
 type attempts struct {
-	address string
+	client  *Client
 	count   int
 	backoff time.Duration
 }
@@ -25,15 +25,16 @@ type attempts struct {
 // failed returns nil after the delay before another attempt, or the decoded error if there is none.
 //
 // Calls are repeated while the service is unavailable, up to five times, and while it asks for a delay (RetryInfo) that
-// ends before the deadline. A call that arrives while gRPC stops in the service ends as one that the caller cancels. Reads can be repeated; writes carry a request id, so that they are applied once.
+// ends before the deadline. A call that arrives while the service stops is cancelled, as is one that the caller cancels,
+// which is not repeated. Reads can be repeated; writes carry a request id, so that they are applied once.
 func (a *attempts) failed(ctx context.Context, err error) error {
-	decoded := newError(err, a.address)
+	decoded := newError(err, a.client.address)
 	a.count++
 	a.backoff = min(max(firstBackoff, a.backoff*backoffMultiplier), maxBackoff)
 	delay := max(decoded.RetryAfter, a.backoff)
 	switch decoded.Code {
 	case codes.Unavailable, codes.Canceled:
-		if a.count >= maxAttempts || ctx.Err() != nil {
+		if a.count >= maxAttempts || ctx.Err() != nil || a.client.isClosed() {
 			return decoded
 		}
 	case codes.ResourceExhausted:
@@ -69,7 +70,7 @@ func call[Q, R any](
 	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
-	attempts := attempts{address: c.address}
+	attempts := attempts{client: c}
 	for {
 		response, err := method(ctx, request)
 		if err == nil {
@@ -89,7 +90,7 @@ func open[Q, R any](
 	method func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error),
 	request *Q,
 ) (grpc.ServerStreamingClient[R], *R, error) {
-	attempts := attempts{address: c.address}
+	attempts := attempts{client: c}
 	for {
 		stream, err := method(ctx, request)
 		if err == nil {

@@ -23,6 +23,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -140,6 +141,10 @@ func Connect(address string, options Options) (*Client, error) {
 // Close ends the connection; calls under way fail.
 func (c *Client) Close() error {
 	return c.connection.Close()
+}
+
+func (c *Client) isClosed() bool {
+	return c.connection.GetState() == connectivity.Shutdown
 }
 
 // Scope returns a copy of the scope of the client's calls.

@@ -247,6 +247,86 @@ func TestACallThatAStoppingServiceCancelsIsRepeated(t *testing.T) {
 	}
 }
 
+// watchService answers calls that watch.
+type watchService struct {
+	memsvcv1.UnimplementedMemoryServiceServer
+	respond func(*memsvc.WatchMemoriesRequest, grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse]) error
+}
+
+func (w watchService) WatchMemories(
+	request *memsvc.WatchMemoriesRequest, stream grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse],
+) error {
+	return w.respond(request, stream)
+}
+
+func TestAWatchThatAStoppingServiceCancelsIsResumed(t *testing.T) {
+	var cursors []string
+	server := grpc.NewServer()
+	memsvcv1.RegisterMemoryServiceServer(server, watchService{
+		respond: func(
+			request *memsvc.WatchMemoriesRequest, stream grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse],
+		) error {
+			switch cursors = append(cursors, request.GetCursor()); len(cursors) {
+			case 1: // before the watch has begun
+			case 2:
+				stream.Send(&memsvcv1.WatchMemoriesResponse{
+					Event: &memsvcv1.WatchMemoriesResponse_Heartbeat{}, Cursor: "begun",
+				})
+			default:
+				stream.Send(&memsvcv1.WatchMemoriesResponse{
+					Event: &memsvcv1.WatchMemoriesResponse_Change{Change: &memsvc.MemoryChange{}}, Cursor: "changed",
+				})
+				<-stream.Context().Done()
+			}
+			return status.Error(codes.Canceled, "Cancelled on the server side")
+		},
+	})
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	attempts := 0
+	count := func(
+		ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, method string,
+		open grpc.Streamer, options ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		attempts++
+		return open(ctx, description, connection, method, options...)
+	}
+	memory := connectTo(t, listener.Addr().String(), memsvc.Options{
+		DialOptions: []grpc.DialOption{grpc.WithStreamInterceptor(count)},
+	})
+	watch := must(memory.Watch(t.Context()))
+	if event := <-watch.Events(); event.Change == nil || event.Cursor != "changed" {
+		t.Error(event)
+	}
+	if !slices.Equal(cursors, []string{"", "", "begun"}) {
+		t.Error(cursors)
+	}
+	memory.Close()
+	for range watch.Events() {
+	}
+	if failed := failure(t, watch.Err()); failed.Code != codes.Canceled || attempts != 3 {
+		t.Error(failed, attempts)
+	}
+}
+
+func TestACallIsNotRepeatedAfterTheClientIsClosed(t *testing.T) {
+	attempts := 0
+	count := func(
+		ctx context.Context, method string, request, response any, connection *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
+		attempts++
+		return invoke(ctx, method, request, response, connection, options...)
+	}
+	memory := connectTo(t, "127.0.0.1:1", memsvc.Options{DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(count)}})
+	memory.Close()
+	_, err := memory.Search(t.Context(), "x")
+	if failed := failure(t, err); failed.Code != codes.Canceled || attempts != 1 {
+		t.Error(failed, attempts)
+	}
+}
+
 func TestNoServiceCanBeReached(t *testing.T) {
 	memory := connectTo(t, "127.0.0.1:1", memsvc.Options{})
 	_, err := memory.Search(t.Context(), "x")

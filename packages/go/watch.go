@@ -107,7 +107,7 @@ func (w *Watch) run(
 		if !errors.Is(err, io.EOF) {
 			decoded := newError(err, c.address)
 			isLost := decoded.Code == codes.Unavailable || decoded.Code == codes.Canceled
-			if !isLost || time.Since(heard) > watchPatience {
+			if !isLost || c.isClosed() || time.Since(heard) > watchPatience {
 				w.err = decoded
 				return
 			}

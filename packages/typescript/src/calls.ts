@@ -17,7 +17,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Attempts to call a service at an address. */
+/** Attempts to call a service at an address, until *ending*, the end of the client, is aborted. */
 export class Attempts {
   #count = 0;
   #backoffMs = FIRST_BACKOFF_MS;
@@ -27,6 +27,7 @@ export class Attempts {
     private readonly address: string,
     timeoutMs: number,
     private readonly signal: AbortSignal | undefined,
+    private readonly ending: AbortSignal,
   ) {
     this.#end = performance.now() + timeoutMs;
   }
@@ -43,7 +44,8 @@ export class Attempts {
    * it is.
    *
    * Calls are repeated while the service is UNAVAILABLE, up to five times, and while it asks for a delay (RetryInfo) that
-   * ends before the deadline. Reads can be repeated; writes carry a request id, so that they are applied once.
+   * ends before the deadline. A call that arrives while the service stops is CANCELLED, as is one that the caller cancels,
+   * which is not repeated. Reads can be repeated; writes carry a request id, so that they are applied once.
    */
   async failed(cause: unknown): Promise<void> {
     if (cause instanceof TypeError) {
@@ -52,14 +54,18 @@ export class Attempts {
     const error = toMemsvcError(cause, this.address);
     const delayMs = Math.max(error.retryAfterMs ?? 0, this.#backoffMs);
     const isRepeatable =
-      error.code === "UNAVAILABLE"
+      error.code === "UNAVAILABLE" || error.code === "CANCELLED"
         ? this.#count < MAX_ATTEMPTS
         : error.code === "RESOURCE_EXHAUSTED" && error.retryAfterMs !== undefined;
-    if (!isRepeatable || this.signal?.aborted === true || performance.now() + delayMs > this.#end) {
+    const isCancelled = this.signal?.aborted === true || this.ending.aborted;
+    if (!isRepeatable || isCancelled || performance.now() + delayMs > this.#end) {
       throw error;
     }
     this.#backoffMs = Math.min(this.#backoffMs * BACKOFF_MULTIPLIER, MAX_BACKOFF_MS);
     await pause(delayMs, this.signal, error);
+    if (this.ending.aborted) {
+      throw error;
+    }
   }
 }
 
@@ -68,9 +74,10 @@ export async function attempt<T>(
   address: string,
   timeoutMs: number,
   signal: AbortSignal | undefined,
+  ending: AbortSignal,
   call: (options: ConnectCallOptions) => Promise<T>,
 ): Promise<T> {
-  const attempts = new Attempts(address, timeoutMs, signal);
+  const attempts = new Attempts(address, timeoutMs, signal, ending);
   for (;;) {
     try {
       return await call(attempts.next());
@@ -85,9 +92,10 @@ export async function* attemptStream<T>(
   address: string,
   timeoutMs: number,
   signal: AbortSignal | undefined,
+  ending: AbortSignal,
   call: (options: ConnectCallOptions) => AsyncIterable<T>,
 ): AsyncGenerator<T> {
-  const attempts = new Attempts(address, timeoutMs, signal);
+  const attempts = new Attempts(address, timeoutMs, signal, ending);
   for (let isStarted = false; !isStarted; ) {
     try {
       for await (const response of call(attempts.next())) {

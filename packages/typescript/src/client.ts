@@ -97,17 +97,17 @@ export class Memsvc {
     readonly scope: Scope,
     private readonly address: string,
     private readonly timeoutMs: number,
-    private readonly disconnect: () => void,
+    private readonly ending: AbortController,
   ) {}
 
   /** Returns a client of the same connection with another project, agent or session. */
   scoped(scope: Partial<Scope>): Memsvc {
-    return new Memsvc(this.services, { ...this.scope, ...scope }, this.address, this.timeoutMs, this.disconnect);
+    return new Memsvc(this.services, { ...this.scope, ...scope }, this.address, this.timeoutMs, this.ending);
   }
 
   /** Ends the connection. Calls under way fail. */
   close(): void {
-    this.disconnect();
+    this.ending.abort();
   }
 
   [Symbol.dispose](): void {
@@ -174,7 +174,7 @@ export class Memsvc {
     const fields = { vector, consistencyToken, cursor, earlierCursor };
     const request = { ...withoutUndefined(fields), scope: this.scope, query, options: rest };
     return new Context(
-      attemptStream(this.address, timeoutMs ?? this.timeoutMs, signal, (call) =>
+      attemptStream(this.address, timeoutMs ?? this.timeoutMs, signal, this.ending.signal, (call) =>
         this.services.searches.buildContext(request, call),
       ),
     );
@@ -200,7 +200,7 @@ export class Memsvc {
    * once, in commit order, and reconnects by itself.
    */
   watch(options: WatchOptions = {}): Promise<Watch> {
-    return Watch.begin(this.services.memories, this.scope, this.address, options);
+    return Watch.begin(this.services.memories, this.scope, this.address, this.ending.signal, options);
   }
 
   /** @internal */
@@ -209,7 +209,9 @@ export class Memsvc {
     call: (request: Omit<O, "timeoutMs" | "signal"> & { scope: Scope }, options: ConnectCallOptions) => Promise<R>,
   ): Promise<R> {
     const { timeoutMs = this.timeoutMs, signal, ...request } = options;
-    return attempt(this.address, timeoutMs, signal, (each) => call({ ...request, scope: this.scope }, each));
+    return attempt(this.address, timeoutMs, signal, this.ending.signal, (each) =>
+      call({ ...request, scope: this.scope }, each),
+    );
   }
 
   /** @internal */

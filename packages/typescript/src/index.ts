@@ -32,5 +32,5 @@ export function connect(address: string = DEFAULT_ADDRESS, options: ConnectOptio
     },
   });
   const scope = { userId, projectId: projectId ?? "", agentId: agentId ?? "", sessionId: sessionId ?? "" };
-  return new Memsvc(new Services(transport), scope, url, timeoutMs, () => ending.abort());
+  return new Memsvc(new Services(transport), scope, url, timeoutMs, ending);
 }

@@ -47,5 +47,7 @@ export function connect(address: string = DEFAULT_ADDRESS, options: ConnectOptio
   });
   const { userId, projectId = "", agentId = "", sessionId = "" } = options;
   const scope = { userId, projectId, agentId, sessionId };
-  return new Memsvc(new Services(transport), scope, url, timeoutMs, () => sessionManager.abort());
+  const ending = new AbortController();
+  ending.signal.addEventListener("abort", () => sessionManager.abort(), { once: true });
+  return new Memsvc(new Services(transport), scope, url, timeoutMs, ending);
 }

@@ -46,6 +46,7 @@ export class Watch implements AsyncIterable<WatchEvent> {
     private readonly memories: Client<typeof MemoryService>,
     private readonly scope: Scope,
     private readonly address: string,
+    private readonly clientEnding: AbortSignal,
     private readonly options: WatchOptions,
   ) {
     this.#cursor = options.cursor ?? "";
@@ -58,9 +59,10 @@ export class Watch implements AsyncIterable<WatchEvent> {
     memories: Client<typeof MemoryService>,
     scope: Scope,
     address: string,
+    clientEnding: AbortSignal,
     options: WatchOptions,
   ): Promise<Watch> {
-    const watch = new Watch(memories, scope, address, options);
+    const watch = new Watch(memories, scope, address, clientEnding, options);
     await watch.#events.next(); // yields undefined as soon as the watch has begun
     return watch;
   }
@@ -118,8 +120,9 @@ export class Watch implements AsyncIterable<WatchEvent> {
   /** Returns after a pause if the watch can go on; throws otherwise. */
   async #recover(error: MemsvcError, isBegun: boolean): Promise<void> {
     const { patienceMs = DEFAULT_PATIENCE_MS } = this.options;
-    const isLost = error.code === "UNAVAILABLE" && performance.now() - this.#heardAt <= patienceMs;
-    if (!isBegun || !isLost) {
+    const isLost = error.code === "UNAVAILABLE" || error.code === "CANCELLED";
+    const isLate = performance.now() - this.#heardAt > patienceMs;
+    if (!isBegun || !isLost || isLate || this.clientEnding.aborted) {
       throw error;
     }
     await pause(this.#pauseMs, this.#ending.signal, error);
@@ -142,7 +145,9 @@ export class Watch implements AsyncIterable<WatchEvent> {
     try {
       const responses = isBegun
         ? this.memories.watchMemories(message, { signal: silence.signal })
-        : attemptStream(this.address, Infinity, silence.signal, (call) => this.memories.watchMemories(message, call));
+        : attemptStream(this.address, Infinity, silence.signal, this.clientEnding, (call) =>
+            this.memories.watchMemories(message, call),
+          );
       for await (const response of responses) {
         clearTimeout(timer);
         yield response;

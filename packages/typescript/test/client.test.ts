@@ -2,9 +2,14 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import http from "node:http";
+import http2 from "node:http2";
 import net from "node:net";
-import { after, before, describe, test } from "node:test";
+import { after, before, describe, test, type TestContext } from "node:test";
 
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import {
   connect,
   ContextSection,
@@ -14,6 +19,8 @@ import {
   MessageRole,
   WriteOutcome,
 } from "memsvc";
+import { MemoryService, type WatchMemoriesResponseSchema } from "memsvc/v1/memory_service";
+import { SearchService } from "memsvc/v1/search_service";
 import { connect as connectByFetch } from "memsvc/web";
 
 const url = process.env["MEMSVC_TEST_URL"] ?? "";
@@ -46,6 +53,18 @@ async function proxyTo(target: string): Promise<{ url: string; cut: () => void; 
   const cut = () => sockets.forEach((socket) => socket.destroy());
   const address = server.address() as net.AddressInfo;
   return { url: `http://127.0.0.1:${address.port}`, cut, close: () => (cut(), server.close()) };
+}
+
+/** Returns the URL of a server in this process that speaks HTTP/2, or HTTP/1.1 for `fetch`; it ends with the test. */
+async function serve(context: TestContext, entry: string, routes: (router: ConnectRouter) => void): Promise<string> {
+  const handler = connectNodeAdapter({ routes });
+  const sockets = new Set<net.Socket>();
+  const server = entry === "node" ? http2.createServer(handler) : http.createServer(handler);
+  server.on("connection", (socket: net.Socket) => sockets.add(socket));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address() as net.AddressInfo;
+  context.after(() => (server.close(), sockets.forEach((socket) => socket.destroy())));
+  return `http://127.0.0.1:${address.port}`;
 }
 
 for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as const) {
@@ -147,6 +166,58 @@ for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as co
       assert.equal((await failure(memory.search("late", { timeoutMs: 0.01 }))).code, "DEADLINE_EXCEEDED");
       const cancelled = await failure(memory.search("gone", { signal: AbortSignal.abort() }));
       assert.equal(cancelled.code, "CANCELLED");
+    });
+
+    test("repeats a call that a stopping service cancels, and none that the caller cancels", async (context) => {
+      const caller = new AbortController();
+      let calls = 0;
+      const address = await serve(context, entry, (router) =>
+        router.service(SearchService, {
+          search({ query }) {
+            calls += 1;
+            if (query === "aborted") {
+              caller.abort();
+            } else if (query === "closed") {
+              client.close();
+            } else if (calls > 1) {
+              return {};
+            }
+            throw new ConnectError("Cancelled on the server side", Code.Canceled);
+          },
+        }),
+      );
+      const client = open(address, { userId: "ts" });
+      await client.search("x");
+      assert.equal(calls, 2);
+      assert.equal((await failure(client.search("aborted", { signal: caller.signal }))).code, "CANCELLED");
+      assert.equal(calls, 3);
+      await failure(client.search("closed"));
+      assert.equal(calls, 4);
+    });
+
+    test("resumes a watch that a stopping service cancels, until its client is closed", async (context) => {
+      const cursors: string[] = [];
+      const address = await serve(context, entry, (router) =>
+        router.service(MemoryService, {
+          async *watchMemories({ cursor }): AsyncGenerator<MessageInitShape<typeof WatchMemoriesResponseSchema>> {
+            cursors.push(cursor);
+            if (cursors.length === 2) {
+              yield { event: { case: "heartbeat", value: {} }, cursor: "begun" };
+            } else if (cursors.length > 2) {
+              yield { event: { case: "change", value: {} }, cursor: "changed" };
+            }
+            throw new ConnectError("Cancelled on the server side", Code.Canceled);
+          },
+        }),
+      );
+      const client = open(address, { userId: "ts" });
+      const watch = await client.watch();
+      const events = watch[Symbol.asyncIterator]();
+      assert.equal((await events.next()).value?.cursor, "changed");
+      assert.deepEqual(cursors, ["", "", "begun"]);
+      client.close();
+      await failure(events.next());
+      assert.equal(cursors.length, 3);
     });
 
     test("tells mistakes of the caller from failures of the service", async () => {

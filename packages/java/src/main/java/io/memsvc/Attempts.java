@@ -27,7 +27,8 @@ final class Attempts {
    * Makes one call, again where it is safe.
    *
    * <p>Calls are repeated while the service is UNAVAILABLE, up to five times, and while it asks for a delay (RetryInfo)
-   * that ends before the deadline. Reads can be repeated; writes carry a request id, so that they are applied once.
+   * that ends before the deadline. A call that arrives while the service stops is CANCELLED, as is one that the caller
+   * cancels, which is not repeated. Reads can be repeated; writes carry a request id, so that they are applied once.
    *
    * @param timeout the time for all attempts together; empty: no limit
    * @param call gets the time that is left
@@ -55,6 +56,7 @@ final class Attempts {
     boolean isRepeatable =
         switch (error.code()) {
           case UNAVAILABLE -> count < MAX_ATTEMPTS;
+          case CANCELLED -> count < MAX_ATTEMPTS && !isCancelled();
           case RESOURCE_EXHAUSTED -> error.retryAfter().isPresent();
           default -> false;
         };
@@ -65,6 +67,11 @@ final class Attempts {
     Duration next = backoff.multipliedBy(BACKOFF_MULTIPLIER);
     backoff = next.compareTo(MAX_BACKOFF) > 0 ? MAX_BACKOFF : next;
     sleep(delay, address);
+  }
+
+  /** Returns whether the caller cancelled: its thread is interrupted, or its gRPC context is cancelled. */
+  private static boolean isCancelled() {
+    return Thread.currentThread().isInterrupted() || io.grpc.Context.current().isCancelled();
   }
 
   /** Waits; an interrupt is an exception with the code CANCELLED. */

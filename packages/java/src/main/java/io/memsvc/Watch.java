@@ -2,7 +2,6 @@ package io.memsvc;
 
 import com.google.protobuf.Duration;
 import io.grpc.Context.CancellableContext;
-import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.memsvc.v1.MemoryChange;
 import io.memsvc.v1.MemoryServiceGrpc.MemoryServiceBlockingStub;
@@ -58,7 +57,7 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
     }
     Duration heartbeat = request.getHeartbeatInterval();
     silenceMillis = SILENT_HEARTBEATS * (heartbeat.getSeconds() * 1_000 + heartbeat.getNanos() / 1_000_000);
-    WatchMemoriesResponse first = Attempts.run(address, Optional.empty(), left -> firstResponse());
+    WatchMemoriesResponse first = Attempts.run(address, Optional.empty(), left -> begin());
     keep(first);
   }
 
@@ -94,6 +93,18 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
     CancellableContext open = call;
     if (open != null) {
       open.cancel(null);
+    }
+  }
+
+  /** Returns the first response; a call that is cancelled because none comes is not repeated. */
+  private WatchMemoriesResponse begin() {
+    try {
+      return firstResponse();
+    } catch (StatusRuntimeException error) {
+      if (isSilent.get()) {
+        throw MemsvcException.of(error, address);
+      }
+      throw error;
     }
   }
 
@@ -143,7 +154,12 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
       return;
     }
     MemsvcException decoded = MemsvcException.of(error, address);
-    boolean isLost = decoded.code() == Status.Code.UNAVAILABLE || isSilent.get();
+    boolean isLost =
+        switch (decoded.code()) {
+          case UNAVAILABLE -> true;
+          case CANCELLED -> !Thread.currentThread().isInterrupted();
+          default -> false;
+        };
     if (!isLost || System.nanoTime() - heardAt > PATIENCE_NANOS) {
       close();
       throw decoded;

@@ -5,8 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.BindableService;
+import io.grpc.Context.CancellableContext;
+import io.grpc.Grpc;
+import io.grpc.InsecureServerCredentials;
+import io.grpc.Server;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.StreamObserver;
 import io.memsvc.v1.AppendMessagesResponse;
 import io.memsvc.v1.BuildContextResponse;
 import io.memsvc.v1.ChatMessage;
@@ -14,9 +20,17 @@ import io.memsvc.v1.ContextOptions;
 import io.memsvc.v1.CreateMemoryRequest;
 import io.memsvc.v1.CreateMemoryResponse;
 import io.memsvc.v1.Memory;
+import io.memsvc.v1.MemoryChange;
 import io.memsvc.v1.MemoryLayer;
+import io.memsvc.v1.MemoryServiceGrpc;
 import io.memsvc.v1.MessageRole;
 import io.memsvc.v1.RenderContextRequest;
+import io.memsvc.v1.SearchRequest;
+import io.memsvc.v1.SearchResponse;
+import io.memsvc.v1.SearchServiceGrpc;
+import io.memsvc.v1.WatchHeartbeat;
+import io.memsvc.v1.WatchMemoriesRequest;
+import io.memsvc.v1.WatchMemoriesResponse;
 import io.memsvc.v1.WriteOutcome;
 import java.io.IOException;
 import java.io.InputStream;
@@ -27,13 +41,16 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.function.Executable;
 
 /**
  * The client against real services: that of MEMSVC_TEST_ADDRESS, and that of MEMSVC_TEST_GUARDED_ADDRESS, which asks for
@@ -57,7 +74,7 @@ class MemsvcTest {
     memory.close();
   }
 
-  private static MemsvcException failure(org.junit.jupiter.api.function.Executable call) {
+  private static MemsvcException failure(Executable call) {
     return assertThrows(MemsvcException.class, call);
   }
 
@@ -219,6 +236,129 @@ class MemsvcTest {
       assertEquals(8, guarded.search("Number", request -> request.setLimit(10)).getHitsCount());
       assertEquals(Status.Code.UNAUTHENTICATED, failure(() -> keyless.search("x")).code());
       assertEquals(Status.Code.UNAVAILABLE, failure(() -> plain.search("x")).code());
+    }
+  }
+
+  private static void cancel(StreamObserver<?> responses) {
+    responses.onError(Status.CANCELLED.withDescription("Cancelled on the server side").asRuntimeException());
+  }
+
+  @Test
+  void repeatsACallThatAStoppingServiceCancels() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    SearchServiceGrpc.SearchServiceImplBase searches =
+        new SearchServiceGrpc.SearchServiceImplBase() {
+          @Override
+          public void search(SearchRequest request, StreamObserver<SearchResponse> responses) {
+            if (calls.incrementAndGet() == 1 || request.getQuery().equals("always")) {
+              cancel(responses);
+            } else {
+              responses.onNext(SearchResponse.getDefaultInstance());
+              responses.onCompleted();
+            }
+          }
+        };
+    try (LocalServer server = new LocalServer(searches);
+        Memsvc client = Memsvc.connect(server.address(), user)) {
+      client.search("x");
+      assertEquals(2, calls.get());
+      assertEquals(Status.Code.CANCELLED, failure(() -> client.search("always")).code());
+      assertEquals(2 + 5, calls.get());
+    }
+  }
+
+  @Test
+  void repeatsNoCallThatItsCallerCancels() {
+    AtomicInteger attempts = new AtomicInteger();
+    Executable call =
+        () ->
+            Attempts.run(
+                ADDRESS,
+                Optional.empty(),
+                left -> {
+                  attempts.incrementAndGet();
+                  return memory.services().searches().search(SearchRequest.getDefaultInstance());
+                });
+    CancellableContext context = io.grpc.Context.current().withCancellation();
+    context.cancel(null);
+    context.run(() -> assertEquals(Status.Code.CANCELLED, failure(call).code()));
+    assertEquals(1, attempts.get());
+
+    Thread.currentThread().interrupt();
+    assertEquals(Status.Code.CANCELLED, failure(call).code());
+    assertTrue(Thread.interrupted());
+    assertEquals(2, attempts.get());
+  }
+
+  @Test
+  void resumesAWatchThatAStoppingServiceCancels() throws IOException {
+    List<String> cursors = new CopyOnWriteArrayList<>();
+    WatchMemoriesResponse.Builder heartbeat =
+        WatchMemoriesResponse.newBuilder().setHeartbeat(WatchHeartbeat.getDefaultInstance());
+    WatchMemoriesResponse.Builder change =
+        WatchMemoriesResponse.newBuilder().setChange(MemoryChange.getDefaultInstance());
+    MemoryServiceGrpc.MemoryServiceImplBase memories =
+        new MemoryServiceGrpc.MemoryServiceImplBase() {
+          @Override
+          public void watchMemories(WatchMemoriesRequest request, StreamObserver<WatchMemoriesResponse> responses) {
+            cursors.add(request.getCursor());
+            switch (cursors.size()) {
+              case 1 -> cancel(responses); // before the watch has begun
+              case 2 -> {
+                responses.onNext(heartbeat.setCursor("begun").build());
+                cancel(responses);
+              }
+              default -> responses.onNext(change.setCursor("changed").build());
+            }
+          }
+        };
+    try (LocalServer server = new LocalServer(memories);
+        Memsvc client = Memsvc.connect(server.address(), user);
+        Watch watch = client.watch()) {
+      assertEquals("changed", watch.next().cursor());
+      assertEquals(List.of("", "", "begun"), cursors);
+
+      Thread.currentThread().interrupt();
+      assertEquals(Status.Code.CANCELLED, failure(watch::hasNext).code());
+      assertTrue(Thread.interrupted());
+      assertFalse(watch.hasNext());
+      assertEquals(3, cursors.size());
+    }
+  }
+
+  @Test
+  void beginsAWatchOnceIfNothingComes() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    MemoryServiceGrpc.MemoryServiceImplBase silent =
+        new MemoryServiceGrpc.MemoryServiceImplBase() {
+          @Override
+          public void watchMemories(WatchMemoriesRequest request, StreamObserver<WatchMemoriesResponse> responses) {
+            calls.incrementAndGet();
+          }
+        };
+    com.google.protobuf.Duration heartbeat =
+        com.google.protobuf.Duration.newBuilder().setNanos(200_000_000).build();
+    try (LocalServer server = new LocalServer(silent);
+        Memsvc client = Memsvc.connect(server.address(), user)) {
+      MemsvcException error = failure(() -> client.watch(request -> request.setHeartbeatInterval(heartbeat)));
+      assertEquals(Status.Code.CANCELLED, error.code());
+      assertEquals(1, calls.get());
+    }
+  }
+
+  /** A server in this process. */
+  private record LocalServer(Server server) implements AutoCloseable {
+    LocalServer(BindableService service) throws IOException {
+      this(Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(service).build().start());
+    }
+
+    String address() {
+      return "127.0.0.1:" + server.getPort();
+    }
+
+    @Override
+    public void close() {
+      server.shutdownNow();
     }
   }
 
