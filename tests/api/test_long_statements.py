@@ -54,3 +54,8 @@ def test_a_statement_about_a_very_long_word_is_stored(stubs: Stubs) -> None:
 
     assert [conflict.topic for conflict in reply.conflicts] == [fact.topic]
     assert {memory.content for memory in list_all(stubs, scope)} >= {told[0], reply.memory.content}
+
+
+def test_half_a_letter_of_json_fails_no_reading_of_statements() -> None:
+    """As a text of a language model may hold it; no message of gRPC does."""
+    assert [fact.topic for fact in facts_in("我的\ud83d是蓝的")] != []

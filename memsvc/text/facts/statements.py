@@ -64,7 +64,8 @@ def cached_facts(text: str, speaker: str, *, is_titled: bool) -> tuple[Fact, ...
     found = {statement.topic: statement for statement in state(said, me=me, silent=silent)}
     if _ADDING.search(text):
         found = {topic: fact for topic, fact in found.items() if not _is_exclusive(fact)}
-    return tuple(fact for fact in found.values() if len(fact.topic.encode()) <= MAX_TOPIC_BYTES)[-MAX_STATEMENTS:]
+    kept = [fact for fact in found.values() if len(fact.topic.encode(errors="replace")) <= MAX_TOPIC_BYTES]
+    return tuple(kept[-MAX_STATEMENTS:])
 
 
 def loose_facts_in(text: str, *, speaker: str = "") -> tuple[Fact, ...]:
