@@ -150,7 +150,7 @@ class ConnectionPool:
 
     def _connect(self, seconds: int) -> Connection:
         return psycopg.connect(
-            **connection_options(self._settings.address, application=f"memsvc {self.name}", seconds=seconds)
+            **connection_options(self._settings.address, application=f"memsvc-{self.name}", seconds=seconds)
         )
 
     def require_open(self) -> None:

@@ -104,7 +104,7 @@ def test_their_connections_have_names(url: str) -> None:
                 found = asking.execute(f"{mine} AND datname = current_database() AND application_name <> ''").fetchall()
         return {name for (name,) in found}
 
-    assert {"memsvc pg-fulltext", "memsvc pgvector"} <= opened(url)
+    assert {"memsvc-pg-fulltext", "memsvc-pgvector"} <= opened(url)
     assert "agents" in opened(f"{url}&application_name=agents")
 
 
