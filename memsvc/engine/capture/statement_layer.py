@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from memsvc.domain.clock import Deadline
 from memsvc.engine.conflicts.replacement import centre
-from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, rounded_halves
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, save_constants
 from memsvc.ports.models import Embedder, Vectors
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_cues import plain_words
@@ -78,8 +78,7 @@ class StatementLayer:
     def save(self, path: Path) -> None:
         """Write the constants to a file, as half-precision numbers that are rounded."""
         arrays = {"means": self._means, "weights": self._weights, "phrases": self._phrases}
-        halves = {name: rounded_halves(array) for name, array in arrays.items()}
-        np.savez_compressed(path, allow_pickle=False, embedding_model=np.array(self.embedding_model), **halves)
+        save_constants(path, self.embedding_model, arrays)
 
     def chances(self, vectors: Vectors, texts: Sequence[str]) -> Floats:
         """Return the probability that each of *texts*, whose embeddings are *vectors*, tells something that lasts."""

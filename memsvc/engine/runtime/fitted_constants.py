@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import BadZipFile
+from zipfile import ZIP_BZIP2, BadZipFile, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,27 @@ def read_constants(path: Path, names: Sequence[str]) -> tuple[str, Arrays]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return str(stored["embedding_model"]), [stored[name] for name in names]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    # RuntimeError: this Python has no bz2.
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error) as error:
         message = f"{path.name} cannot be read ({error})"
         raise UnusableConstantsError(message) from error
 
 
-def rounded_halves(values: npt.NDArray[Any]) -> npt.NDArray[np.float16]:
+def save_constants(path: Path, embedding_model: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write constants to a file that `numpy.load` reads, as numbers in half precision that are rounded.
+
+    Packed by bzip2 they take a tenth less than as `numpy.savez_compressed` packs them.
+    """
+    stored = {"embedding_model": np.array(embedding_model)} | {
+        name: _rounded_halves(one) for name, one in arrays.items()
+    }
+    with ZipFile(path, "w", ZIP_BZIP2, compresslevel=9) as archive:
+        for name, array in stored.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def _rounded_halves(values: npt.NDArray[Any]) -> npt.NDArray[np.float16]:
     """Return numbers in half precision with 6 instead of 10 binary digits behind the first: they compress better.
 
     The error is at most 1/128 of a number.

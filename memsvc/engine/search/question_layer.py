@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, rounded_halves
+from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, save_constants
 from memsvc.ports.models import Vector, Vectors
 
 CONSTANTS = Path(__file__).with_name("question_layer.npz")
@@ -70,8 +70,7 @@ class QuestionLayer:
     def save(self, path: Path) -> None:
         """Write the constants to a file, as half-precision numbers that are rounded."""
         arrays = {"inner": self._inner, "bias": self._bias, "outer": self._outer}
-        halves = {name: rounded_halves(array) for name, array in arrays.items()}
-        np.savez_compressed(path, allow_pickle=False, embedding_model=np.array(self.embedding_model), **halves)
+        save_constants(path, self.embedding_model, arrays)
 
     def move(self, vector: Vector, embedding_model: str) -> MovedQuestion:
         """Return the vector of a query, centred and of length 1, moved to those of its answers.
