@@ -56,7 +56,6 @@ STATED = 40
 MOST_CHARS = 1_000
 """Longer texts say more than one thing and are not compared."""
 DOUBTS = (0.06, 0.24, 0.6)
-
 """Least probability at which an older text is marked: of the first hits, the next, and all others.
 
 What answers a question does more harm if it is outdated than what only is near it.
