@@ -117,7 +117,7 @@ def fault_of_ref(ref: FileRef, file: File | None, now: datetime) -> str:
     """
     if file is None:
         return "does not exist"
-    if file.expire_time is not None and file.expire_time <= now:
+    if file.expire_time is not None and is_expired(file, now):
         return f"expired at {file.expire_time.isoformat(timespec='seconds')}"
     return "" if file.category.value == ref.category else f"is of category {file.category.value}"
 

@@ -160,7 +160,7 @@ audit_scope: ContextVar[AuditScope | None] = ContextVar("audit_scope", default=N
 
 
 def note(notice: str) -> None:
-    """Add a notice to the trailing metadata of the call."""
-    noted = notices.get()
-    if noted is not None:
-        noted.append(notice)
+    """Add a notice to the trailing metadata of the call, once."""
+    known = notices.get()
+    if known is not None and notice not in known:
+        known.append(notice)

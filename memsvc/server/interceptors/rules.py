@@ -228,13 +228,13 @@ class ServerRules:
         await call.context.abort(failure.code, failure.message, trailers)
 
     def end(self, call: Call, started: float) -> None:
-        """Measure and log a call that began at *started* by `time.perf_counter`; send its id and first notice back."""
+        """Measure and log a call that began at *started* by `time.perf_counter`; send its id and notices back."""
         seconds = time.perf_counter() - started
         is_done = call.code is grpc.StatusCode.OK
         self._recorder.record(call.method, LAYER, seconds, failed=not is_done, is_endless=call.streams)
         if is_done:
-            notices = call_context.notices.get()
-            told: tuple[tuple[str, Any], ...] = ((NOTICE, notices[0]),) if notices else ()
+            notice = " ".join(call_context.notices.get() or ())
+            told: tuple[tuple[str, Any], ...] = ((NOTICE, notice),) if notice else ()
             call.context.set_trailing_metadata(((HEADER, call.request_id), *told))
         peer = call.context.peer()
         if self._refused.has_own_line(call.code, peer):

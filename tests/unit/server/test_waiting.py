@@ -101,16 +101,21 @@ def test_a_write_does_not_wait_for_an_index_that_is_unavailable() -> None:
 
 
 def test_a_notice_of_the_wait_follows_that_of_the_write() -> None:
-    """The response keeps what was noticed before, such as a key that was not stored."""
+    """The response keeps what was noticed before, such as a key that was not stored; so does the metadata, once."""
 
-    async def postponed() -> memory_pb.CreateMemoryResponse:
+    async def postponed() -> tuple[memory_pb.CreateMemoryResponse, list[str] | None]:
         indexer = IndexerStub(reaches=False)
         indexer.is_postponed = True
+        call_context.notices.set([])
+        for _ in range(2):
+            call_context.note(KEY_NOT_STORED)
         response = memory_pb.CreateMemoryResponse(notice=KEY_NOT_STORED)
         answer = waits(indexer).after(response, WRITTEN, WaitFor.INDEXED)
-        return await answer if isinstance(answer, Pending) else answer
+        return (await answer if isinstance(answer, Pending) else answer), call_context.notices.get()
 
-    assert asyncio.run(postponed()).notice == f"{KEY_NOT_STORED} {NOT_INDEXED}"
+    response, noted = asyncio.run(postponed())
+    assert response.notice == f"{KEY_NOT_STORED} {NOT_INDEXED}"
+    assert noted == [KEY_NOT_STORED, NOT_INDEXED]
 
 
 def test_an_import_reports_what_is_indexed_and_nothing_else() -> None:
