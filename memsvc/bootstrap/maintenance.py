@@ -75,7 +75,9 @@ def _steps(
 ) -> list[MaintenanceStep]:
     reads, now = backends.metadata.upkeep, backends.now
     committer, record_builder = parts.committer, parts.record_builder
-    rules = ArchiveRules(timedelta(days=settings.archive_unread_days), settings.storage_limit_bytes)
+    rules = ArchiveRules(
+        timedelta(days=settings.archive_unread_days), settings.archive_max_importance, settings.storage_limit_bytes
+    )
     return [
         ExpireStep(reads, committer, record_builder, parts.memory_builder.reminder_detector, now),
         PromoteStep(reads, committer, memories.memory_promoter, now, least_accesses=settings.promote_accesses),

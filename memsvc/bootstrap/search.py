@@ -61,7 +61,7 @@ def build_search_services(
     ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance, signal)
     refiner = ResultRefiner(reads, backends.reranker)
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
-    search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding, questions).readers)
+    search = _search_service(assembly, index.embedding, questions, readers)
     file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
@@ -145,11 +145,14 @@ def _feedback_rules(settings: Settings) -> FeedbackRules:
     )
 
 
-def _as_of_search(assembly: Assembly, embedding: CachedEmbedder, questions: QuestionLayer | None) -> AsOfSearch:
-    backends, tier = assembly.backends, assembly.settings.ranking.tier
-    entries = VectorEntries(embedding, tier, assembly.search_priority)
-    vectors = AsOfVectorScorer(backends.vectors, embedding, entries, tier, questions)
-    return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors, assembly.search_priority)
+def _search_service(
+    assembly: Assembly, embedding: CachedEmbedder, questions: QuestionLayer | None, readers: SearchReaders
+) -> SearchService:
+    backends, ranking = assembly.backends, assembly.settings.ranking
+    entries = VectorEntries(embedding, ranking.tier, assembly.search_priority)
+    vectors = AsOfVectorScorer(backends.vectors, embedding, entries, ranking.tier, questions)
+    as_of = AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors, assembly.search_priority)
+    return SearchService(readers, backends.now, as_of.readers, ranking.archived_hits)
 
 
 def _recipe(settings: Settings) -> Recipe:

@@ -136,10 +136,17 @@ def show_hits(reply: search_pb.SearchResponse, *, explain: bool = False, title: 
         write_table(columns, [_cells(hit, columns) for hit in reply.hits], title=title)
     else:
         print_error("Nothing fits.")
-    if reply.hits and reply.nothing_relevant:
-        print_error("No memory clearly answers the query: these are the nearest.")
+    if reply.archived_hits:
+        write_table(columns, [_cells(hit, columns) for hit in reply.archived_hits], title="Archived")
     if explain and reply.timings:
         write(", ".join(f"{timing.stage} {milliseconds(timing.duration)} ms" for timing in reply.timings))
+    _report_search(reply)
+
+
+def _report_search(reply: search_pb.SearchResponse) -> None:
+    """Write to stderr what a search says about its hits."""
+    if reply.hits and reply.nothing_relevant:
+        print_error("No memory clearly answers the query: these are the nearest.")
     for degraded in reply.degraded:
         print_error(f"memsvc: The hits are incomplete: {degraded.message or degraded.reason}")
     if reply.embedded_query_chars:

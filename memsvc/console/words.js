@@ -25,7 +25,7 @@ const WORDS = {
   // Search
   mode: ["Mode", "模式"], as_of: ["As of", "时间点"], now: ["now", "现在"], days_ago: ["days ago", "天前"], relevance: ["Relevance", "相关度"], score: ["Score", "得分"], ranks: ["How it was ranked", "排序过程"],
   timings: ["Time of each stage", "各阶段耗时"], nothing_relevant: ["Nothing relevant was found; these are the nearest.", "没有相关内容，以下为最接近的。"], degraded: ["Incomplete", "结果不完整"], retriever: ["Retriever", "检索器"], rank: ["Rank", "名次"], raw: ["Raw score", "原始分"], share: ["Share", "份额"], boosts: ["Boosts and cues", "加成与线索"], fused: ["Fused score", "融合得分"],
-  candidates: ["candidates", "个候选"], judged: ["Currency", "时效"], newer: ["newer", "较新"], older: ["older", "较旧"],
+  archived_hits: ["Archived memories that fit", "符合的已归档记忆"], candidates: ["candidates", "个候选"], judged: ["Currency", "时效"], newer: ["newer", "较新"], older: ["older", "较旧"],
   // Review
   confirm_newer: ["Newer holds", "以较新为准"], reject_newer: ["Older holds", "以较旧为准"], keep_both: ["Keep both", "都保留"], quarantine: ["Quarantine", "隔离区"], approve: ["Approve", "通过"], reject: ["Reject", "拒绝"],
   reminders: ["Reminders", "提醒"], due: ["Due", "到期"], overdue: ["overdue", "已逾期"], acknowledge: ["Acknowledge", "标记已提醒"], days_ahead: ["Days ahead", "提前天数"],

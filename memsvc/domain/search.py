@@ -97,11 +97,17 @@ class TimeWeighting:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Memories that a read selects, apart from its scope. *where* already holds the default conditions."""
+    """Memories that a read selects, apart from its scope.
+
+    Attributes:
+        where: What the caller's filter says, with the default conditions.
+        archived: The same of archived memories, where a search looks if it finds nothing relevant; None: nowhere.
+    """
 
     where: Filter | None = None
     visibility: Visibility = Visibility.PROJECT_AND_GLOBAL
     sessions: SessionVisibility = SessionVisibility.CURRENT
+    archived: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +235,7 @@ class SearchReply:
         nothing_relevant: Whether no memory that was found reaches the minimum relevance.
         embedded_chars: The number of characters at the beginning of a query that were embedded, if it is longer than
             the embedder takes, otherwise 0.
+        archived: Archived memories that fit, best first, if nothing relevant was found; they are not hits.
     """
 
     hits: tuple[SearchHit, ...]
@@ -239,6 +246,7 @@ class SearchReply:
     skipped: tuple[SkippedStage, ...] = ()
     nothing_relevant: bool = False
     embedded_chars: int = 0
+    archived: tuple[SearchHit, ...] = ()
 
 
 class OrderField(StrEnum):

@@ -164,6 +164,7 @@ class Shown(Answer):
     key: str = ""
     tags: list[str] = Field(default_factory=list)
     origin: str = ""
+    archived: bool = False
 
 
 class Shows(Answer):

@@ -64,7 +64,10 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
         note = f"{note} Only the first {chars} characters of the query were searched by meaning.".lstrip()
     head = "Nothing relevant found. The nearest memories" if found.nothing_relevant else f"{len(memories)} memories"
     text = f"{head}, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
-    return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))
+    archived = [hit_shown(hit, place).model_copy(update={"archived": True}) for hit in found.archived_hits]
+    if archived:
+        text += f"\nArchived memories that fit, not used for long ({DATA}):\n{lines(archived)}"
+    return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories + archived, note=note))
 
 
 async def context(asked: ToolCall, given: Context) -> Reply:

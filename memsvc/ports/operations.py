@@ -178,6 +178,19 @@ class MaintenanceCandidate:
     valid_from: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadRule:
+    """The memories that count as unread.
+
+    Attributes:
+        since: They were neither read nor changed at or after this moment.
+        max_importance: Their highest importance, 1 to 5.
+    """
+
+    since: datetime
+    max_importance: int
+
+
 class UpkeepReads(Protocol):
     """Lists of ACTIVE memories that lie in an area, none of layer or tier CORE, at most *limit* after a place.
 
@@ -200,28 +213,29 @@ class UpkeepReads(Protocol):
         ...
 
     def unread(
-        self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int
+        self, area: MaintenanceScope, *, rule: UnreadRule, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
-        """Return those of layer LONG_TERM that were neither read nor changed at or after *since*.
+        """Return those of layer LONG_TERM that are unread by *rule*.
 
-        Those never read come first, then those read the longest ago.
+        The least important come first, of those the ones never read, then those read the longest ago.
         """
         ...
 
-    def above(self, area: MaintenanceScope, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
+    def above(self, area: MaintenanceScope, *, content_bytes: int, rule: UnreadRule, at: datetime) -> dict[str, int]:
         """Return the owners whose LONG_TERM memories hold more bytes of content, and by how many more.
 
-        Those changed at or after *at*, and those that `unread` returns, do not count. All projects of the owners do,
-        whatever the area. It looks at all memories that may be archived, once.
+        Those changed at or after *at*, and those that `unread` returns by *rule*, do not count. All projects of the
+        owners do, whatever the area. It looks at all memories that may be archived, once.
         """
         ...
 
     def least_useful(
-        self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
+        self, area: MaintenanceScope, *, owner: str, rule: UnreadRule, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
         """Return those of layer LONG_TERM of one owner that were last changed before *at*, the least useful first.
 
-        That is the least important, of those the least often read, of those the oldest; not what `unread` returns.
+        That is the least important, of those the least often read, of those the oldest; not what `unread` returns by
+        *rule*.
         """
         ...
 

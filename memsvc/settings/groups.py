@@ -60,6 +60,8 @@ class RankingSettings(SettingsGroup):
     min_relevance: float = Field(default=0.1, ge=0, le=1)
     """If no memory that was found reaches this relevance, searches and contexts report it, and the MCP tool recall says
     that nothing relevant was found. 0: never."""
+    archived_hits: int = Field(default=3, ge=0, le=20)
+    """Number of archived memories that a search returns beside its hits if it finds nothing relevant. 0: none."""
 
     dense: Weight = None
     """Weight of the vector in the fused score. This one and those below: unset, that of the recipe."""
@@ -273,7 +275,10 @@ class MaintenanceSettings(SettingsGroup):
     promote_accesses: int = Field(default=5, ge=1)
     """Reads that promote a SHORT_TERM memory to LONG_TERM; at most one read per hour counts."""
     archive_unread_days: float = Field(default=90.0, gt=0, le=36_500)
-    """Time without reads and changes after which a LONG_TERM memory is archived."""
+    """Time without reads and changes after which a LONG_TERM memory of at most `archive_max_importance` is archived."""
+    archive_max_importance: int = Field(default=3, ge=1, le=5)
+    """Highest importance of the memories that are archived because they were not read. More important ones are archived
+    only beyond `storage_limit_bytes`."""
     storage_limit_bytes: int = Field(default=0, ge=0)
     """Maximum size of the content of a user's active LONG_TERM memories; beyond it the least useful are archived: by
     importance, then reads, then age. 0: no limit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -14,7 +14,7 @@ from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import Kind, Layer, Memory, Recurrence, Reminder, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition, UpkeepReads
+from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition, UnreadRule, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, Clock, StoreSeams, insert, revise
@@ -28,7 +28,14 @@ LEFT_ALONE: tuple[dict[str, Any], ...] = (
 )
 """Upkeep is never due of such memories."""
 CONFLICTED = {"status": Status.CONFLICTED}
+ANY_IMPORTANCE = 5
 _numbers = count(1)
+
+
+def unread(age: timedelta, max_importance: int = ANY_IMPORTANCE) -> UnreadRule:
+    """Return the rule of memories unread for *age*."""
+    return UnreadRule(NOW - age, max_importance)
+
 
 Listing = Callable[[UpkeepReads, MaintenanceScope, ScanPosition, int], list[MaintenanceCandidate]]
 LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
@@ -42,13 +49,16 @@ LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
     ),
     "unread": (
         {"access_time": NOW - 2 * SECOND},
-        lambda reads, area, after, limit: reads.unread(area, since=NOW - SECOND, after=after, limit=limit),
+        lambda reads, area, after, limit: reads.unread(area, rule=unread(SECOND), after=after, limit=limit),
     ),
-    "never read": ({}, lambda reads, area, after, limit: reads.unread(area, since=NOW, after=after, limit=limit)),
+    "never read": (
+        {},
+        lambda reads, area, after, limit: reads.unread(area, rule=unread(timedelta(0)), after=after, limit=limit),
+    ),
     "least useful": (
         {},
         lambda reads, area, after, limit: reads.least_useful(
-            area, owner=OWNER, since=NOW - 2 * DAY, at=NOW, after=after, limit=limit
+            area, owner=OWNER, rule=unread(2 * DAY), at=NOW, after=after, limit=limit
         ),
     ),
 }
@@ -153,9 +163,9 @@ class StoreUpkeepContract(StoreSeams):
             often.row,
         ]
 
-    def test_unread_memories_come_by_their_last_use(self, store: MetadataStore) -> None:
-        """Never read ones first, by age; not what was read, made or changed since."""
-        since = NOW - 10 * DAY
+    def test_unread_memories_come_by_importance_and_last_use(self, store: MetadataStore) -> None:
+        """Of equals never read ones first, by age; not what is more important, or was read, made or changed since."""
+        rule = unread(10 * DAY, 3)
 
         def kept(created: int, read: int | None = None, changed: int | None = None, **fields: Any) -> Memory:
             times = {
@@ -168,13 +178,14 @@ class StoreUpkeepContract(StoreSeams):
         made = [
             kept(30, 12), kept(40, 20), kept(11), kept(50), kept(50, 20), kept(10), kept(60, 10), kept(60, 10, 10),
             kept(60, changed=3), kept(60, 30, layer=Layer.SHORT_TERM),
+            kept(11, importance=1), kept(90, 20, importance=2), kept(90, importance=4), kept(90, 80, importance=5),
         ]  # fmt: skip
-        later, read, young, old, longer, *_ = [memory.row for memory in insert(store, *made)]
+        later, read, young, old, longer, *_, least, less, _, _ = [memory.row for memory in insert(store, *made)]
 
-        expected = [old, young, longer, read, later]
-        assert rows(store.upkeep.unread(EVERYBODY, since=since, after=(), limit=9)) == expected
+        expected = [least, less, old, young, longer, read, later]
+        assert rows(store.upkeep.unread(EVERYBODY, rule=rule, after=(), limit=9)) == expected
         found: list[MaintenanceCandidate] = []
-        while part := store.upkeep.unread(EVERYBODY, since=since, after=found[-1].place if found else (), limit=1):
+        while part := store.upkeep.unread(EVERYBODY, rule=rule, after=found[-1].place if found else (), limit=1):
             found += part
         assert rows(found) == expected
 
@@ -189,17 +200,18 @@ class StoreUpkeepContract(StoreSeams):
             distinct(content="123456789b", layer=Layer.SHORT_TERM),
             *(distinct(**other) for other in LEFT_ALONE),
         )
-        bob = OWNER.replace("ada", "bob")
+        bob, used = OWNER.replace("ada", "bob"), unread(2 * DAY)
 
-        def above(area: MaintenanceScope, content_bytes: int, *, since: datetime = NOW - 2 * DAY) -> dict[str, int]:
-            return store.upkeep.above(area, content_bytes=content_bytes, since=since, at=NOW)
+        def above(area: MaintenanceScope, content_bytes: int, rule: UnreadRule = used) -> dict[str, int]:
+            return store.upkeep.above(area, content_bytes=content_bytes, rule=rule, at=NOW)
 
         assert above(EVERYBODY, 9) == {OWNER: 2, bob: 1}
         assert above(EVERYBODY, 10) == {OWNER: 1}
         assert above(MaintenanceScope(bob), 9) == {bob: 1}
         assert above(MaintenanceScope(OWNER, "web"), 10) == {OWNER: 1}
         assert above(EVERYBODY, 11) == {}
-        assert above(EVERYBODY, 9, since=NOW) == {}
+        assert above(EVERYBODY, 9, unread(timedelta(0))) == {}
+        assert above(EVERYBODY, 9, unread(timedelta(0), 2)) == {OWNER: 2, bob: 1}
 
     def test_the_least_useful_come_first(self, store: MetadataStore) -> None:
         """The least important, of those the least often read, of those the oldest; no one else's."""
@@ -207,11 +219,12 @@ class StoreUpkeepContract(StoreSeams):
             distinct(importance=5), distinct(importance=1, access_count=2), distinct(importance=1),
             distinct(importance=1), distinct(importance=1, user_id="bob"), distinct(importance=1, update_time=NOW),
             distinct(importance=1, create_time=NOW - 3 * DAY, update_time=NOW - 3 * DAY),
+            distinct(importance=4, create_time=NOW - 3 * DAY, update_time=NOW - 3 * DAY),
         ]  # fmt: skip
-        vital, used, first, second, *_ = [memory.row for memory in insert(store, *made)]
+        vital, used, first, second, *_, important = [memory.row for memory in insert(store, *made)]
 
-        found = store.upkeep.least_useful(EVERYBODY, owner=OWNER, since=NOW - 2 * DAY, at=NOW, after=(), limit=9)
-        assert rows(found) == [first, second, used, vital]
+        found = store.upkeep.least_useful(EVERYBODY, owner=OWNER, rule=unread(2 * DAY, 3), at=NOW, after=(), limit=9)
+        assert rows(found) == [first, second, used, important, vital]
 
     def test_expired_memories_are_not_for_the_indexes(self, store: MetadataStore) -> None:
         """Their entries go and come back with them; all else of them stays where it was."""

@@ -1412,6 +1412,7 @@ class SearchResponse(_message.Message):
     SKIPPED_FIELD_NUMBER: _builtins.int
     NOTHING_RELEVANT_FIELD_NUMBER: _builtins.int
     EMBEDDED_QUERY_CHARS_FIELD_NUMBER: _builtins.int
+    ARCHIVED_HITS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token is the page_token of the next page. Empty: this is the last page."""
     candidate_count: _builtins.int
@@ -1445,6 +1446,15 @@ class SearchResponse(_message.Message):
     def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedStage]:
         """skipped are the stages that were requested and skipped. Empty: none."""
 
+    @_builtins.property
+    def archived_hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
+        """archived_hits are memories of status ARCHIVED, or of tier ARCHIVED, that fit the query, if nothing_relevant is true
+        or the retrievers propose nothing: best first, at most the setting `ranking.archived_hits` (3), each at or above
+        the minimum relevance where its relevance is known. They do not count as accessed. LifecycleService.RestoreMemory
+        makes one ACTIVE again. Their currency is UNSPECIFIED. Empty on later pages, with as_of, and if the filter names
+        statuses or tiers or tests either.
+        """
+
     def __init__(
         self,
         *,
@@ -1456,10 +1466,11 @@ class SearchResponse(_message.Message):
         skipped: _abc.Iterable[Global___SkippedStage] | None = ...,
         nothing_relevant: _builtins.bool = ...,
         embedded_query_chars: _builtins.int = ...,
+        archived_hits: _abc.Iterable[Global___Hit] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "hits", b"hits", "next_page_token", b"next_page_token", "nothing_relevant", b"nothing_relevant", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_hits", b"archived_hits", "candidate_count", b"candidate_count", "degraded", b"degraded", "embedded_query_chars", b"embedded_query_chars", "hits", b"hits", "next_page_token", b"next_page_token", "nothing_relevant", b"nothing_relevant", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -838,6 +838,11 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     """WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
     index is not in order in another way that its server reports. Diagnose reports it.
     """
+    WARNING_CODE_ARCHIVED_FOUND: _WarningCode.ValueType  # 30
+    """WARNING_CODE_ARCHIVED_FOUND: no memory that the query found reaches the minimum relevance, and archived ones do
+    (INFO). The value is their number, at most the setting ranking.archived_hits. Search returns them. Contexts report
+    it.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -924,6 +929,11 @@ WARNING_CODE_INDEX_STATE: WarningCode.ValueType  # 28
 WARNING_CODE_INDEX_IMPAIRED: WarningCode.ValueType  # 29
 """WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
 index is not in order in another way that its server reports. Diagnose reports it.
+"""
+WARNING_CODE_ARCHIVED_FOUND: WarningCode.ValueType  # 30
+"""WARNING_CODE_ARCHIVED_FOUND: no memory that the query found reaches the minimum relevance, and archived ones do
+(INFO). The value is their number, at most the setting ranking.archived_hits. Search returns them. Contexts report
+it.
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 

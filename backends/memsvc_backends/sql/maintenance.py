@@ -12,7 +12,7 @@ from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition
+from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition, UnreadRule
 from memsvc_backends.sql.database import ClockDifference, Database
 from memsvc_backends.sql.dialect import cached_statement, database_clock, execute, upsert_when, without_index
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, reminder_from_text
@@ -32,7 +32,9 @@ _COLUMNS = (
     _MEMORY.valid_from,
 )
 _NEVER_READ, _READ = 0, 1
-"""The two halves of the list of unread memories: the first number of a place in it."""
+"""The two halves of the unread memories of one importance. A place in the list begins with the importance and the
+half."""
+_LEAST_IMPORTANCE = 1
 _LEASE = leases.c
 
 
@@ -67,27 +69,31 @@ class SqlUpkeepReads:
         return self._list(area, conditions, (_MEMORY.access_count, _MEMORY.row), after, limit)
 
     def unread(
-        self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int
+        self, area: MaintenanceScope, *, rule: UnreadRule, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
-        """Return what was not read lately: two lists, which lie one behind the other in the index."""
-        moment = to_micros(since)
-        unchanged = (IS_ARCHIVABLE, _MEMORY.update_time < moment)
-        half, place = (after[0], after[1:]) if after else (_NEVER_READ, ())
+        """Return what was not read lately: two lists of each importance, one behind the other in the index."""
+        moment = to_micros(rule.since)
+        never = (_MEMORY.access_time.is_(None), _MEMORY.create_time < moment)
+        once = (_MEMORY.access_time < moment,)
+        by_age, by_use = (_MEMORY.create_time, _MEMORY.row), (_MEMORY.access_time, _MEMORY.create_time, _MEMORY.row)
+        begin, place = (after[:2], after[2:]) if after else ((_LEAST_IMPORTANCE, _NEVER_READ), ())
         found: list[MaintenanceCandidate] = []
-        if half == _NEVER_READ:
-            never = (*unchanged, _MEMORY.access_time.is_(None), _MEMORY.create_time < moment)
-            found = self._list(area, never, (_MEMORY.create_time, _MEMORY.row), place, limit, half=(_NEVER_READ,))
-            place = ()
-        once = (*unchanged, _MEMORY.access_time < moment)
-        order = (_MEMORY.access_time, _MEMORY.create_time, _MEMORY.row)
-        return found + self._list(area, once, order, place, limit - len(found), half=(_READ,))
+        for importance in range(begin[0], rule.max_importance + 1):
+            for half, conditions, order in ((_NEVER_READ, never, by_age), (_READ, once, by_use)):
+                if (importance, half) < begin:
+                    continue
+                where = (IS_ARCHIVABLE, _MEMORY.importance == importance, _MEMORY.update_time < moment, *conditions)
+                rest = limit - len(found)
+                found += self._list(area, where, order, place, rest, part=(importance, half))
+                place = ()
+        return found
 
-    def above(self, area: MaintenanceScope, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
+    def above(self, area: MaintenanceScope, *, content_bytes: int, rule: UnreadRule, at: datetime) -> dict[str, int]:
         """Return who keeps too much."""
         total = sa.func.sum(_MEMORY.content_bytes)
         statement = (
             sa.select(_MEMORY.owner, total - content_bytes)
-            .where(*_is_used(since, at), *_within(MaintenanceScope(area.owner)))
+            .where(*_is_used(rule, at), *_within(MaintenanceScope(area.owner)))
             .group_by(_MEMORY.owner)
             .having(total > content_bytes)
             .order_by(_MEMORY.owner)
@@ -96,10 +102,10 @@ class SqlUpkeepReads:
             return {owner: int(more) for owner, more in execute(connection, statement)}
 
     def least_useful(
-        self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
+        self, area: MaintenanceScope, *, owner: str, rule: UnreadRule, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
         """Return what is of little use."""
-        conditions = (*_is_used(since, at), _MEMORY.owner == owner)
+        conditions = (*_is_used(rule, at), _MEMORY.owner == owner)
         return self._list(area, conditions, (_MEMORY.importance, _MEMORY.access_count, _MEMORY.row), after, limit)
 
     def _list(
@@ -109,7 +115,7 @@ class SqlUpkeepReads:
         order: Sequence[sa.ColumnElement[Any]],
         after: ScanPosition,
         limit: int,
-        half: ScanPosition = (),
+        part: ScanPosition = (),
     ) -> list[MaintenanceCandidate]:
         if limit <= 0:
             return []
@@ -117,15 +123,19 @@ class SqlUpkeepReads:
         if after:
             statement = statement.where(sa.tuple_(*order) > sa.tuple_(*after))
         with self._database.read_connection() as connection:
-            return [_candidate_of(row, half) for row in execute(connection, statement.order_by(*order).limit(limit))]
+            return [_candidate_of(row, part) for row in execute(connection, statement.order_by(*order).limit(limit))]
 
 
-def _is_used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield what says that a memory is settled, and was used since a moment."""
-    moment = to_micros(since)
+def _is_used(rule: UnreadRule, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield what says that a memory is settled, and is not unread."""
+    moment = to_micros(rule.since)
     yield IS_ARCHIVABLE
     yield _MEMORY.update_time < to_micros(at)
-    yield sa.or_(_MEMORY.update_time >= moment, sa.func.coalesce(_MEMORY.access_time, _MEMORY.create_time) >= moment)
+    yield sa.or_(
+        _MEMORY.importance > rule.max_importance,
+        _MEMORY.update_time >= moment,
+        sa.func.coalesce(_MEMORY.access_time, _MEMORY.create_time) >= moment,
+    )
 
 
 def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
@@ -136,7 +146,7 @@ def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
             yield without_index(_MEMORY.project_id) == area.project_id
 
 
-def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
+def _candidate_of(row: Sequence[Any], part: ScanPosition) -> MaintenanceCandidate:
     number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, *rest = row
     reminder, valid_from, *place = rest
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
@@ -145,7 +155,7 @@ def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidat
         number,
         memory_id,
         scope,
-        (*half, *place),
+        (*part, *place),
         bool(work_in_progress),
         content_bytes,
         reminder_from_text(reminder),

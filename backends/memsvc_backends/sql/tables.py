@@ -134,7 +134,9 @@ _conditional("memories_logs", IS_LOG, _c.key, _c.owner, _c.project_id)
 # What upkeep looks for, each list in its order; owner and project so that those of others are passed over in the index.
 _conditional("memories_expiring", IS_EXPIRING, _c.expire_time, _c.row, _c.owner, _c.project_id)
 _conditional("memories_read_often", IS_PROMOTABLE, _c.access_count, _c.row, _c.owner, _c.project_id)
-_conditional("memories_unread", IS_ARCHIVABLE, _c.access_time, _c.create_time, _c.row, _c.owner, _c.project_id)
+_conditional(
+    "memories_unread", IS_ARCHIVABLE, _c.importance, _c.access_time, _c.create_time, _c.row, _c.owner, _c.project_id
+)
 _conditional("memories_useful", IS_ARCHIVABLE, _c.owner, _c.importance, _c.access_count, _c.row)
 # SQLite ends every index with the row number, ascending: so lists are ordered without sorting.
 _memory_index("memories_session", _c.session_id)

@@ -60,6 +60,12 @@ function Results({ t, found }) {
     </p>
     ${hits.length ? null : html`<p class="muted">${t("none")}</p>`}
     <ol class="hits">${hits.map((hit, place) => html`<li key=${hit.memory.id}><${Hit} t=${t} hit=${hit} isOpen=${!place} /></li>`)}</ol>
+    ${found.archivedHits?.length
+      ? html`<section>
+          <h2>${t("archived_hits")}</h2>
+          <ol class="hits">${found.archivedHits.map((hit) => html`<li key=${hit.memory.id}><${Hit} t=${t} hit=${hit} isOpen=${false} /></li>`)}</ol>
+        </section>`
+      : null}
     ${found.timings?.length
       ? html`<section>
           <h2>${t("timings")}</h2>

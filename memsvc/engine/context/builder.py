@@ -148,6 +148,7 @@ class ContextBuilder:
         self.lines = LineRenderer(query, inputs.tokenizer, inputs.lines, cited)
         self._warnings = ContextWarnings(query.locale)
         self._nothing_relevant = False
+        self._archived_count = 0
         self._embedded_chars = 0
         self._passages: Sequence[FoundPassage] = ()
         self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
@@ -367,12 +368,7 @@ class ContextBuilder:
         self, started: Sequence[Section], retrieved: _Found, allowance: TokenBudget
     ) -> Iterator[Event]:
         hits, messages, lost = retrieved
-        if lost:
-            yield self._warnings.incomplete(lost)
-        elif self._nothing_relevant:
-            yield self._warnings.nothing_relevant()
-        if self._embedded_chars:
-            yield self._warnings.query_cut(self._embedded_chars, len(self.query.text))
+        yield from self._build_search_warnings(lost)
         recent = self._read(Section.SHORT_TERM) if self._starts(Section.SHORT_TERM) else []
         limit = self._inputs.short_term_limit
         if limit and len(recent) >= min(RECENT_MEMORIES, NEARLY * limit):
@@ -400,6 +396,16 @@ class ContextBuilder:
             )
             yield from self._selector.passages(Section.FILES, passages[:FILE_PASSAGES])
         self._carry_over({*self._skipped, *(started if lost else ())}, found_ids)
+
+    def _build_search_warnings(self, lost: str) -> Iterator[ContextNotice]:
+        if lost:
+            yield self._warnings.incomplete(lost)
+        elif self._nothing_relevant:
+            yield self._warnings.nothing_relevant()
+        if self._archived_count:
+            yield self._warnings.archived_found(self._archived_count)
+        if self._embedded_chars:
+            yield self._warnings.query_cut(self._embedded_chars, len(self.query.text))
 
     def _by_section(
         self,
@@ -446,6 +452,8 @@ class ContextBuilder:
         self._nothing_relevant = memories.nothing_relevant and (
             evidence is None or not evidence.hits or evidence.nothing_relevant
         )
+        if evidence is None or not evidence.hits or evidence.nothing_relevant:
+            self._archived_count = len(memories.archived)
         self._embedded_chars = memories.embedded_chars
         self._passages = reply.passages
         lost = ", ".join(f"{one.retriever} {one.reason}" for one in memories.degraded)
@@ -624,6 +632,10 @@ class ContextWarnings:
     def nothing_relevant(self) -> ContextNotice:
         """Return the note that no memory fits the query."""
         return ContextNotice(NoticeSeverity.INFO, "NOTHING_RELEVANT", message("NOTHING_RELEVANT", self._locale))
+
+    def archived_found(self, count: int) -> ContextNotice:
+        """Return the note that archived memories fit the query."""
+        return self._notice(NoticeSeverity.INFO, "ARCHIVED_FOUND", count, 0)
 
     def query_cut(self, chars: int, length: int) -> ContextNotice:
         """Return the note that the end of the query was not searched by meaning."""

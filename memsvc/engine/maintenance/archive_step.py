@@ -23,13 +23,14 @@ from memsvc.engine.maintenance.step import (
 )
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.operations import MaintenanceCandidate, UpkeepReads
+from memsvc.ports.operations import MaintenanceCandidate, UnreadRule, UpkeepReads
 
 
 class ArchiveStep:
     """Makes LONG_TERM memories ARCHIVED: default lists and searches exclude them, and they can be restored.
 
-    Memories with a reminder that is still to come stay: archived ones are not announced. Before its valid_from nothing
+    Important memories stay, unless there are too many: a fact that matters is asked for once a year. So do those with
+    a reminder that is still to come: archived ones are not announced. Before its valid_from nothing
     reads a memory, so the time without reads begins then, and one that is not valid yet makes no room.
     """
 
@@ -61,11 +62,12 @@ class ArchiveStep:
 
         def work(transaction: Transaction) -> list[DueChange]:
             now = self._now()
-            since = now - self._rules.unread_for
+            rule = self._rules.unread(now)
+            since = rule.since
             found = [
                 (one, memory)
                 for one, memory in eligible(transaction, due)
-                if _is_due(one, memory, since) and not _is_awaited(memory, now if _is_over_limit(one) else since, now)
+                if _is_due(one, memory, rule) and not _is_awaited(memory, now if _is_over_limit(one) else since, now)
             ]
             self._status_change.set_status(transaction, [memory for _, memory in found], Status.ARCHIVED)
             return [one for one, _ in found]
@@ -74,17 +76,17 @@ class ArchiveStep:
         return StepResult(tuple(done), len(due) - len(done))
 
     def _unread(self, area: MaintenanceScope, now: datetime, cursor: _ArchiveCursor, limit: int) -> StepPart:
-        since = now - self._rules.unread_for
-        found = self._reads.unread(area, since=since, after=place_of(cursor.place), limit=limit)
+        rule = self._rules.unread(now)
+        found = self._reads.unread(area, rule=rule, after=place_of(cursor.place), limit=limit)
         place = cursor_of(found, limit)
         following = str(_ArchiveCursor(place)) if place else self._next_owner(area, now, "")
-        waiting = [one for one in found if not _is_awaited(one, since, now)]
+        waiting = [one for one in found if not _is_awaited(one, rule.since, now)]
         return StepPart(tuple(due_of(self.kind, MaintenanceReason.UNREAD, one) for one in waiting), following)
 
     def _over_limit(self, area: MaintenanceScope, now: datetime, cursor: _ArchiveCursor, limit: int) -> StepPart:
-        since, excess = now - self._rules.unread_for, cursor.excess_bytes
+        rule, excess = self._rules.unread(now), cursor.excess_bytes
         after = place_of(cursor.place)
-        found = self._reads.least_useful(area, owner=cursor.owner, since=since, at=now, after=after, limit=limit)
+        found = self._reads.least_useful(area, owner=cursor.owner, rule=rule, at=now, after=after, limit=limit)
         due: list[DueChange] = []
         for waiting in found:
             if excess <= 0:
@@ -103,7 +105,7 @@ class ArchiveStep:
         limit = self._rules.limit_bytes
         if not limit:
             return BEGINNING
-        above = self._reads.above(area, content_bytes=limit, since=now - self._rules.unread_for, at=now)
+        above = self._reads.above(area, content_bytes=limit, rule=self._rules.unread(now), at=now)
         following = min((owner for owner in above if owner > after), default=None)
         return BEGINNING if following is None else str(_ArchiveCursor(BEGINNING, following, above[following]))
 
@@ -114,12 +116,18 @@ class ArchiveRules:
 
     Attributes:
         unread_for: Time without reads and changes.
+        max_importance: Highest importance of the memories that are archived after that time.
         limit_bytes: Limit for the content of one owner's LONG_TERM memories, above which the least useful ones are
             archived. 0: no limit.
     """
 
     unread_for: timedelta = timedelta(days=90)
+    max_importance: int = 3
     limit_bytes: int = 0
+
+    def unread(self, now: datetime) -> UnreadRule:
+        """Return which memories are unread at *now*."""
+        return UnreadRule(now - self.unread_for, self.max_importance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +152,11 @@ class _ArchiveCursor:
         return cls(*json.loads(text)) if text else cls()
 
 
-def _is_due(due: DueChange, memory: Memory, since: datetime) -> bool:
+def _is_due(due: DueChange, memory: Memory, rule: UnreadRule) -> bool:
     if memory.layer is not Layer.LONG_TERM:
         return False
-    is_unread = memory.update_time < since and (memory.access_time or memory.create_time) < since
+    last_use = max(memory.update_time, memory.access_time or memory.create_time)
+    is_unread = last_use < rule.since and memory.importance <= rule.max_importance
     return is_unread or _is_over_limit(due)
 
 

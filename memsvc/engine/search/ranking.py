@@ -113,7 +113,7 @@ class Ranker:
         self._reads = reads
         self._recipe = recipe
         self._late = late
-        self._min_relevance = min_relevance
+        self.min_relevance = min_relevance
         self._use_signal = use_signal
 
     def with_reader(self, reads: CandidateReader) -> Ranker:
@@ -178,7 +178,7 @@ class Ranker:
         timings = (*timings, ("boost", boosting, time.perf_counter() - boosting))
         is_cut = len(order) < len(candidates)
         breakdown = ScoreBreakdown(rankings, fused, candidates, scored, weights, relevances)
-        least = query.min_relevance or self._min_relevance
+        least = query.min_relevance or self.min_relevance
         # A comparison with NaN is False: where a relevance is not known, nothing is said.
         nothing_relevant = late is not None and bool((relevances < least).all())
         return RankedCandidates(order, is_cut, breakdown, timings, nothing_relevant=nothing_relevant)

@@ -26,6 +26,7 @@ from memsvc.domain.search import (
     FoundPassage,
     GlobalQuery,
     GlobalReply,
+    Refinement,
     ResultGroup,
     SearchHit,
     SearchQuery,
@@ -64,10 +65,15 @@ class SearchService:
         readers: SearchReaders,
         now: Callable[[], datetime],
         as_of: Callable[[SearchQuery, SearchReaders], SearchReaders] | None = None,
+        archived_hits: int = 0,
     ) -> None:
-        """Search by *readers*; *as_of* converts them into readers as of the known_time of a query."""
+        """Search by *readers*; *as_of* converts them into readers as of the known_time of a query.
+
+        A search that finds nothing relevant looks for so many *archived_hits* among archived memories.
+        """
         self._readers = readers
         self._as_of = as_of
+        self._archived_hits = archived_hits
         self._hydrator = HitHydrator(readers.reads)
         self._now = now
         self._shared: FilterMemo[Filter | None] = FilterMemo()
@@ -91,6 +97,8 @@ class SearchService:
         try:
             self._readers.refining.check(query)
             reply = self._answer(query, deadline, started, None if query.offset else early)
+            if self._should_search_archive(query, reply):
+                reply = self._with_archived(query, reply, deadline)
         except MemsvcError:
             self._readers.performance.record("Search", "engine", time.perf_counter() - started, failed=True)
             raise
@@ -118,6 +126,35 @@ class SearchService:
         if query.counts_access:
             self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
+
+    def _should_search_archive(self, query: SearchQuery, reply: SearchReply) -> bool:
+        found_nothing = reply.nothing_relevant or not reply.total_candidates
+        return found_nothing and not query.offset and query.selection.archived is not None and self._archived_hits > 0
+
+    def _with_archived(self, query: SearchQuery, reply: SearchReply, deadline: Deadline) -> SearchReply:
+        """Add the archived memories that are relevant, unless searching them fails."""
+        started = time.perf_counter()
+        asked = replace(
+            query,
+            selection=replace(query.selection, where=query.selection.archived, archived=None),
+            min_relevance=query.min_relevance or self._readers.ranker.min_relevance,
+            limit=self._archived_hits,
+            explain=False,
+            refinement=Refinement(),
+            counts_access=False,
+        )
+        try:
+            found = self._answer(asked, deadline, started, None)
+        except MemsvcError:
+            return reply
+        *stages, (total, seconds) = reply.timings
+        spent = time.perf_counter() - started
+        return replace(
+            reply,
+            archived=found.hits,
+            degraded=reply.degraded or found.degraded,
+            timings=(*stages, ("archive", spent), (total, seconds + spent)),
+        )
 
     def _with_privacy(self, where: Filter | None, privacy: Filter | None) -> Filter | None:
         if where is None or privacy is not SHARED:

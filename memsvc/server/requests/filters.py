@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -43,6 +43,9 @@ IMPORTANCE_BOUND = 100
 
 NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
 ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
+ARCHIVED = Or(
+    (AnyOf(Field.STATUS, (Status.ARCHIVED.value,)), And((ONLY_ACTIVE, AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))))
+)
 SUPERSEDED = AnyOf(Field.STATUS, (Status.SUPERSEDED.value,))
 EXPIRED = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 NOW = AsOf()
@@ -96,18 +99,22 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
     as_of: AsOf | None = None,
     time_range: types_pb.TimeRange | None = None,
     untestable: Mapping[Field, str] | None = None,
+    with_archived: bool = False,
 ) -> Selection:
     """Return the selection of a filter, with the default conditions on status, tier, expiry and validity.
 
     *time_range* is that of a search: by event time, or by create time where a memory has none. With *as_of* the
     selection is that of another moment. *untestable* are the fields that the expression must not test, with the reason.
+    *with_archived* adds the selection of archived memories, if the filter tests neither status nor tier, and the moment
+    is the present.
     """
     moment = as_of or NOW
     now = moment.known_time or now
     if not chosen.ListFields():
         # Most requests have no filter.
         if as_of is None and time_range is None:
-            return Selection(_usual_conditions(-(-to_micros(now) // USUAL_MICROS)))
+            usual = _usual_selection(-(-to_micros(now) // USUAL_MICROS))
+            return usual if with_archived else replace(usual, archived=None)
         asked: list[Filter | None] = []
         where, tested = None, frozenset[Field]()
         visibility, sessions = Visibility.PROJECT_AND_GLOBAL, SessionVisibility.CURRENT
@@ -130,15 +137,28 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
             if name in tested:
                 decoder.add(f"{field}.where", f"must not test {name.name}: {reason}")
     happened = None if time_range is None else _happened_within(decoder, time_range)
+    defaults = tuple(_defaults(chosen, now, moment, tested))
+    archived = _of_archived(defaults) if with_archived and as_of is None else None
     return Selection(
-        conjunction(*_defaults(chosen, now, moment, tested), *asked, happened, where), visibility, sessions
+        conjunction(*defaults, *asked, happened, where),
+        visibility,
+        sessions,
+        None if archived is None else conjunction(*archived, *asked, happened, where),
     )
 
 
 @lru_cache(maxsize=4)
-def _usual_conditions(tick: int) -> Filter | None:
-    """Return the conditions of a request without a filter at a moment in units of `USUAL_MICROS`."""
-    return default_conditions(from_micros(tick * USUAL_MICROS), NOW)
+def _usual_selection(tick: int) -> Selection:
+    """Return the selection of a request without a filter at a moment in units of `USUAL_MICROS`."""
+    defaults = tuple(_defaults(filters_pb.Filter(), from_micros(tick * USUAL_MICROS), NOW, frozenset()))
+    return Selection(conjunction(*defaults), archived=conjunction(*(_of_archived(defaults) or ())))
+
+
+def _of_archived(defaults: Sequence[Filter]) -> list[Filter] | None:
+    """Return default conditions with those of archived memories for those of active ones, None if they lack them."""
+    if ONLY_ACTIVE not in defaults or NOT_ARCHIVED not in defaults:
+        return None
+    return [ARCHIVED, *(one for one in defaults if one not in (ONLY_ACTIVE, NOT_ARCHIVED))]
 
 
 def default_conditions(now: datetime, as_of: AsOf) -> Filter | None:

@@ -105,7 +105,9 @@ def search_request(
     fusion = _fusion(decoder, message.fusion) if message.HasField("fusion") else Fusion()
     as_of = decode_as_of(decoder, message.as_of, now)
     time_range = message.time_range if message.HasField("time_range") else None
-    selection = decode_selection(decoder, message.filter, now=now, as_of=as_of, time_range=time_range)
+    selection = decode_selection(
+        decoder, message.filter, now=now, as_of=as_of, time_range=time_range, with_archived=True
+    )
     query = SearchQuery(
         scope=scope,
         text=text if text.strip() else "",
@@ -484,7 +486,9 @@ def _context_query(
         total_tokens=total_tokens,
         shares=shares,
         sections=frozenset(sections) or defaults.sections,
-        selection=decode_selection(decoder, options.filter, now=now, as_of=as_of, field="options.filter"),
+        selection=decode_selection(
+            decoder, options.filter, now=now, as_of=as_of, field="options.filter", with_archived=True
+        ),
         relevant_limit=decoder.integer(
             "options.relevant_limit",
             options.relevant_limit,

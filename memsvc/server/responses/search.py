@@ -74,9 +74,12 @@ def fill_search_response(
         _fill_hit(message, hit, include_files=request.include_files)
         mark = marks.get(hit.memory.id) or stored_mark(hit.memory, query.valid_time)
         message.currency, message.newer_memory_id = CURRENCY.to_proto[mark.currency], mark.newer_id
+    for hit in reply.archived:
+        _fill_hit(response.archived_hits.add(), hit, include_files=request.include_files)
+    found = [*response.hits, *response.archived_hits]
     if request.include_files:
-        _add_files(response.hits, resolver, query)
-    apply_read_mask((hit.memory for hit in response.hits), request.read_mask)
+        _add_files(found, resolver, query)
+    apply_read_mask((hit.memory for hit in found), request.read_mask)
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
         response.skipped.add(stage=REFINEMENT_STAGES[one.stage.upper()], reason=DEGRADATION_REASONS[one.reason])

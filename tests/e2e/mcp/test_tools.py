@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from memsvc.mcp.read_tools import handles_of
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.mcp.support import Bridge, bridged, parameters, text_of
-from tests.support.server_process import FAST, ServerProcess
+from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 
 SIZE = 12_800
@@ -416,6 +418,23 @@ def test_text_that_cannot_be_stored_is_refused(bridge: Bridge, text: str) -> Non
     """The bridge survives it."""
     assert "content" in bridge.refused("remember", content=text)
     assert bridge.said("recent")
+
+
+def test_recall_shows_archived_memories_apart(server: ServerProcess, stubs: Stubs) -> None:
+    """If no other has the words: an agent that reads text learns that they are archived."""
+    user = f"user-{uuid.uuid4()}"
+    with bridged(parameters(server.bound, user)) as bridge:
+        bridge.done("remember", content="The kiln is lit on Mondays.")
+        stored = bridge.done("remember", content="The glaze is mixed by Odile.")
+        request = lifecycle_pb.ArchiveMemoryRequest(scope=types_pb.Scope(user_id=user), id=stored["id"])
+        stubs.lifecycle.ArchiveMemory(request)
+
+        answer = bridge.call("recall", query="glaze", mode="KEYWORD")
+        [found] = answer.structured_content["memories"]
+        assert (found["id"], found["archived"]) == (stored["id"], True)
+        assert text_of(answer).startswith("Nothing relevant found.\nArchived memories that fit")
+        assert "The glaze is mixed by Odile." in text_of(answer)
+        assert "archived" not in bridge.said("recall", query="kiln", mode="KEYWORD").lower()
 
 
 def test_recall_tells_the_relevance_and_that_nothing_is_relevant(tmp_path: Path) -> None:

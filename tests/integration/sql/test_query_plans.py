@@ -32,7 +32,7 @@ from memsvc.domain.use_feedback import UseCall, UseOutcome, UseReplay, UseReport
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import ContentName
-from memsvc.ports.operations import LogPlace, ScanPosition, UpkeepReads
+from memsvc.ports.operations import LogPlace, ScanPosition, UnreadRule, UpkeepReads
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -242,6 +242,7 @@ USES: dict[str, Use] = {
 }
 
 
+UNREAD = UnreadRule(NOW, max_importance=3)
 UPKEEP: dict[
     str, tuple[str, Callable[[UpkeepReads, MaintenanceScope, ScanPosition], object], tuple[ScanPosition, ...]]
 ] = {
@@ -257,12 +258,12 @@ UPKEEP: dict[
     ),
     "unread": (
         "memories_unread",
-        lambda reads, area, after: reads.unread(area, since=NOW, after=after, limit=9),
-        ((), (0, 1, 2), (1, 1, 2, 3)),
+        lambda reads, area, after: reads.unread(area, rule=UNREAD, after=after, limit=9),
+        ((), (1, 0, 1, 2), (3, 1, 1, 2, 3)),
     ),
     "least useful": (
         "memories_useful",
-        lambda reads, area, after: reads.least_useful(area, owner=OWNER, since=NOW, at=NOW, after=after, limit=9),
+        lambda reads, area, after: reads.least_useful(area, owner=OWNER, rule=UNREAD, at=NOW, after=after, limit=9),
         ((), (1, 2, 3)),
     ),
 }

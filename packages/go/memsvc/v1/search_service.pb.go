@@ -2335,8 +2335,14 @@ type SearchResponse struct {
 	// were searched for all the same, up to 512 different ones. 0: all of query was searched by meaning, or none of it
 	// because the mode is KEYWORD, a vector was given, or the retriever DENSE failed.
 	EmbeddedQueryChars int32 `protobuf:"varint,8,opt,name=embedded_query_chars,json=embeddedQueryChars,proto3" json:"embedded_query_chars,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// archived_hits are memories of status ARCHIVED, or of tier ARCHIVED, that fit the query, if nothing_relevant is true
+	// or the retrievers propose nothing: best first, at most the setting `ranking.archived_hits` (3), each at or above
+	// the minimum relevance where its relevance is known. They do not count as accessed. LifecycleService.RestoreMemory
+	// makes one ACTIVE again. Their currency is UNSPECIFIED. Empty on later pages, with as_of, and if the filter names
+	// statuses or tiers or tests either.
+	ArchivedHits  []*Hit `protobuf:"bytes,9,rep,name=archived_hits,json=archivedHits,proto3" json:"archived_hits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SearchResponse) Reset() {
@@ -2423,6 +2429,13 @@ func (x *SearchResponse) GetEmbeddedQueryChars() int32 {
 		return x.EmbeddedQueryChars
 	}
 	return 0
+}
+
+func (x *SearchResponse) GetArchivedHits() []*Hit {
+	if x != nil {
+		return x.ArchivedHits
+	}
+	return nil
 }
 
 // StreamSearchRequest holds a search with an early response. Errors: those of SearchRequest, their fields under
@@ -5980,7 +5993,7 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"v\n" +
 	"\fSkippedStage\x120\n" +
 	"\x05stage\x18\x01 \x01(\x0e2\x1a.memsvc.v1.RefinementStageR\x05stage\x124\n" +
-	"\x06reason\x18\x02 \x01(\x0e2\x1c.memsvc.v1.DegradationReasonR\x06reason\"\x81\x03\n" +
+	"\x06reason\x18\x02 \x01(\x0e2\x1c.memsvc.v1.DegradationReasonR\x06reason\"\xb6\x03\n" +
 	"\x0eSearchResponse\x12\"\n" +
 	"\x04hits\x18\x01 \x03(\v2\x0e.memsvc.v1.HitR\x04hits\x128\n" +
 	"\bdegraded\x18\x02 \x03(\v2\x1c.memsvc.v1.DegradedRetrieverR\bdegraded\x120\n" +
@@ -5989,7 +6002,8 @@ const file_memsvc_v1_search_service_proto_rawDesc = "" +
 	"\x0fcandidate_count\x18\x05 \x01(\x05R\x0ecandidateCount\x121\n" +
 	"\askipped\x18\x06 \x03(\v2\x17.memsvc.v1.SkippedStageR\askipped\x12)\n" +
 	"\x10nothing_relevant\x18\a \x01(\bR\x0fnothingRelevant\x120\n" +
-	"\x14embedded_query_chars\x18\b \x01(\x05R\x12embeddedQueryChars\"M\n" +
+	"\x14embedded_query_chars\x18\b \x01(\x05R\x12embeddedQueryChars\x123\n" +
+	"\rarchived_hits\x18\t \x03(\v2\x0e.memsvc.v1.HitR\farchivedHits\"M\n" +
 	"\x13StreamSearchRequest\x126\n" +
 	"\x06search\x18\x01 \x01(\v2\x18.memsvc.v1.SearchRequestB\x04\xe2A\x01\x02R\x06search\"\x86\x01\n" +
 	"\x14StreamSearchResponse\x121\n" +
@@ -6495,110 +6509,111 @@ var file_memsvc_v1_search_service_proto_depIdxs = []int32{
 	27,  // 32: memsvc.v1.SearchResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
 	28,  // 33: memsvc.v1.SearchResponse.timings:type_name -> memsvc.v1.StageTiming
 	29,  // 34: memsvc.v1.SearchResponse.skipped:type_name -> memsvc.v1.SkippedStage
-	21,  // 35: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
-	30,  // 36: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
-	30,  // 37: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
-	21,  // 38: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
-	30,  // 39: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
-	80,  // 40: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
-	34,  // 41: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
-	70,  // 42: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
-	9,   // 43: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
-	71,  // 44: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
-	74,  // 45: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
-	22,  // 46: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
-	77,  // 47: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
-	37,  // 48: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
-	23,  // 49: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
-	38,  // 50: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
-	38,  // 51: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
-	38,  // 52: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
-	27,  // 53: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
-	40,  // 54: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
-	10,  // 55: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
-	71,  // 56: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
-	73,  // 57: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
-	11,  // 58: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
-	70,  // 59: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
-	41,  // 60: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	44,  // 61: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
-	46,  // 62: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
-	81,  // 63: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
-	50,  // 64: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	45,  // 65: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
-	10,  // 66: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
-	47,  // 67: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
-	10,  // 68: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
-	78,  // 69: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
-	48,  // 70: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
-	76,  // 71: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
-	10,  // 72: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
-	12,  // 73: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
-	51,  // 74: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
-	49,  // 75: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
-	10,  // 76: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
-	70,  // 77: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
-	41,  // 78: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
-	10,  // 79: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
-	78,  // 80: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
-	48,  // 81: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
-	53,  // 82: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
-	81,  // 83: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
-	50,  // 84: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
-	70,  // 85: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
-	74,  // 86: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	75,  // 87: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
-	56,  // 88: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
-	70,  // 89: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
-	75,  // 90: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
-	75,  // 91: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
-	75,  // 92: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
-	75,  // 93: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
-	82,  // 94: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
-	60,  // 95: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
-	78,  // 96: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
-	13,  // 97: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
-	70,  // 98: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
-	61,  // 99: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
-	70,  // 100: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
-	13,  // 101: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
-	83,  // 102: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
-	13,  // 103: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
-	84,  // 104: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
-	70,  // 105: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
-	65,  // 106: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
-	70,  // 107: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
-	84,  // 108: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
-	14,  // 109: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
-	85,  // 110: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
-	68,  // 111: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
-	21,  // 112: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
-	33,  // 113: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
-	31,  // 114: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
-	36,  // 115: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
-	42,  // 116: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
-	52,  // 117: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
-	55,  // 118: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
-	58,  // 119: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
-	62,  // 120: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
-	64,  // 121: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
-	67,  // 122: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
-	30,  // 123: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
-	35,  // 124: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
-	32,  // 125: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
-	39,  // 126: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
-	43,  // 127: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
-	54,  // 128: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
-	57,  // 129: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
-	59,  // 130: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
-	63,  // 131: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
-	66,  // 132: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
-	69,  // 133: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
-	123, // [123:134] is the sub-list for method output_type
-	112, // [112:123] is the sub-list for method input_type
-	112, // [112:112] is the sub-list for extension type_name
-	112, // [112:112] is the sub-list for extension extendee
-	0,   // [0:112] is the sub-list for field type_name
+	23,  // 35: memsvc.v1.SearchResponse.archived_hits:type_name -> memsvc.v1.Hit
+	21,  // 36: memsvc.v1.StreamSearchRequest.search:type_name -> memsvc.v1.SearchRequest
+	30,  // 37: memsvc.v1.StreamSearchResponse.early:type_name -> memsvc.v1.SearchResponse
+	30,  // 38: memsvc.v1.StreamSearchResponse.fused:type_name -> memsvc.v1.SearchResponse
+	21,  // 39: memsvc.v1.BatchSearchRequest.searches:type_name -> memsvc.v1.SearchRequest
+	30,  // 40: memsvc.v1.BatchSearchResult.response:type_name -> memsvc.v1.SearchResponse
+	80,  // 41: memsvc.v1.BatchSearchResult.status:type_name -> memsvc.v1.ItemStatus
+	34,  // 42: memsvc.v1.BatchSearchResponse.results:type_name -> memsvc.v1.BatchSearchResult
+	70,  // 43: memsvc.v1.SearchAllRequest.scope:type_name -> memsvc.v1.Scope
+	9,   // 44: memsvc.v1.SearchAllRequest.groups:type_name -> memsvc.v1.SearchGroup
+	71,  // 45: memsvc.v1.SearchAllRequest.filter:type_name -> memsvc.v1.Filter
+	74,  // 46: memsvc.v1.SearchAllRequest.read_mask:type_name -> google.protobuf.FieldMask
+	22,  // 47: memsvc.v1.FilePassage.spans:type_name -> memsvc.v1.Span
+	77,  // 48: memsvc.v1.FileHit.file:type_name -> memsvc.v1.ResolvedFileRef
+	37,  // 49: memsvc.v1.FileHit.passages:type_name -> memsvc.v1.FilePassage
+	23,  // 50: memsvc.v1.SearchAllResponse.memories:type_name -> memsvc.v1.Hit
+	38,  // 51: memsvc.v1.SearchAllResponse.files:type_name -> memsvc.v1.FileHit
+	38,  // 52: memsvc.v1.SearchAllResponse.reports:type_name -> memsvc.v1.FileHit
+	38,  // 53: memsvc.v1.SearchAllResponse.charts:type_name -> memsvc.v1.FileHit
+	27,  // 54: memsvc.v1.SearchAllResponse.degraded:type_name -> memsvc.v1.DegradedRetriever
+	40,  // 55: memsvc.v1.ContextOptions.shares:type_name -> memsvc.v1.ContextShares
+	10,  // 56: memsvc.v1.ContextOptions.sections:type_name -> memsvc.v1.ContextSection
+	71,  // 57: memsvc.v1.ContextOptions.filter:type_name -> memsvc.v1.Filter
+	73,  // 58: memsvc.v1.ContextOptions.as_of:type_name -> memsvc.v1.AsOf
+	11,  // 59: memsvc.v1.ContextOptions.citation_style:type_name -> memsvc.v1.CitationStyle
+	70,  // 60: memsvc.v1.BuildContextRequest.scope:type_name -> memsvc.v1.Scope
+	41,  // 61: memsvc.v1.BuildContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	44,  // 62: memsvc.v1.BuildContextResponse.plan:type_name -> memsvc.v1.ContextPlan
+	46,  // 63: memsvc.v1.BuildContextResponse.items:type_name -> memsvc.v1.ContextItems
+	81,  // 64: memsvc.v1.BuildContextResponse.warning:type_name -> memsvc.v1.Warning
+	50,  // 65: memsvc.v1.BuildContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	45,  // 66: memsvc.v1.ContextPlan.sections:type_name -> memsvc.v1.PlannedSection
+	10,  // 67: memsvc.v1.PlannedSection.section:type_name -> memsvc.v1.ContextSection
+	47,  // 68: memsvc.v1.ContextItems.items:type_name -> memsvc.v1.ContextItem
+	10,  // 69: memsvc.v1.ContextItem.section:type_name -> memsvc.v1.ContextSection
+	78,  // 70: memsvc.v1.ContextItem.currency:type_name -> memsvc.v1.Currency
+	48,  // 71: memsvc.v1.ContextItem.passage:type_name -> memsvc.v1.ContextFilePassage
+	76,  // 72: memsvc.v1.ContextFilePassage.file:type_name -> memsvc.v1.FileRef
+	10,  // 73: memsvc.v1.ContextOmission.section:type_name -> memsvc.v1.ContextSection
+	12,  // 74: memsvc.v1.ContextOmission.reason:type_name -> memsvc.v1.OmissionReason
+	51,  // 75: memsvc.v1.ContextSummary.sections:type_name -> memsvc.v1.ContextSectionSummary
+	49,  // 76: memsvc.v1.ContextSummary.omissions:type_name -> memsvc.v1.ContextOmission
+	10,  // 77: memsvc.v1.ContextSectionSummary.section:type_name -> memsvc.v1.ContextSection
+	70,  // 78: memsvc.v1.RenderContextRequest.scope:type_name -> memsvc.v1.Scope
+	41,  // 79: memsvc.v1.RenderContextRequest.options:type_name -> memsvc.v1.ContextOptions
+	10,  // 80: memsvc.v1.ContextCitation.section:type_name -> memsvc.v1.ContextSection
+	78,  // 81: memsvc.v1.ContextCitation.currency:type_name -> memsvc.v1.Currency
+	48,  // 82: memsvc.v1.ContextCitation.passage:type_name -> memsvc.v1.ContextFilePassage
+	53,  // 83: memsvc.v1.RenderContextResponse.citations:type_name -> memsvc.v1.ContextCitation
+	81,  // 84: memsvc.v1.RenderContextResponse.warnings:type_name -> memsvc.v1.Warning
+	50,  // 85: memsvc.v1.RenderContextResponse.summary:type_name -> memsvc.v1.ContextSummary
+	70,  // 86: memsvc.v1.ResolveCitationsRequest.scope:type_name -> memsvc.v1.Scope
+	74,  // 87: memsvc.v1.ResolveCitationsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	75,  // 88: memsvc.v1.ResolvedCitation.memory:type_name -> memsvc.v1.Memory
+	56,  // 89: memsvc.v1.ResolveCitationsResponse.citations:type_name -> memsvc.v1.ResolvedCitation
+	70,  // 90: memsvc.v1.LoadCoreRequest.scope:type_name -> memsvc.v1.Scope
+	75,  // 91: memsvc.v1.LoadCoreResponse.core:type_name -> memsvc.v1.Memory
+	75,  // 92: memsvc.v1.LoadCoreResponse.active:type_name -> memsvc.v1.Memory
+	75,  // 93: memsvc.v1.LoadCoreResponse.preferences:type_name -> memsvc.v1.Memory
+	75,  // 94: memsvc.v1.LoadCoreResponse.reminders:type_name -> memsvc.v1.Memory
+	82,  // 95: memsvc.v1.LoadCoreResponse.due:type_name -> memsvc.v1.ReminderOccurrence
+	60,  // 96: memsvc.v1.LoadCoreResponse.currencies:type_name -> memsvc.v1.MemoryCurrency
+	78,  // 97: memsvc.v1.MemoryCurrency.currency:type_name -> memsvc.v1.Currency
+	13,  // 98: memsvc.v1.UseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	70,  // 99: memsvc.v1.ReportUseRequest.scope:type_name -> memsvc.v1.Scope
+	61,  // 100: memsvc.v1.ReportUseRequest.reports:type_name -> memsvc.v1.UseReport
+	70,  // 101: memsvc.v1.ListUseReportsRequest.scope:type_name -> memsvc.v1.Scope
+	13,  // 102: memsvc.v1.ListUseReportsRequest.outcome:type_name -> memsvc.v1.UseOutcome
+	83,  // 103: memsvc.v1.ListUseReportsRequest.session_visibility:type_name -> memsvc.v1.SessionVisibility
+	13,  // 104: memsvc.v1.StoredUseReport.outcome:type_name -> memsvc.v1.UseOutcome
+	84,  // 105: memsvc.v1.StoredUseReport.report_time:type_name -> google.protobuf.Timestamp
+	70,  // 106: memsvc.v1.StoredUseReport.scope:type_name -> memsvc.v1.Scope
+	65,  // 107: memsvc.v1.ListUseReportsResponse.reports:type_name -> memsvc.v1.StoredUseReport
+	70,  // 108: memsvc.v1.GetUseFeedbackRequest.scope:type_name -> memsvc.v1.Scope
+	84,  // 109: memsvc.v1.UseReplay.replay_time:type_name -> google.protobuf.Timestamp
+	14,  // 110: memsvc.v1.GetUseFeedbackResponse.state:type_name -> memsvc.v1.UseFeedbackState
+	85,  // 111: memsvc.v1.GetUseFeedbackResponse.counts:type_name -> memsvc.v1.UseCounts
+	68,  // 112: memsvc.v1.GetUseFeedbackResponse.replay:type_name -> memsvc.v1.UseReplay
+	21,  // 113: memsvc.v1.SearchService.Search:input_type -> memsvc.v1.SearchRequest
+	33,  // 114: memsvc.v1.SearchService.BatchSearch:input_type -> memsvc.v1.BatchSearchRequest
+	31,  // 115: memsvc.v1.SearchService.StreamSearch:input_type -> memsvc.v1.StreamSearchRequest
+	36,  // 116: memsvc.v1.SearchService.SearchAll:input_type -> memsvc.v1.SearchAllRequest
+	42,  // 117: memsvc.v1.SearchService.BuildContext:input_type -> memsvc.v1.BuildContextRequest
+	52,  // 118: memsvc.v1.SearchService.RenderContext:input_type -> memsvc.v1.RenderContextRequest
+	55,  // 119: memsvc.v1.SearchService.ResolveCitations:input_type -> memsvc.v1.ResolveCitationsRequest
+	58,  // 120: memsvc.v1.SearchService.LoadCore:input_type -> memsvc.v1.LoadCoreRequest
+	62,  // 121: memsvc.v1.SearchService.ReportUse:input_type -> memsvc.v1.ReportUseRequest
+	64,  // 122: memsvc.v1.SearchService.ListUseReports:input_type -> memsvc.v1.ListUseReportsRequest
+	67,  // 123: memsvc.v1.SearchService.GetUseFeedback:input_type -> memsvc.v1.GetUseFeedbackRequest
+	30,  // 124: memsvc.v1.SearchService.Search:output_type -> memsvc.v1.SearchResponse
+	35,  // 125: memsvc.v1.SearchService.BatchSearch:output_type -> memsvc.v1.BatchSearchResponse
+	32,  // 126: memsvc.v1.SearchService.StreamSearch:output_type -> memsvc.v1.StreamSearchResponse
+	39,  // 127: memsvc.v1.SearchService.SearchAll:output_type -> memsvc.v1.SearchAllResponse
+	43,  // 128: memsvc.v1.SearchService.BuildContext:output_type -> memsvc.v1.BuildContextResponse
+	54,  // 129: memsvc.v1.SearchService.RenderContext:output_type -> memsvc.v1.RenderContextResponse
+	57,  // 130: memsvc.v1.SearchService.ResolveCitations:output_type -> memsvc.v1.ResolveCitationsResponse
+	59,  // 131: memsvc.v1.SearchService.LoadCore:output_type -> memsvc.v1.LoadCoreResponse
+	63,  // 132: memsvc.v1.SearchService.ReportUse:output_type -> memsvc.v1.ReportUseResponse
+	66,  // 133: memsvc.v1.SearchService.ListUseReports:output_type -> memsvc.v1.ListUseReportsResponse
+	69,  // 134: memsvc.v1.SearchService.GetUseFeedback:output_type -> memsvc.v1.GetUseFeedbackResponse
+	124, // [124:135] is the sub-list for method output_type
+	113, // [113:124] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_memsvc_v1_search_service_proto_init() }

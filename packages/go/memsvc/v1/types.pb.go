@@ -1280,6 +1280,10 @@ const (
 	// WARNING_CODE_INDEX_IMPAIRED: a replica of an index on a server is dead or not active, an optimizer failed, or the
 	// index is not in order in another way that its server reports. Diagnose reports it.
 	WarningCode_WARNING_CODE_INDEX_IMPAIRED WarningCode = 29
+	// WARNING_CODE_ARCHIVED_FOUND: no memory that the query found reaches the minimum relevance, and archived ones do
+	// (INFO). The value is their number, at most the setting ranking.archived_hits. Search returns them. Contexts report
+	// it.
+	WarningCode_WARNING_CODE_ARCHIVED_FOUND WarningCode = 30
 )
 
 // Enum value maps for WarningCode.
@@ -1315,6 +1319,7 @@ var (
 		27: "WARNING_CODE_QUERY_CUT",
 		28: "WARNING_CODE_INDEX_STATE",
 		29: "WARNING_CODE_INDEX_IMPAIRED",
+		30: "WARNING_CODE_ARCHIVED_FOUND",
 	}
 	WarningCode_value = map[string]int32{
 		"WARNING_CODE_UNSPECIFIED":          0,
@@ -1347,6 +1352,7 @@ var (
 		"WARNING_CODE_QUERY_CUT":            27,
 		"WARNING_CODE_INDEX_STATE":          28,
 		"WARNING_CODE_INDEX_IMPAIRED":       29,
+		"WARNING_CODE_ARCHIVED_FOUND":       30,
 	}
 )
 
@@ -3352,7 +3358,7 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_INFO\x10\x01\x12\x14\n" +
 	"\x10SEVERITY_WARNING\x10\x02\x12\x15\n" +
-	"\x11SEVERITY_CRITICAL\x10\x03*\xe9\a\n" +
+	"\x11SEVERITY_CRITICAL\x10\x03*\x8a\b\n" +
 	"\vWarningCode\x12\x1c\n" +
 	"\x18WARNING_CODE_UNSPECIFIED\x10\x00\x12$\n" +
 	" WARNING_CODE_SESSION_NEARLY_FULL\x10\x01\x12\x1b\n" +
@@ -3384,7 +3390,8 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\x1dWARNING_CODE_SHORT_TERM_COUNT\x10\x1a\x12\x1a\n" +
 	"\x16WARNING_CODE_QUERY_CUT\x10\x1b\x12\x1c\n" +
 	"\x18WARNING_CODE_INDEX_STATE\x10\x1c\x12\x1f\n" +
-	"\x1bWARNING_CODE_INDEX_IMPAIRED\x10\x1dBU\n" +
+	"\x1bWARNING_CODE_INDEX_IMPAIRED\x10\x1d\x12\x1f\n" +
+	"\x1bWARNING_CODE_ARCHIVED_FOUND\x10\x1eBU\n" +
 	"\fio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3"
 
 var (

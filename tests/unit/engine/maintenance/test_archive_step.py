@@ -40,6 +40,31 @@ def test_what_was_not_read_for_ninety_days_is_archived(house: House) -> None:
     assert house.differences() == []
 
 
+def test_what_is_important_is_not_archived_unread(house: House) -> None:
+    """A fact that matters is found after a year, too."""
+    plain, important, vital = (house.create(f"Number {number}.", importance=number) for number in (3, 4, 5))
+    house.clock.advance(days=400)
+
+    assert [plain.id] == [one.memory_id for one in house.run(ARCHIVE)[0]]
+    assert archived(house, plain, important, vital) == [True, False, False]
+    assert sorted(house.listed()) == sorted([important.id, vital.id])
+
+
+def test_how_important_is_a_setting(tmp_path: Path) -> None:
+    """With the highest importance everything that is not read is archived; a limit archives the important, too."""
+    with open_house(tmp_path / "all", archive_max_importance=5) as house:
+        vital = house.create("v" * 10, importance=5)
+        house.clock.advance(days=91)
+        assert [vital.id] == [one.memory_id for one in house.run(ARCHIVE)[0]]
+    with open_house(tmp_path / "limit", archive_max_importance=1, storage_limit_bytes=10) as house:
+        plain, vital = house.create("p" * 10, importance=2), house.create("v" * 10, importance=5)
+        house.clock.advance(days=91)
+        assert [(plain.id, MaintenanceReason.OVER_LIMIT)] == [
+            (one.memory_id, one.reason) for one in house.run(ARCHIVE)[0]
+        ]
+        assert archived(house, plain, vital) == [True, False]
+
+
 @pytest.mark.parametrize("way", ["restore", "update"])
 def test_archiving_can_be_undone(house: House, way: str) -> None:
     """The memory is in lists and searches again, and stays there for another ninety days."""
