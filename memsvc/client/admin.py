@@ -16,7 +16,6 @@ import grpc
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import (
     ConflictPolicy,
     Index,
@@ -372,16 +371,17 @@ class AdminMethods(ScopedMethods):
         header = lifecycle_pb.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
         sending = _Sending(header, pieces)
         await self._remote.reach()
-        call = self._remote.lifecycle.ImportUser(sending.requests())
-        try:
-            async for progress in call:
-                yield progress
-        except grpc.aio.AioRpcError as error:
-            if sending.failure is not None:
-                raise sending.failure from error
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
+        with self._remote.errors_decoded():
+            call = self._remote.lifecycle.ImportUser(sending.requests())
+            try:
+                async for progress in call:
+                    yield progress
+            except grpc.aio.AioRpcError as error:
+                if sending.failure is not None:
+                    raise sending.failure from error
+                raise
+            finally:
+                call.cancel()
         if sending.failure is not None:
             raise sending.failure
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, AdminMethods, WatchMethods):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
-    Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are
+    Every method may raise MemsvcCallError, ValueError for a value that no message can hold, and RuntimeError if the
+    client is not open, or is closed during the call. Mutations that are
     given no request_id make their own, so that a call which is tried again still happens once. A timeout is in seconds
     and holds for all tries together.
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -175,6 +176,7 @@ PAUSE_MULTIPLIER = 3
 LONGEST_PAUSE_SECONDS = 1.0
 """Bounds of the pause before a call that the service refused with a delay is repeated; a longer delay is kept."""
 
+CLIENT_CLOSED = "The client is closed."
 NOTICE_HEADER = "x-memsvc-notice"
 """The trailing metadata that say that a change is stored and not yet found by searches."""
 READY_PAUSE_SECONDS = 0.05
@@ -220,6 +222,7 @@ class Connection:
         self._address = address
         self._host, self._port = endpoint_of(address)
         self._is_reached = channel is not None
+        self._is_closed = False
         self.timeout_seconds = timeout_seconds
         self._on_notice = on_notice
         self._channel = channel or open_channel(address, api_key=api_key, tls=tls)
@@ -232,7 +235,29 @@ class Connection:
 
     async def close(self) -> None:
         """Close the channel and end what is under way."""
+        self._is_closed = True
         await self._channel.close()
+
+    @contextmanager
+    def errors_decoded(self) -> Iterator[None]:
+        """Decode the errors of gRPC in a call.
+
+        Raises:
+            MemsvcCallError: The call failed.
+            RuntimeError: The client is closed, or was closed during the call. For gRPC such a call is cancelled, as if
+                its task were.
+        """
+        if self._is_closed:
+            raise RuntimeError(CLIENT_CLOSED)
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if self._is_closed and task is not None and not task.cancelling():
+                raise RuntimeError(CLIENT_CLOSED) from error
+            raise
 
     async def reach(self) -> None:
         """Check once that something listens at the address; the retries of gRPC take seconds to find that out.
@@ -277,15 +302,13 @@ class Connection:
         request: Q,
         timeout: float,  # noqa: ASYNC109
     ) -> R:
-        try:
+        with self.errors_decoded():
             call = method(request, timeout=timeout)
             reply = await call
             if self._on_notice is not None:
                 for name, value in await call.trailing_metadata() or ():
                     if name == NOTICE_HEADER:
                         self._on_notice(str(value))
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
         return reply
 
     async def stream(
@@ -302,20 +325,21 @@ class Connection:
         pauses = _Pauses(self.timeout_seconds if seconds is None else seconds)
         is_started = False
         while True:
-            call = method(request, timeout=None if seconds is None else pauses.left())
             try:
-                async for response in call:
-                    is_started = True
-                    yield response
-            except grpc.aio.AioRpcError as error:
-                failure = MemsvcCallError.from_rpc(error)
+                with self.errors_decoded():
+                    call = method(request, timeout=None if seconds is None else pauses.left())
+                    try:
+                        async for response in call:
+                            is_started = True
+                            yield response
+                    finally:
+                        call.cancel()
+            except MemsvcCallError as error:
                 if is_started:
-                    raise failure from error
-                await pauses.wait_or_raise(failure)
+                    raise
+                await pauses.wait_or_raise(error)
             else:
                 return
-            finally:
-                call.cancel()
 
     async def pages(
         self,

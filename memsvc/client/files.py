@@ -157,17 +157,14 @@ class FileMethods(ScopedMethods):
         self, header: file_pb.UploadFileHeader, content: Content, timeout: float | None
     ) -> file_pb.File:
         sending = _Sending(header, content)
-        try:
-            return (await self._remote.files.UploadFile(sending.requests(), timeout=timeout)).file
-        except grpc.aio.AioRpcError as error:
-            if sending.failure is not None:
-                raise sending.failure from error
-            raise MemsvcCallError.from_rpc(error) from error
-        except asyncio.CancelledError:
-            # gRPC cancels a call whose messages cannot be made.
-            if sending.failure is not None:
-                raise sending.failure from None
-            raise
+        with self._remote.errors_decoded():
+            try:
+                return (await self._remote.files.UploadFile(sending.requests(), timeout=timeout)).file
+            except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
+                # gRPC cancels a call whose messages cannot be made.
+                if sending.failure is not None:
+                    raise sending.failure from error
+                raise
 
     async def _download(
         self, file_id: str, offset: int, length: int, timeout: float | None
@@ -179,26 +176,28 @@ class FileMethods(ScopedMethods):
         failures = 0
         while True:
             await self._remote.reach()
-            call = self._remote.files.DownloadFile(request, timeout=timeout)
             try:
-                async for response in call:
-                    if response.WhichOneof("part") == "data":
-                        data = response.data
-                        request.offset, failures = request.offset + len(data), 0
-                        request.length -= len(data) if length else 0
-                        hashed.update(data)
-                        yield data
-                    elif known is None:
-                        known = response.file
-                        yield known
+                with self._remote.errors_decoded():
+                    call = self._remote.files.DownloadFile(request, timeout=timeout)
+                    try:
+                        async for response in call:
+                            if response.WhichOneof("part") == "data":
+                                data = response.data
+                                request.offset, failures = request.offset + len(data), 0
+                                request.length -= len(data) if length else 0
+                                hashed.update(data)
+                                yield data
+                            elif known is None:
+                                known = response.file
+                                yield known
+                    finally:
+                        call.cancel()
                 break
-            except grpc.aio.AioRpcError as error:
+            except MemsvcCallError as error:
                 failures += 1
-                if error.code() not in INTERRUPTED or failures == ATTEMPTS or _is_over(request, length):
-                    raise MemsvcCallError.from_rpc(error) from error
+                if error.code not in INTERRUPTED or failures == ATTEMPTS or _is_over(request, length):
+                    raise
                 await asyncio.sleep(FIRST_PAUSE_SECONDS * 2**failures)
-            finally:
-                call.cancel()
         if not (offset or length) and known is not None and hashed.hexdigest() != known.sha256:
             message = f"The bytes of the file {file_id!r} that came do not have its hash."
             raise MemsvcCallError(grpc.StatusCode.DATA_LOSS, message)

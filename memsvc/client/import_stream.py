@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import grpc
 
+from memsvc.client.channel import Connection
 from memsvc.client.errors import INTERRUPTED, MemsvcCallError
 from memsvc.client.request_types import Draft
 from memsvc.client.to_proto import batch_memory_to_proto
@@ -25,18 +26,15 @@ FIRST_PAUSE_SECONDS = 0.1
 CORE_ERROR = "Internal error from Core"
 
 Call: TypeAlias = "grpc.aio.StreamStreamCall[memory_pb.ImportMemoriesRequest, memory_pb.ImportMemoriesResponse]"
-Method: TypeAlias = (
-    "grpc.aio.StreamStreamMultiCallable[memory_pb.ImportMemoriesRequest, memory_pb.ImportMemoriesResponse]"
-)
 Drafts = Iterable[Draft | types_pb.Memory] | AsyncIterable[Draft | types_pb.Memory]
 
 
 class ImportStream:
     """One import, over as many streams as it takes. What is not yet known to be durable is kept to be sent again."""
 
-    def __init__(self, method: Method, header: memory_pb.ImportHeader, drafts: Drafts) -> None:
+    def __init__(self, remote: Connection, header: memory_pb.ImportHeader, drafts: Drafts) -> None:
         """Prepare to send *drafts* under *header*."""
-        self._method = method
+        self._remote = remote
         self._header = header
         self._batches = _batched(drafts)
         self._unsettled: deque[memory_pb.ImportBatch] = deque()
@@ -68,24 +66,25 @@ class ImportStream:
     async def _stream(self) -> AsyncGenerator[memory_pb.ImportMemoriesResponse, None]:
         """Send what is not settled over one stream, until it is done or breaks."""
         self._before, self._sent = self._latest, 0
-        call = self._method()
-        try:
-            await call.write(memory_pb.ImportMemoriesRequest(header=self._header))
-            yield await self._answer(call)
-            while (batch := await self._next()) is not None:
-                await call.write(memory_pb.ImportMemoriesRequest(batch=batch))
-                while self._sent >= WINDOW_BATCHES:
-                    yield await self._answer(call)
-            await call.done_writing()
-            while not self._latest.done:
+        with self._remote.errors_decoded():
+            call = self._remote.memories.ImportMemories()
+            try:
+                await call.write(memory_pb.ImportMemoriesRequest(header=self._header))
                 yield await self._answer(call)
-            await call.read()
-        except grpc.aio.AioRpcError as error:
-            raise _broken(error) from error
-        except asyncio.InvalidStateError as error:
-            raise await _ended(call) from error
-        finally:
-            call.cancel()
+                while (batch := await self._next()) is not None:
+                    await call.write(memory_pb.ImportMemoriesRequest(batch=batch))
+                    while self._sent >= WINDOW_BATCHES:
+                        yield await self._answer(call)
+                await call.done_writing()
+                while not self._latest.done:
+                    yield await self._answer(call)
+                await call.read()
+            except grpc.aio.AioRpcError as error:
+                raise _broken(error) from error
+            except asyncio.InvalidStateError as error:
+                raise await _ended(call) from error
+            finally:
+                call.cancel()
 
     async def _next(self) -> memory_pb.ImportBatch | None:
         """Return the next batch to send: one that a broken stream left over, else one from the source."""

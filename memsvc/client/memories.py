@@ -12,12 +12,10 @@ from datetime import datetime
 from typing import Unpack, cast
 from uuid import uuid4
 
-import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.errors import MemsvcCallError
 from memsvc.client.import_stream import ImportStream
 from memsvc.client.request_types import (
     AsOf,
@@ -125,7 +123,7 @@ class MemoryMethods(ScopedMethods):
             wait_for=to_proto.named("wait_for", wait_for),
         )
         await self._remote.reach()
-        async for progress in ImportStream(self._remote.memories.ImportMemories, header, drafts).run():
+        async for progress in ImportStream(self._remote, header, drafts).run():
             yield progress
 
     async def update(  # noqa: PLR0913 - an option each
@@ -502,13 +500,10 @@ class MemoryMethods(ScopedMethods):
             wait_for=to_proto.named("wait_for", wait_for),
         )
         await self._remote.reach()
-        call = self._remote.memories.IngestDocument(
-            _pieces(header, data), timeout=self._remote.timeout_seconds if timeout is None else timeout
-        )
-        try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
+        with self._remote.errors_decoded():
+            return await self._remote.memories.IngestDocument(
+                _pieces(header, data), timeout=self._remote.timeout_seconds if timeout is None else timeout
+            )
 
     async def supersede(  # noqa: PLR0913 - an option each
         self,

@@ -7,12 +7,13 @@ import functools
 import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memsvc.client.async_client import AsyncMemsvc
-from memsvc.client.channel import DEFAULT_ADDRESS, Tls
+from memsvc.client.channel import CLIENT_CLOSED, DEFAULT_ADDRESS, Tls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,10 +28,16 @@ class _LoopThread:
         self._thread.start()
 
     def wait_for(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run *work* on the loop and return its result; when the wait is interrupted, the work is cancelled."""
+        """Run *work* on the loop and return its result; when the wait is interrupted, the work is cancelled.
+
+        Raises:
+            RuntimeError: The loop ended before the work did, because the client was closed.
+        """
         future = self.submit(work)
         try:
             return future.result()
+        except CancelledError as error:
+            raise RuntimeError(CLIENT_CLOSED) from error
         finally:
             future.cancel()
 
@@ -40,11 +47,8 @@ class _LoopThread:
 
     def abandon(self, source: AsyncGenerator[Any, None]) -> None:
         """Close a stream without waiting for it: it may be dropped by any thread, even this one."""
-        closing = _closed(source)
-        try:
-            asyncio.run_coroutine_threadsafe(closing, self._loop)
-        except RuntimeError:  # the loop has ended, and closed the stream with it
-            closing.close()
+        with suppress(RuntimeError):  # the loop has ended, and closed the stream with it
+            self._loop.call_soon_threadsafe(lambda: self.submit(_closed(source)))
 
     def stop(self) -> None:
         """End the loop and the thread."""
@@ -55,6 +59,11 @@ class _LoopThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
+            # A call that waits, such as for the delay that a rate limit asks for, would keep its thread waiting.
+            under_way = asyncio.all_tasks(self._loop)
+            for task in under_way:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*under_way, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:

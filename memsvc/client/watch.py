@@ -36,9 +36,9 @@ class WatchMethods(ScopedMethods):
     ) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Yield every committed change of the memories that match, once and in order, without end.
 
-        Each response has the cursor from which another watch can go on after it. When the connection breaks or the
-        service is started again, the watch goes on by itself where it was. With *heartbeats* those are yielded too,
-        the first of them as soon as the watch has begun. Leaving the loop early ends the watch.
+        Each response has the cursor from which another watch can go on after it. When the connection breaks, or the
+        service ends the call or is started again, the watch goes on by itself where it was. With *heartbeats* those are
+        yielded too, the first of them as soon as the watch has begun. Leaving the loop early ends the watch.
 
         Raises:
             MemsvcCallError: OUT_OF_RANGE, the cursor's changes are no longer kept; or UNAVAILABLE or
@@ -76,22 +76,20 @@ class WatchMethods(ScopedMethods):
         Raises:
             MemsvcCallError: The call broke, or nothing came for so long that it must have.
         """
-        call = self._remote.memories.WatchMemories(request)
-        try:
-            while True:
-                async with asyncio.timeout(silence_seconds):
-                    response = await call.read()
-                if not isinstance(response, memory_pb.WatchMemoriesResponse):
-                    await _raise_for_end(call)
-                    return
-                yield response
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        except TimeoutError as error:
-            message = f"Nothing was heard of the service for {silence_seconds:g} seconds."
-            raise MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message) from error
-        finally:
-            call.cancel()
+        with self._remote.errors_decoded():
+            call = self._remote.memories.WatchMemories(request)
+            try:
+                while True:
+                    async with asyncio.timeout(silence_seconds):
+                        response = await call.read()
+                    if not isinstance(response, memory_pb.WatchMemoriesResponse):
+                        raise await _ended(call)
+                    yield response
+            except TimeoutError as error:
+                message = f"Nothing was heard of the service for {silence_seconds:g} seconds."
+                raise MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message) from error
+            finally:
+                call.cancel()
 
 
 def _may_pass(error: MemsvcCallError) -> bool:
@@ -100,14 +98,16 @@ def _may_pass(error: MemsvcCallError) -> bool:
     return is_refused or error.code in INTERRUPTED
 
 
-async def _raise_for_end(
+async def _ended(
     call: grpc.aio.UnaryStreamCall[memory_pb.WatchMemoriesRequest, memory_pb.WatchMemoriesResponse],
-) -> None:
+) -> MemsvcCallError:
+    """Return the error of a call that has ended; one that ended without an error is UNAVAILABLE."""
     code = await call.code()
-    if code is not grpc.StatusCode.OK:
-        trailers = await call.trailing_metadata()
-        packed = next((value for key, value in trailers if key == "grpc-status-details-bin"), b"")
-        raise MemsvcCallError.from_status(code, await call.details() or code.name, packed)
+    if code is grpc.StatusCode.OK:
+        return MemsvcCallError(grpc.StatusCode.UNAVAILABLE, "The service ended the watch.")
+    trailers = await call.trailing_metadata()
+    packed = next((value for key, value in trailers if key == "grpc-status-details-bin"), b"")
+    return MemsvcCallError.from_status(code, await call.details() or code.name, packed)
 
 
 def _duration(seconds: float) -> Duration:

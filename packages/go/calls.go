@@ -2,10 +2,13 @@ package memsvc
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -83,7 +86,7 @@ func call[Q, R any](
 }
 
 // open makes a call whose responses are a stream, and returns it with its first response. Until that has come, the call
-// is repeated as others are.
+// is repeated as others are, also if the service ends the stream without an error.
 func open[Q, R any](
 	ctx context.Context,
 	c *Client,
@@ -98,11 +101,20 @@ func open[Q, R any](
 			if first, err = stream.Recv(); err == nil {
 				return stream, first, nil
 			}
+			err = unexpectedEnd(err)
 		}
 		if err := attempts.failed(ctx, err); err != nil {
 			return nil, nil, err
 		}
 	}
+}
+
+// unexpectedEnd returns err; in place of the end of a stream that should go on, an error with the code UNAVAILABLE.
+func unexpectedEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return status.Error(codes.Unavailable, "the service ended the stream")
+	}
+	return err
 }
 
 func (c *Client) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -138,7 +138,7 @@ func Connect(address string, options Options) (*Client, error) {
 	return client, nil
 }
 
-// Close ends the connection; calls under way fail.
+// Close ends the connection. Calls and watches under way, and later ones, fail with the code Canceled.
 func (c *Client) Close() error {
 	return c.connection.Close()
 }

@@ -11,12 +11,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	memsvc "github.com/memsvc/memsvc/packages/go"
 	memsvcv1 "github.com/memsvc/memsvc/packages/go/memsvc/v1"
@@ -307,6 +310,78 @@ func TestAWatchThatAStoppingServiceCancelsIsResumed(t *testing.T) {
 	}
 	if failed := failure(t, watch.Err()); failed.Code != codes.Canceled || attempts != 3 {
 		t.Error(failed, attempts)
+	}
+}
+
+func serveWatches(
+	t *testing.T, respond func(*memsvc.WatchMemoriesRequest, grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse]) error,
+) *memsvc.Client {
+	t.Helper()
+	server := grpc.NewServer()
+	memsvcv1.RegisterMemoryServiceServer(server, watchService{respond: respond})
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return connectTo(t, listener.Addr().String(), memsvc.Options{})
+}
+
+func TestAWatchThatTheServiceEndsBeforeItBeginsIsRepeatedFiveTimes(t *testing.T) {
+	var calls atomic.Int32
+	memory := serveWatches(t, func(
+		*memsvc.WatchMemoriesRequest, grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse],
+	) error {
+		calls.Add(1)
+		return nil
+	})
+	_, err := memory.Watch(t.Context())
+	failed := failure(t, err)
+	if failed.Code != codes.Unavailable || !strings.Contains(failed.Message, "the service ended the stream") || calls.Load() != 5 {
+		t.Error(failed, calls.Load())
+	}
+}
+
+func TestAWatchIsResumedAfterItsStreamEndsAndAfterARefusalWithADelay(t *testing.T) {
+	var calls atomic.Int32
+	memory := serveWatches(t, func(
+		_ *memsvc.WatchMemoriesRequest, stream grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse],
+	) error {
+		switch calls.Add(1) {
+		case 1:
+			return stream.Send(&memsvcv1.WatchMemoriesResponse{Event: &memsvcv1.WatchMemoriesResponse_Heartbeat{}})
+		case 2:
+			limited := must(status.New(codes.ResourceExhausted, "too many streams").WithDetails(
+				&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)}))
+			return limited.Err()
+		default:
+			stream.Send(&memsvcv1.WatchMemoriesResponse{
+				Event: &memsvcv1.WatchMemoriesResponse_Change{Change: &memsvc.MemoryChange{}}, Cursor: "changed",
+			})
+			<-stream.Context().Done()
+			return nil
+		}
+	})
+	watch := must(memory.Watch(t.Context()))
+	defer watch.Close()
+	if event, isOpen := <-watch.Events(); !isOpen || event.Cursor != "changed" {
+		t.Error(event, watch.Err())
+	}
+}
+
+func TestAWatchWithoutAFirstResponseFails(t *testing.T) {
+	var calls atomic.Int32
+	memory := serveWatches(t, func(
+		_ *memsvc.WatchMemoriesRequest, stream grpc.ServerStreamingServer[memsvcv1.WatchMemoriesResponse],
+	) error {
+		calls.Add(1)
+		<-stream.Context().Done()
+		return nil
+	})
+	_, err := memory.Watch(t.Context(), func(r *memsvc.WatchMemoriesRequest) {
+		r.HeartbeatInterval = durationpb.New(200 * time.Millisecond)
+	})
+	failed := failure(t, err)
+	if failed.Code != codes.Unavailable || !strings.Contains(failed.Message, "nothing came for 600ms") || calls.Load() != 1 {
+		t.Error(failed, calls.Load())
 	}
 }
 

@@ -2,9 +2,7 @@ package memsvc
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,7 +46,12 @@ func (c *Client) Watch(ctx context.Context, set ...func(*WatchMemoriesRequest)) 
 	request = proto.CloneOf(request) // its cursor changes
 	ctx, stop := context.WithCancel(ctx)
 	call, cancel := context.WithCancel(ctx)
+	silence := maxSilence(request)
+	timer := time.AfterFunc(silence, cancel)
 	stream, first, err := open(call, c, c.Memories.WatchMemories, request)
+	if !timer.Stop() && err != nil && ctx.Err() == nil {
+		err = newError(errSilent(silence), c.address)
+	}
 	if err != nil {
 		cancel()
 		stop()
@@ -87,11 +90,11 @@ func (w *Watch) run(
 	heard, pause := time.Now(), firstPause
 	for {
 		var err error
-		for ; err == nil; response, err = call.receive(request.GetHeartbeatInterval().AsDuration() * silentHeartbeats) {
+		for ; err == nil; response, err = call.receive(maxSilence(request)) {
 			if response == nil {
 				continue
 			}
-			heard, pause = time.Now(), firstPause
+			pause = firstPause
 			request.Cursor = response.GetCursor()
 			if change := response.GetChange(); change != nil {
 				select {
@@ -99,19 +102,18 @@ func (w *Watch) run(
 				case <-ctx.Done():
 				}
 			}
+			heard = time.Now() // the time that the program takes for an event does not count
 		}
 		call.cancel()
 		if ctx.Err() != nil {
 			return
 		}
-		if !errors.Is(err, io.EOF) {
-			decoded := newError(err, c.address)
-			isLost := decoded.Code == codes.Unavailable || decoded.Code == codes.Canceled
-			if !isLost || c.isClosed() || time.Since(heard) > watchPatience {
-				w.err = decoded
-				return
-			}
+		decoded := newError(err, c.address)
+		if !mayPass(decoded) || c.isClosed() || time.Since(heard) > watchPatience {
+			w.err = decoded
+			return
 		}
+		pause = max(pause, decoded.RetryAfter)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -127,14 +129,32 @@ func (w *Watch) run(
 	}
 }
 
-// receive returns the next response; it fails if none comes for too long.
+// receive returns the next response; it fails if the service ends the stream, or if no response comes for too long.
 func (call *watchCall) receive(silence time.Duration) (*memsvcv1.WatchMemoriesResponse, error) {
 	timer := time.AfterFunc(silence, call.cancel)
 	response, err := call.stream.Recv()
 	if !timer.Stop() && err != nil {
-		err = status.Error(codes.Unavailable, fmt.Sprintf("nothing came for %s", silence))
+		err = errSilent(silence)
 	}
-	return response, err
+	return response, unexpectedEnd(err)
+}
+
+// maxSilence returns the time without a response after which the connection of a watch counts as broken.
+func maxSilence(request *WatchMemoriesRequest) time.Duration {
+	if interval := request.GetHeartbeatInterval(); interval != nil {
+		return silentHeartbeats * interval.AsDuration()
+	}
+	return silentHeartbeats * heartbeatInterval
+}
+
+func errSilent(silence time.Duration) error {
+	return status.Error(codes.Unavailable, fmt.Sprintf("nothing came for %s", silence))
+}
+
+// mayPass returns whether a watch can go on after an error: the service cannot be reached, stops, or asks for a delay.
+func mayPass(err *Error) bool {
+	isRefused := err.Code == codes.ResourceExhausted && err.RetryAfter > 0
+	return isRefused || err.Code == codes.Unavailable || err.Code == codes.Canceled
 }
 
 // failedStream is a stream whose call could not be made.

@@ -1,8 +1,8 @@
 // Deadlines and repeated attempts.
 
-import type { CallOptions as ConnectCallOptions } from "@connectrpc/connect";
+import { Code, type CallOptions as ConnectCallOptions, ConnectError } from "@connectrpc/connect";
 
-import { MemsvcError, toMemsvcError } from "./errors.js";
+import { clientClosed, MemsvcError, toMemsvcError } from "./errors.js";
 
 const MAX_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 50;
@@ -45,11 +45,15 @@ export class Attempts {
    *
    * Calls are repeated while the service is UNAVAILABLE, up to five times, and while it asks for a delay (RetryInfo) that
    * ends before the deadline. A call that arrives while the service stops is CANCELLED, as is one that the caller cancels,
-   * which is not repeated. Reads can be repeated; writes carry a request id, so that they are applied once.
+   * which is not repeated; nor is one whose client is closed. Reads can be repeated; writes carry a request id, so that
+   * they are applied once.
    */
   async failed(cause: unknown): Promise<void> {
     if (cause instanceof TypeError) {
       throw cause; // of the caller: those of `fetch` are wrapped by Connect
+    }
+    if (this.ending.aborted) {
+      throw clientClosed(cause);
     }
     const error = toMemsvcError(cause, this.address);
     const delayMs = Math.max(error.retryAfterMs ?? 0, this.#backoffMs);
@@ -57,15 +61,11 @@ export class Attempts {
       error.code === "UNAVAILABLE" || error.code === "CANCELLED"
         ? this.#count < MAX_ATTEMPTS
         : error.code === "RESOURCE_EXHAUSTED" && error.retryAfterMs !== undefined;
-    const isCancelled = this.signal?.aborted === true || this.ending.aborted;
-    if (!isRepeatable || isCancelled || performance.now() + delayMs > this.#end) {
+    if (!isRepeatable || this.signal?.aborted === true || performance.now() + delayMs > this.#end) {
       throw error;
     }
     this.#backoffMs = Math.min(this.#backoffMs * BACKOFF_MULTIPLIER, MAX_BACKOFF_MS);
-    await pause(delayMs, this.signal, error);
-    if (this.ending.aborted) {
-      throw error;
-    }
+    await pause(delayMs, this.signal, this.ending, error);
   }
 }
 
@@ -87,7 +87,10 @@ export async function attempt<T>(
   }
 }
 
-/** Yields the responses of a stream. Before the first of them the call is repeated as other calls are. */
+/**
+ * Yields the responses of a stream. Before the first of them the call is repeated as other calls are, also if the service
+ * ends the stream without an error.
+ */
 export async function* attemptStream<T>(
   address: string,
   timeoutMs: number,
@@ -102,27 +105,46 @@ export async function* attemptStream<T>(
         isStarted = true;
         yield response;
       }
-      return;
+      if (!isStarted) {
+        throw unexpectedEnd();
+      }
     } catch (error) {
       if (isStarted) {
-        throw toMemsvcError(error, address);
+        throw ending.aborted ? clientClosed(error) : toMemsvcError(error, address);
       }
       await attempts.failed(error);
     }
   }
 }
 
-/** Waits; throws *error* as soon as the signal is aborted. */
-export function pause(delayMs: number, signal: AbortSignal | undefined, error: MemsvcError): Promise<void> {
+/** Returns the error of a stream that the service ended although it should go on. */
+export function unexpectedEnd(): ConnectError {
+  return new ConnectError("the service ended the stream", Code.Unavailable);
+}
+
+/** Waits; throws *error* as soon as the signal is aborted, or says that the client is closed as soon as it is. */
+export function pause(
+  delayMs: number,
+  signal: AbortSignal | undefined,
+  ending: AbortSignal,
+  error: MemsvcError,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = () => {
+    const end = (settle: () => void) => {
       clearTimeout(timer);
-      reject(error);
+      signal?.removeEventListener("abort", cancel);
+      ending.removeEventListener("abort", close);
+      settle();
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, delayMs);
-    signal?.addEventListener("abort", stop, { once: true });
+    const cancel = () => end(() => reject(error));
+    const close = () => end(() => reject(clientClosed(error)));
+    const timer = setTimeout(() => end(resolve), delayMs);
+    signal?.addEventListener("abort", cancel);
+    ending.addEventListener("abort", close);
+    if (ending.aborted) {
+      close();
+    } else if (signal?.aborted) {
+      cancel();
+    }
   });
 }

@@ -105,7 +105,7 @@ export class Memsvc {
     return new Memsvc(this.services, { ...this.scope, ...scope }, this.address, this.timeoutMs, this.ending);
   }
 
-  /** Ends the connection. Calls under way fail. */
+  /** Ends the connection. Calls and watches under way, and later ones, fail with the code CANCELLED. */
   close(): void {
     this.ending.abort();
   }

@@ -72,6 +72,11 @@ export class MemsvcError extends Error {
   }
 }
 
+/** Returns the error of a call whose client was closed before it, or while it was under way. */
+export function clientClosed(cause: unknown): MemsvcError {
+  return new MemsvcError("CANCELLED", "The client is closed.", "", [], {}, undefined, { cause });
+}
+
 /** Decodes an error of a transport. *address*, if given, is named if the service could not be reached. */
 export function toMemsvcError(cause: unknown, address = ""): MemsvcError {
   if (cause instanceof MemsvcError) {

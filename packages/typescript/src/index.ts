@@ -3,7 +3,7 @@
 import { createConnectTransport } from "@connectrpc/connect-web";
 
 import { type ClientOptions, DEFAULT_ADDRESS, DEFAULT_TIMEOUT_MS, Memsvc, Services } from "./client.js";
-import { baseUrl, bearer } from "./transport.js";
+import { baseUrl, bearer, refusing } from "./transport.js";
 
 export * from "./exports.js";
 
@@ -25,7 +25,7 @@ export function connect(address: string = DEFAULT_ADDRESS, options: ConnectOptio
   const transport = createConnectTransport({
     baseUrl: url,
     useBinaryFormat: true,
-    interceptors: bearer(apiKey),
+    interceptors: [refusing(ending.signal), ...bearer(apiKey)],
     fetch: async (input, init) => {
       const signals = [ending.signal, ...(init?.signal ? [init.signal] : [])];
       return (given ?? globalThis.fetch)(input, { ...init, signal: AbortSignal.any(signals) });

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createConnectTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
 import { type ClientOptions, DEFAULT_ADDRESS, DEFAULT_TIMEOUT_MS, Memsvc, Services } from "./client.js";
-import { baseUrl, bearer } from "./transport.js";
+import { baseUrl, bearer, refusing } from "./transport.js";
 
 export * from "./exports.js";
 
@@ -37,17 +37,17 @@ export function connect(address: string = DEFAULT_ADDRESS, options: ConnectOptio
     ...(tls?.certificate && { cert: readFileSync(tls.certificate) }),
     ...(tls?.key && { key: readFileSync(tls.key) }),
   };
+  const ending = new AbortController();
   const sessionManager = new Http2SessionManager(url, undefined, secrets);
   const transport = createConnectTransport({
     baseUrl: url,
     httpVersion: "2",
     useBinaryFormat: true,
-    interceptors: bearer(apiKey),
+    interceptors: [refusing(ending.signal), ...bearer(apiKey)],
     sessionManager,
   });
   const { userId, projectId = "", agentId = "", sessionId = "" } = options;
   const scope = { userId, projectId, agentId, sessionId };
-  const ending = new AbortController();
   ending.signal.addEventListener("abort", () => sessionManager.abort(), { once: true });
   return new Memsvc(new Services(transport), scope, url, timeoutMs, ending);
 }

@@ -2,9 +2,9 @@
 
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
 
-import { attemptStream, pause } from "./calls.js";
+import { attemptStream, pause, unexpectedEnd } from "./calls.js";
 import type { Fields, Scope } from "./client.js";
-import { MemsvcError, toMemsvcError } from "./errors.js";
+import { clientClosed, MemsvcError, toMemsvcError } from "./errors.js";
 import {
   type MemoryChange,
   type MemoryService,
@@ -51,6 +51,9 @@ export class Watch implements AsyncIterable<WatchEvent> {
   ) {
     this.#cursor = options.cursor ?? "";
     options.signal?.addEventListener("abort", () => this.close(), { once: true });
+    if (options.signal?.aborted) {
+      this.close();
+    }
     this.#events = this.#run();
   }
 
@@ -63,7 +66,10 @@ export class Watch implements AsyncIterable<WatchEvent> {
     options: WatchOptions,
   ): Promise<Watch> {
     const watch = new Watch(memories, scope, address, clientEnding, options);
-    await watch.#events.next(); // yields undefined as soon as the watch has begun
+    const { done } = await watch.#events.next(); // yields undefined as soon as the watch has begun
+    if (done) {
+      throw new MemsvcError("CANCELLED", "The watch was ended before it began.");
+    }
     return watch;
   }
 
@@ -94,7 +100,6 @@ export class Watch implements AsyncIterable<WatchEvent> {
         try {
           for await (const { event, cursor } of this.#call(isBegun)) {
             this.#pauseMs = FIRST_PAUSE_MS;
-            this.#heardAt = performance.now();
             this.#cursor = cursor;
             if (!isBegun) {
               isBegun = true;
@@ -103,9 +108,10 @@ export class Watch implements AsyncIterable<WatchEvent> {
             if (event.case === "change") {
               yield { change: event.value, cursor };
             }
+            this.#heardAt = performance.now(); // the time that the program takes for an event does not count
           }
         } catch (error) {
-          await this.#recover(toMemsvcError(error, this.address), isBegun);
+          await this.#recover(error, isBegun);
         }
       }
     } catch (error) {
@@ -118,18 +124,25 @@ export class Watch implements AsyncIterable<WatchEvent> {
   }
 
   /** Returns after a pause if the watch can go on; throws otherwise. */
-  async #recover(error: MemsvcError, isBegun: boolean): Promise<void> {
+  async #recover(cause: unknown, isBegun: boolean): Promise<void> {
+    if (this.clientEnding.aborted) {
+      throw clientClosed(cause);
+    }
+    const error = toMemsvcError(cause, this.address);
     const { patienceMs = DEFAULT_PATIENCE_MS } = this.options;
-    const isLost = error.code === "UNAVAILABLE" || error.code === "CANCELLED";
+    const isLost =
+      error.code === "UNAVAILABLE" ||
+      error.code === "CANCELLED" ||
+      (error.code === "RESOURCE_EXHAUSTED" && error.retryAfterMs !== undefined);
     const isLate = performance.now() - this.#heardAt > patienceMs;
-    if (!isBegun || !isLost || isLate || this.clientEnding.aborted) {
+    if (!isBegun || !isLost || isLate) {
       throw error;
     }
-    await pause(this.#pauseMs, this.#ending.signal, error);
+    await pause(Math.max(this.#pauseMs, error.retryAfterMs ?? 0), this.#ending.signal, this.clientEnding, error);
     this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
   }
 
-  /** Yields the responses of one call; fails if nothing comes for too long. */
+  /** Yields the responses of one call; fails if the service ends it, or if nothing comes for too long. */
   async *#call(isBegun: boolean): AsyncGenerator<WatchMemoriesResponse> {
     const { heartbeatMs = HEARTBEAT_MS, patienceMs: _, signal: __, ...request } = this.options;
     const heartbeatInterval = {
@@ -153,6 +166,7 @@ export class Watch implements AsyncIterable<WatchEvent> {
         yield response;
         timer = listen();
       }
+      throw unexpectedEnd();
     } catch (error) {
       if (silence.signal.reason === "silence") {
         throw new ConnectError(`nothing came for ${heartbeatMs * SILENT_HEARTBEATS} ms`, Code.Unavailable);

@@ -2,9 +2,11 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
 import net from "node:net";
+import { setTimeout } from "node:timers/promises";
 import { after, before, describe, test, type TestContext } from "node:test";
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
@@ -23,6 +25,8 @@ import { MemoryService, type WatchMemoriesResponseSchema } from "memsvc/v1/memor
 import { SearchService } from "memsvc/v1/search_service";
 import { connect as connectByFetch } from "memsvc/web";
 
+import { RetryInfoSchema } from "../dist/gen/google/rpc/error_details_pb.js";
+
 const url = process.env["MEMSVC_TEST_URL"] ?? "";
 const guarded = {
   url: process.env["MEMSVC_TEST_GUARDED_URL"] ?? "",
@@ -35,6 +39,15 @@ async function failure(call: Promise<unknown>): Promise<MemsvcError> {
   const error = await call.then(() => assert.fail("The call succeeded."), (error: unknown) => error);
   assert.ok(error instanceof MemsvcError, String(error));
   return error;
+}
+
+/** The error of a client that was closed. */
+const CLOSED = "CANCELLED: The client is closed.";
+
+/** Returns a refusal with a delay. */
+function limited(seconds: bigint): ConnectError {
+  const retry = { desc: RetryInfoSchema, value: { retryDelay: { seconds } } };
+  return new ConnectError("too many calls", Code.ResourceExhausted, undefined, [retry]);
 }
 
 /** A TCP proxy whose connections can be cut. */
@@ -191,8 +204,98 @@ for (const [entry, open] of [["node", connect], ["fetch", connectByFetch]] as co
       assert.equal(calls, 2);
       assert.equal((await failure(client.search("aborted", { signal: caller.signal }))).code, "CANCELLED");
       assert.equal(calls, 3);
-      await failure(client.search("closed"));
+      assert.equal(String(await failure(client.search("closed"))), CLOSED);
       assert.equal(calls, 4);
+    });
+
+    test("refuses every call of a closed client", async () => {
+      const client = open(url, { userId: `ts-${randomUUID()}` });
+      await client.search("x"); // connects
+      const watch = await client.watch();
+      client.close();
+      assert.equal(String(await failure(watch[Symbol.asyncIterator]().next())), CLOSED);
+      assert.equal(String(await failure(client.search("x"))), CLOSED);
+      assert.equal(String(await failure(client.context("x").text())), CLOSED);
+      assert.equal(String(await failure(client.watch())), CLOSED);
+      const generated: unknown = await client.services.searches.search({}).catch((cause: unknown) => cause);
+      assert.equal(String(MemsvcError.from(generated)), CLOSED);
+    });
+
+    test("ends the delay of a call when its client is closed", async (context) => {
+      const address = await serve(context, entry, (router) =>
+        router.service(SearchService, {
+          search() {
+            setImmediate(() => client.close());
+            throw limited(3_600n);
+          },
+        }),
+      );
+      const client = open(address, { userId: "ts", timeoutMs: 7_200_000 });
+      assert.equal(String(await failure(client.search("x"))), CLOSED);
+    });
+
+    test("repeats a watch that the service ends before it begins five times", async (context) => {
+      let calls = 0;
+      const address = await serve(context, entry, (router) =>
+        router.service(MemoryService, {
+          async *watchMemories(): AsyncGenerator<MessageInitShape<typeof WatchMemoriesResponseSchema>> {
+            calls += 1;
+          },
+        }),
+      );
+      const client = open(address, { userId: "ts" });
+      const error = await failure(client.watch());
+      assert.equal(error.code, "UNAVAILABLE");
+      assert.match(error.message, /the service ended the stream/);
+      assert.equal(calls, 5);
+
+      const cancelled = await failure(client.watch({ signal: AbortSignal.abort() }));
+      assert.equal(cancelled.code, "CANCELLED");
+      client.close();
+    });
+
+    test("resumes a watch after its stream ends, after a refusal with a delay and after a slow iteration", async (context) => {
+      let calls = 0;
+      const address = await serve(context, entry, (router) =>
+        router.service(MemoryService, {
+          async *watchMemories({ cursor }): AsyncGenerator<MessageInitShape<typeof WatchMemoriesResponseSchema>> {
+            calls += 1;
+            if (calls === 2) {
+              throw limited(0n);
+            }
+            yield { event: { case: "heartbeat", value: {} }, cursor };
+            if (calls > 2) {
+              yield { event: { case: "change", value: {} }, cursor: `change ${calls}` };
+            }
+          },
+        }),
+      );
+      const client = open(address, { userId: "ts" });
+      const patienceMs = 1_000;
+      const watch = await client.watch({ patienceMs });
+      const events = watch[Symbol.asyncIterator]();
+      assert.equal((await events.next()).value?.cursor, "change 3");
+      await setTimeout(patienceMs * 1.5);
+      assert.equal((await events.next()).value?.cursor, "change 4");
+      client.close();
+    });
+
+    test("fails a watch that gets no first response", async (context) => {
+      let calls = 0;
+      const address = await serve(context, entry, (router) =>
+        router.service(MemoryService, {
+          async *watchMemories(_, { signal }): AsyncGenerator<MessageInitShape<typeof WatchMemoriesResponseSchema>> {
+            calls += 1;
+            await once(signal, "abort");
+          },
+        }),
+      );
+      const client = open(address, { userId: "ts" });
+      const error = await failure(client.watch({ heartbeatMs: 200 }));
+      assert.equal(error.code, "UNAVAILABLE");
+      assert.match(error.message, /nothing came for 600 ms/);
+      assert.equal(calls, 1);
+      client.close();
     });
 
     test("resumes a watch that a stopping service cancels, until its client is closed", async (context) => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
     """Counts what it is sent.
 
     The first *failing* creates fail, and the first *limited* creates and deletions are refused with a delay of
-    *retry_seconds*; an import breaks after *breaking* batches, once.
+    *retry_seconds*; an import breaks after *breaking* batches, once. Reads get no response, and watches end after
+    *heartbeats* responses.
     """
 
     def __init__(self, *, failing: int = 0, breaking: int = 0) -> None:
@@ -36,6 +38,9 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
         self.streams: list[list[int]] = []
         self.stored = 0
         self.pages: list[str] = []
+        self.heartbeats = 0
+        self.watches = 0
+        self.called = threading.Event()
 
     def CreateMemory(
         self, request: memory_pb.CreateMemoryRequest, context: grpc.ServicerContext
@@ -46,7 +51,22 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
         self._limit(context)
         return memory_pb.CreateMemoryResponse(memory=request.memory, outcome=types_pb.WRITE_OUTCOME_CREATED)
 
+    def GetMemory(self, _: memory_pb.GetMemoryRequest, context: grpc.ServicerContext) -> memory_pb.GetMemoryResponse:
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        self.called.set()
+        ended.wait()
+        return memory_pb.GetMemoryResponse()
+
+    def WatchMemories(
+        self, _: memory_pb.WatchMemoriesRequest, __: grpc.ServicerContext
+    ) -> Iterator[memory_pb.WatchMemoriesResponse]:
+        self.watches += 1
+        for _number in range(self.heartbeats):
+            yield memory_pb.WatchMemoriesResponse(heartbeat=memory_pb.WatchHeartbeat())
+
     def _limit(self, context: grpc.ServicerContext) -> None:
+        self.called.set()
         if self.limited:
             self.limited -= 1
             status = Status(code=code_pb2.RESOURCE_EXHAUSTED, message="too many calls")

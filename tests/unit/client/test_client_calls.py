@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -225,6 +226,58 @@ def test_closed_client_says_so(address: str) -> None:
 
     with pytest.raises(RuntimeError, match="not open"):
         client.get("x")
+
+
+@pytest.mark.parametrize("limited", [0, 1])
+def test_a_call_of_another_thread_says_that_its_client_is_closed(service: Memories, address: str, limited: int) -> None:
+    """While it waits for a response, and while it waits for the delay that the service asks for."""
+    service.limited, service.retry_seconds = limited, 3_600.0
+    with Memsvc(address, user_id="u", timeout=7_200.0) as client, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(client.create, "text") if limited else pool.submit(client.get, "x")
+        service.called.wait()
+
+        client.close()
+
+        with pytest.raises(RuntimeError, match="The client is closed"):
+            call.result()
+
+
+def test_a_call_of_another_task_says_that_its_client_is_closed(service: Memories, address: str) -> None:
+    """A task that is cancelled itself stays cancelled."""
+
+    async def run() -> list[object]:
+        async with AsyncMemsvc(address, user_id="u") as client:
+            cancelled = asyncio.create_task(client.get("x"))
+            await asyncio.to_thread(service.called.wait)
+            cancelled.cancel()
+            call = asyncio.create_task(client.get("x"))
+            watch = asyncio.ensure_future(anext(client.watch()))
+            service.called.clear()
+            await asyncio.to_thread(service.called.wait)
+            await client.close()
+            return [*await asyncio.gather(cancelled, call, watch, return_exceptions=True)]
+
+    cancelled, *others = asyncio.run(run())
+
+    assert isinstance(cancelled, asyncio.CancelledError)
+    for error in others:
+        assert isinstance(error, RuntimeError)
+        assert "The client is" in str(error)
+
+
+@pytest.mark.parametrize("heartbeats", [0, 1])
+def test_a_watch_that_the_service_ends_again_and_again_fails(service: Memories, address: str, heartbeats: int) -> None:
+    """Its ends count as unavailability, for as long as nothing comes."""
+    service.heartbeats = heartbeats
+    with Memsvc(address, user_id="u") as client:
+        watch = client.watch(heartbeats=True, patience_seconds=0.0)
+        for _ in range(heartbeats):
+            next(watch)
+        with pytest.raises(MemsvcCallError, match="The service ended the watch") as raised:
+            next(watch)
+
+    assert raised.value.code is grpc.StatusCode.UNAVAILABLE
+    assert service.watches == 1
 
 
 def test_closing_twice_is_no_error(address: str) -> None:

@@ -1,6 +1,5 @@
 package io.memsvc;
 
-import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.time.Duration;
 import java.util.Optional;
@@ -13,13 +12,13 @@ final class Attempts {
   private static final int BACKOFF_MULTIPLIER = 3;
   private static final Duration MAX_BACKOFF = Duration.ofSeconds(1);
 
-  private final String address;
+  private final Connection connection;
   private final Optional<Long> end;
   private int count;
   private Duration backoff = FIRST_BACKOFF;
 
-  private Attempts(String address, Optional<Duration> timeout) {
-    this.address = address;
+  private Attempts(Connection connection, Optional<Duration> timeout) {
+    this.connection = connection;
     this.end = timeout.map(each -> System.nanoTime() + each.toNanos());
   }
 
@@ -28,18 +27,20 @@ final class Attempts {
    *
    * <p>Calls are repeated while the service is UNAVAILABLE, up to five times, and while it asks for a delay (RetryInfo)
    * that ends before the deadline. A call that arrives while the service stops is CANCELLED, as is one that the caller
-   * cancels, which is not repeated. Reads can be repeated; writes carry a request id, so that they are applied once.
+   * cancels, which is not repeated; nor is one whose client is closed. Reads can be repeated; writes carry a request
+   * id, so that they are applied once.
    *
    * @param timeout the time for all attempts together; empty: no limit
    * @param call gets the time that is left
    */
-  static <T> T run(String address, Optional<Duration> timeout, Function<Optional<Duration>, T> call) {
-    Attempts attempts = new Attempts(address, timeout);
+  static <T> T run(Connection connection, Optional<Duration> timeout, Function<Optional<Duration>, T> call) {
+    Attempts attempts = new Attempts(connection, timeout);
     while (true) {
+      connection.requireOpen();
       try {
         return call.apply(attempts.left());
       } catch (StatusRuntimeException error) {
-        attempts.failed(MemsvcException.of(error, address));
+        attempts.failed(connection.failure(error));
       }
     }
   }
@@ -56,7 +57,7 @@ final class Attempts {
     boolean isRepeatable =
         switch (error.code()) {
           case UNAVAILABLE -> count < MAX_ATTEMPTS;
-          case CANCELLED -> count < MAX_ATTEMPTS && !isCancelled();
+          case CANCELLED -> count < MAX_ATTEMPTS && !isCancelled() && !connection.isClosed();
           case RESOURCE_EXHAUSTED -> error.retryAfter().isPresent();
           default -> false;
         };
@@ -66,22 +67,11 @@ final class Attempts {
     }
     Duration next = backoff.multipliedBy(BACKOFF_MULTIPLIER);
     backoff = next.compareTo(MAX_BACKOFF) > 0 ? MAX_BACKOFF : next;
-    sleep(delay, address);
+    connection.pause(delay);
   }
 
   /** Returns whether the caller cancelled: its thread is interrupted, or its gRPC context is cancelled. */
   private static boolean isCancelled() {
     return Thread.currentThread().isInterrupted() || io.grpc.Context.current().isCancelled();
-  }
-
-  /** Waits; an interrupt is an exception with the code CANCELLED. */
-  static void sleep(Duration delay, String address) {
-    try {
-      Thread.sleep(delay.toMillis() + 1);
-    } catch (InterruptedException interrupt) {
-      Thread.currentThread().interrupt();
-      Status cancelled = Status.CANCELLED.withDescription("The thread was interrupted.").withCause(interrupt);
-      throw MemsvcException.of(cancelled.asRuntimeException(), address);
-    }
   }
 }

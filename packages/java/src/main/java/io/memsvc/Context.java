@@ -14,13 +14,13 @@ import java.util.concurrent.TimeUnit;
 public final class Context implements Iterable<BuildContextResponse> {
   private final SearchServiceBlockingStub searches;
   private final BuildContextRequest request;
-  private final String address;
+  private final Connection connection;
   private final Duration timeout;
 
-  Context(SearchServiceBlockingStub searches, BuildContextRequest request, String address, Duration timeout) {
+  Context(SearchServiceBlockingStub searches, BuildContextRequest request, Connection connection, Duration timeout) {
     this.searches = searches;
     this.request = request;
-    this.address = address;
+    this.connection = connection;
     this.timeout = timeout;
   }
 
@@ -45,13 +45,15 @@ public final class Context implements Iterable<BuildContextResponse> {
   public Iterator<BuildContextResponse> iterator() {
     Iterator<BuildContextResponse> events =
         Attempts.run(
-            address,
+            connection,
             Optional.of(timeout),
             left -> {
               long nanos = left.orElseThrow().toNanos();
               Iterator<BuildContextResponse> stream =
                   searches.withDeadlineAfter(nanos, TimeUnit.NANOSECONDS).buildContext(request);
-              stream.hasNext(); // waits for the first event
+              if (!stream.hasNext()) { // waits for the first event
+                throw Connection.UNEXPECTED_END.asRuntimeException();
+              }
               return stream;
             });
     return new Iterator<>() {
@@ -60,7 +62,7 @@ public final class Context implements Iterable<BuildContextResponse> {
         try {
           return events.hasNext();
         } catch (StatusRuntimeException error) {
-          throw MemsvcException.of(error, address);
+          throw connection.failure(error);
         }
       }
 
@@ -69,7 +71,7 @@ public final class Context implements Iterable<BuildContextResponse> {
         try {
           return events.next();
         } catch (StatusRuntimeException error) {
-          throw MemsvcException.of(error, address);
+          throw connection.failure(error);
         }
       }
     };

@@ -59,8 +59,7 @@ public final class Memsvc implements AutoCloseable {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
-  private final ManagedChannel channel;
-  private final String address;
+  private final Connection connection;
   private final Duration timeout;
   private final Scope scope;
   private final Services services;
@@ -78,9 +77,8 @@ public final class Memsvc implements AutoCloseable {
       LifecycleServiceGrpc.LifecycleServiceBlockingStub lifecycle,
       AdminServiceGrpc.AdminServiceBlockingStub admin) {}
 
-  private Memsvc(ManagedChannel channel, String address, Duration timeout, Scope scope, Services services) {
-    this.channel = channel;
-    this.address = address;
+  private Memsvc(Connection connection, Duration timeout, Scope scope, Services services) {
+    this.connection = connection;
     this.timeout = timeout;
     this.scope = scope;
     this.services = services;
@@ -181,7 +179,7 @@ public final class Memsvc implements AutoCloseable {
               FileServiceGrpc.newBlockingStub(channel),
               LifecycleServiceGrpc.newBlockingStub(channel),
               AdminServiceGrpc.newBlockingStub(channel));
-      return new Memsvc(channel, address, timeout, scope.build(), services);
+      return new Memsvc(new Connection(channel, address), timeout, scope.build(), services);
     }
 
     private ChannelCredentials credentials() {
@@ -215,7 +213,7 @@ public final class Memsvc implements AutoCloseable {
    * IngestDocument, ImportMemories and ImportUser.
    */
   public Channel channel() {
-    return channel;
+    return connection.channel();
   }
 
   /** Returns the scope of the calls. */
@@ -227,7 +225,7 @@ public final class Memsvc implements AutoCloseable {
   public Memsvc scoped(Consumer<Scope.Builder> set) {
     Scope.Builder changed = scope.toBuilder();
     set.accept(changed);
-    return new Memsvc(channel, address, timeout, changed.build(), services);
+    return new Memsvc(connection, timeout, changed.build(), services);
   }
 
   /** Stores one memory. */
@@ -321,7 +319,7 @@ public final class Memsvc implements AutoCloseable {
   public Context context(String query, Consumer<BuildContextRequest.Builder> set) {
     BuildContextRequest.Builder request = BuildContextRequest.newBuilder().setScope(scope).setQuery(query);
     set.accept(request);
-    return new Context(services.searches(), request.build(), address, timeout);
+    return new Context(services.searches(), request.build(), connection, timeout);
   }
 
   /** Captures memories from a text that was said; the response has a decision for each of its statements. */
@@ -357,18 +355,18 @@ public final class Memsvc implements AutoCloseable {
   public Watch watch(Consumer<WatchMemoriesRequest.Builder> set) {
     WatchMemoriesRequest.Builder request = WatchMemoriesRequest.newBuilder().setScope(scope);
     set.accept(request);
-    return new Watch(services.memories(), request, address);
+    return new Watch(services.memories(), request, connection);
   }
 
-  /** Ends the connection; calls under way fail. */
+  /** Ends the connection. Calls and watches under way, and later ones, fail with the code CANCELLED. */
   @Override
   public void close() {
-    channel.shutdownNow();
+    connection.channel().shutdownNow();
   }
 
   <S extends AbstractBlockingStub<S>, Q, R> R call(S stub, BiFunction<S, Q, R> method, Q request) {
     return Attempts.run(
-        address,
+        connection,
         Optional.of(timeout),
         left -> method.apply(stub.withDeadlineAfter(left.orElseThrow().toNanos(), TimeUnit.NANOSECONDS), request));
   }

@@ -2,6 +2,7 @@ package io.memsvc;
 
 import com.google.protobuf.Duration;
 import io.grpc.Context.CancellableContext;
+import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.memsvc.v1.MemoryChange;
 import io.memsvc.v1.MemoryServiceGrpc.MemoryServiceBlockingStub;
@@ -17,7 +18,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * A watch that has begun: an iterator over committed changes, which waits for the next one. {@link #close} ends it, also
- * from another thread. It reconnects by itself, and fails if the service cannot be reached for a minute.
+ * from another thread. It reconnects by itself, and fails if the service cannot be reached for a minute, or when the
+ * client is closed.
  */
 public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
   private static final long HEARTBEAT_SECONDS = 15;
@@ -29,7 +31,7 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
 
   private final MemoryServiceBlockingStub memories;
   private final WatchMemoriesRequest.Builder request;
-  private final String address;
+  private final Connection connection;
   private final long silenceMillis;
   private final AtomicBoolean isClosed = new AtomicBoolean();
   private final AtomicBoolean isSilent = new AtomicBoolean();
@@ -48,16 +50,16 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
   public record Event(MemoryChange change, String cursor) {}
 
   /** Returns after the first response, a heartbeat. */
-  Watch(MemoryServiceBlockingStub memories, WatchMemoriesRequest.Builder request, String address) {
+  Watch(MemoryServiceBlockingStub memories, WatchMemoriesRequest.Builder request, Connection connection) {
     this.memories = memories;
     this.request = request;
-    this.address = address;
+    this.connection = connection;
     if (!request.hasHeartbeatInterval()) {
       request.setHeartbeatInterval(Duration.newBuilder().setSeconds(HEARTBEAT_SECONDS));
     }
     Duration heartbeat = request.getHeartbeatInterval();
     silenceMillis = SILENT_HEARTBEATS * (heartbeat.getSeconds() * 1_000 + heartbeat.getNanos() / 1_000_000);
-    WatchMemoriesResponse first = Attempts.run(address, Optional.empty(), left -> begin());
+    WatchMemoriesResponse first = Attempts.run(connection, Optional.empty(), left -> begin());
     keep(first);
   }
 
@@ -66,11 +68,14 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
   public boolean hasNext() {
     while (next.isEmpty() && !isClosed.get()) {
       try {
-        keep(responses == null ? firstResponse() : response());
+        if (responses == null) {
+          keep(firstResponse());
+        } else {
+          heardAt = System.nanoTime(); // the time that the program takes for an event does not count
+          keep(response());
+        }
       } catch (StatusRuntimeException error) {
         recover(error);
-      } catch (NoSuchElementException end) { // the service ended the stream, as it does when it stops
-        reconnect();
       }
     }
     return next.isPresent();
@@ -96,13 +101,13 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
     }
   }
 
-  /** Returns the first response; a call that is cancelled because none comes is not repeated. */
+  /** Returns the first response; a call that ends because none comes is not repeated. */
   private WatchMemoriesResponse begin() {
     try {
       return firstResponse();
     } catch (StatusRuntimeException error) {
       if (isSilent.get()) {
-        throw MemsvcException.of(error, address);
+        throw connection.failure(error);
       }
       throw error;
     }
@@ -122,6 +127,7 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
     return response();
   }
 
+  /** Returns the next response; the end of the stream, and the silence of the service, are errors. */
   private WatchMemoriesResponse response() {
     isSilent.set(false);
     CancellableContext open = call;
@@ -135,6 +141,14 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
             TimeUnit.MILLISECONDS);
     try {
       return responses.next();
+    } catch (NoSuchElementException end) {
+      throw Connection.UNEXPECTED_END.asRuntimeException();
+    } catch (StatusRuntimeException error) {
+      if (isSilent.get()) {
+        String description = "Nothing came for %d ms.".formatted(silenceMillis);
+        throw Status.UNAVAILABLE.withDescription(description).asRuntimeException();
+      }
+      throw error;
     } finally {
       silence.cancel(false);
     }
@@ -153,24 +167,26 @@ public final class Watch implements Iterator<Watch.Event>, AutoCloseable {
     if (isClosed.get()) {
       return;
     }
-    MemsvcException decoded = MemsvcException.of(error, address);
+    MemsvcException decoded = connection.failure(error);
     boolean isLost =
         switch (decoded.code()) {
           case UNAVAILABLE -> true;
-          case CANCELLED -> !Thread.currentThread().isInterrupted();
+          case CANCELLED -> !Thread.currentThread().isInterrupted() && !connection.isClosed();
+          case RESOURCE_EXHAUSTED -> decoded.retryAfter().isPresent();
           default -> false;
         };
     if (!isLost || System.nanoTime() - heardAt > PATIENCE_NANOS) {
       close();
       throw decoded;
     }
-    reconnect();
-  }
-
-  private void reconnect() {
     call.cancel(null);
     responses = null;
-    Attempts.sleep(pause, address);
+    java.time.Duration asked = decoded.retryAfter().orElse(java.time.Duration.ZERO);
+    connection.pause(asked.compareTo(pause) > 0 ? asked : pause);
+    if (connection.isClosed()) {
+      close();
+      throw connection.failure(error);
+    }
     java.time.Duration longer = pause.multipliedBy(2);
     pause = longer.compareTo(LONGEST_PAUSE) > 0 ? LONGEST_PAUSE : longer;
   }

@@ -5,13 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Any;
+import com.google.rpc.RetryInfo;
 import io.grpc.BindableService;
 import io.grpc.Context.CancellableContext;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
+import io.grpc.ManagedChannel;
 import io.grpc.Server;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.StreamObserver;
 import io.memsvc.v1.AppendMessagesResponse;
 import io.memsvc.v1.BuildContextResponse;
@@ -43,8 +47,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -243,6 +250,17 @@ class MemsvcTest {
     responses.onError(Status.CANCELLED.withDescription("Cancelled on the server side").asRuntimeException());
   }
 
+  /** Returns a refusal with a delay. */
+  private static StatusRuntimeException limited(Duration delay) {
+    com.google.protobuf.Duration.Builder duration =
+        com.google.protobuf.Duration.newBuilder().setSeconds(delay.getSeconds()).setNanos(delay.getNano());
+    return StatusProto.toStatusRuntimeException(
+        com.google.rpc.Status.newBuilder()
+            .setCode(Status.Code.RESOURCE_EXHAUSTED.value())
+            .addDetails(Any.pack(RetryInfo.newBuilder().setRetryDelay(duration).build()))
+            .build());
+  }
+
   @Test
   void repeatsACallThatAStoppingServiceCancels() throws IOException {
     AtomicInteger calls = new AtomicInteger();
@@ -270,10 +288,11 @@ class MemsvcTest {
   @Test
   void repeatsNoCallThatItsCallerCancels() {
     AtomicInteger attempts = new AtomicInteger();
+    ManagedChannel channel = (ManagedChannel) memory.channel();
     Executable call =
         () ->
             Attempts.run(
-                ADDRESS,
+                new Connection(channel, ADDRESS),
                 Optional.empty(),
                 left -> {
                   attempts.incrementAndGet();
@@ -341,8 +360,118 @@ class MemsvcTest {
     try (LocalServer server = new LocalServer(silent);
         Memsvc client = Memsvc.connect(server.address(), user)) {
       MemsvcException error = failure(() -> client.watch(request -> request.setHeartbeatInterval(heartbeat)));
-      assertEquals(Status.Code.CANCELLED, error.code());
+      assertEquals(Status.Code.UNAVAILABLE, error.code());
+      assertTrue(error.getMessage().endsWith("Nothing came for 600 ms."), error.getMessage());
       assertEquals(1, calls.get());
+    }
+  }
+
+  @Test
+  void repeatsAWatchThatTheServiceEndsBeforeItBeginsFiveTimes() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    MemoryServiceGrpc.MemoryServiceImplBase ending =
+        new MemoryServiceGrpc.MemoryServiceImplBase() {
+          @Override
+          public void watchMemories(WatchMemoriesRequest request, StreamObserver<WatchMemoriesResponse> responses) {
+            calls.incrementAndGet();
+            responses.onCompleted();
+          }
+        };
+    try (LocalServer server = new LocalServer(ending);
+        Memsvc client = Memsvc.connect(server.address(), user)) {
+      MemsvcException error = failure(client::watch);
+      assertEquals(Status.Code.UNAVAILABLE, error.code());
+      assertTrue(error.getMessage().endsWith("The service ended the stream."), error.getMessage());
+      assertEquals(5, calls.get());
+    }
+  }
+
+  @Test
+  void resumesAWatchAfterItsStreamEndsAndAfterARefusalWithADelay() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    StatusRuntimeException limited = limited(Duration.ofMillis(1));
+    MemoryServiceGrpc.MemoryServiceImplBase memories =
+        new MemoryServiceGrpc.MemoryServiceImplBase() {
+          @Override
+          public void watchMemories(WatchMemoriesRequest request, StreamObserver<WatchMemoriesResponse> responses) {
+            switch (calls.incrementAndGet()) {
+              case 1 -> {
+                responses.onNext(
+                    WatchMemoriesResponse.newBuilder().setHeartbeat(WatchHeartbeat.getDefaultInstance()).build());
+                responses.onCompleted();
+              }
+              case 2 -> responses.onError(limited);
+              default ->
+                  responses.onNext(
+                      WatchMemoriesResponse.newBuilder()
+                          .setChange(MemoryChange.getDefaultInstance())
+                          .setCursor("changed")
+                          .build());
+            }
+          }
+        };
+    try (LocalServer server = new LocalServer(memories);
+        Memsvc client = Memsvc.connect(server.address(), user);
+        Watch watch = client.watch()) {
+      assertEquals("changed", watch.next().cursor());
+    }
+  }
+
+  private static void assertSaysThatTheClientIsClosed(MemsvcException error) {
+    assertEquals(Status.Code.CANCELLED, error.code());
+    assertEquals("The client is closed.", error.getMessage());
+  }
+
+  @Test
+  void everyCallOfAClosedClientSaysSoAtOnce() throws IOException {
+    AtomicInteger calls = new AtomicInteger();
+    AtomicReference<Memsvc> client = new AtomicReference<>();
+    SearchServiceGrpc.SearchServiceImplBase searches =
+        new SearchServiceGrpc.SearchServiceImplBase() {
+          @Override
+          public void search(SearchRequest request, StreamObserver<SearchResponse> responses) {
+            calls.incrementAndGet();
+            client.get().close();
+          }
+        };
+    try (LocalServer server = new LocalServer(searches)) {
+      client.set(Memsvc.connect(server.address(), user));
+      assertSaysThatTheClientIsClosed(failure(() -> client.get().search("under way")));
+      assertSaysThatTheClientIsClosed(failure(() -> client.get().search("later")));
+      assertSaysThatTheClientIsClosed(failure(() -> client.get().context("later").text()));
+      assertSaysThatTheClientIsClosed(failure(() -> client.get().watch()));
+      assertEquals(1, calls.get());
+    }
+  }
+
+  @Test
+  void closingTheClientEndsTheDelayOfACall() throws Exception {
+    CompletableFuture<Void> refused = new CompletableFuture<>();
+    StatusRuntimeException limited = limited(Duration.ofHours(1));
+    SearchServiceGrpc.SearchServiceImplBase searches =
+        new SearchServiceGrpc.SearchServiceImplBase() {
+          @Override
+          public void search(SearchRequest request, StreamObserver<SearchResponse> responses) {
+            responses.onError(limited);
+            refused.complete(null);
+          }
+        };
+    try (LocalServer server = new LocalServer(searches);
+        Memsvc client = Memsvc.builder(server.address(), user).timeout(Duration.ofHours(2)).connect()) {
+      CompletableFuture<MemsvcException> error =
+          CompletableFuture.supplyAsync(() -> failure(() -> client.search("x")));
+      refused.get();
+      client.close();
+      assertSaysThatTheClientIsClosed(error.get(30, TimeUnit.SECONDS));
+    }
+  }
+
+  @Test
+  void closingTheClientEndsAWatch() {
+    try (Watch watch = memory.watch()) {
+      memory.close();
+      assertSaysThatTheClientIsClosed(failure(watch::hasNext));
+      assertFalse(watch.hasNext());
     }
   }
 
