@@ -42,6 +42,10 @@ def cut(text: str, most: int = LINE_CHARS) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
+ARCHIVED = "ARCHIVED"
+"""What stands for the currency of a memory that lies in the archive."""
+
+
 def hit_shown(hit: search_pb.Hit, place: BridgeScope) -> Shown:
     """Return a hit of a search by its snippet."""
     relevance = round(hit.relevance, 2) if hit.HasField("relevance") else None
@@ -164,7 +168,6 @@ class Shown(Answer):
     key: str = ""
     tags: list[str] = Field(default_factory=list)
     origin: str = ""
-    archived: bool = False
 
 
 class Shows(Answer):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from memsvc.mcp.formatting import (
+    ARCHIVED,
     DATA,
     OpenConflict,
     OpenConflicts,
@@ -64,7 +65,7 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
         note = f"{note} Only the first {chars} characters of the query were searched by meaning.".lstrip()
     head = "Nothing relevant found. The nearest memories" if found.nothing_relevant else f"{len(memories)} memories"
     text = f"{head}, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
-    archived = [hit_shown(hit, place).model_copy(update={"archived": True}) for hit in found.archived_hits]
+    archived = [hit_shown(hit, place).model_copy(update={"currency": ARCHIVED}) for hit in found.archived_hits]
     if archived:
         text += f"\nArchived memories that fit, not used for long ({DATA}):\n{lines(archived)}"
     return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories + archived, note=note))

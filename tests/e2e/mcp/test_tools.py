@@ -431,9 +431,9 @@ def test_recall_shows_archived_memories_apart(server: ServerProcess, stubs: Stub
 
         answer = bridge.call("recall", query="glaze", mode="KEYWORD")
         [found] = answer.structured_content["memories"]
-        assert (found["id"], found["archived"]) == (stored["id"], True)
+        assert (found["id"], found["currency"]) == (stored["id"], "ARCHIVED")
         assert text_of(answer).startswith("Nothing relevant found.\nArchived memories that fit")
-        assert "The glaze is mixed by Odile." in text_of(answer)
+        assert ", archived) The glaze is mixed by Odile." in text_of(answer)
         assert "archived" not in bridge.said("recall", query="kiln", mode="KEYWORD").lower()
 
 
