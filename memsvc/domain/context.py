@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from memsvc.domain.clock import to_micros
 from memsvc.domain.conflicts import CURRENT, CurrencyMark
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
-from memsvc.domain.history import AsOf, is_valid_at
+from memsvc.domain.history import AsOf, is_valid_now
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.reminders import DueReminder
 from memsvc.domain.scope import Scope
@@ -298,4 +298,4 @@ def is_in_use(memory: Memory, now: datetime) -> bool:
 
 def is_current(memory: Memory, now: datetime) -> bool:
     """Return whether a memory is neither expired nor outside of the time in which it holds."""
-    return not memory.is_expired(now) and is_valid_at(memory, now)
+    return not memory.is_expired(now) and is_valid_now(memory, now)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TypeAlias, TypeVar
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Match, Not, Or, Range
+from memsvc.domain.filters import And, AnyOf, Begun, Field, Filter, Match, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, metadata_of
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
@@ -60,11 +60,27 @@ def _test(where: Filter | None, reader_of: Callable[[Field], Callable[[T], Value
     if isinstance(where, Or):
         parts = [_test(child, reader_of) for child in where.children]
         return lambda item: any(part(item) for part in parts)
+    if isinstance(where, Begun):
+        return _begun(where.moment, *map(reader_of, (Field.VALID_FROM, Field.CREATE_TIME, Field.UPDATE_TIME)))
     if isinstance(where, Not):
         inner = _test(where.child, reader_of)
         return lambda item: not inner(item)
     read, leaf = reader_of(where.field), where
     return lambda item: (value := read(item)) is not None and _is_met(leaf, value)
+
+
+def _begun(moment: int, *times: Callable[[T], Values]) -> Callable[[T], bool]:
+    def passes(item: T) -> bool:
+        start, *written = (_number(time(item)) for time in times)
+        return start is None or start <= moment or any(one is not None and start <= one for one in written)
+
+    return passes
+
+
+def _number(value: Values) -> float | None:
+    if isinstance(value, datetime):
+        return to_micros(value)
+    return value if isinstance(value, int | float) else None
 
 
 def _is_met(leaf: AnyOf | Range, value: tuple[Value, ...] | Value | datetime) -> bool:

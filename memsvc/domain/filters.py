@@ -119,6 +119,23 @@ class Not:
     child: Filter
 
 
+@dataclass(frozen=True, slots=True)
+class Begun(Not):
+    """The memory has no valid_from, or has begun at *moment* (microseconds): see `Memory.has_begun`.
+
+    Indexes, which compare no two fields, may test it as the negation that it is: that lets a later start pass, too, if
+    the memory was written after *moment*, by a clock that was set back since. Searches test what indexes find again.
+    """
+
+    moment: int
+
+    @classmethod
+    def at(cls, moment: int) -> Begun:
+        """Return the test for a moment."""
+        written = (Range(field, at_most=moment) for field in (Field.CREATE_TIME, Field.UPDATE_TIME))
+        return cls(And((Range(Field.VALID_FROM, above=moment), *written)), moment)
+
+
 Filter: TypeAlias = AnyOf | Range | And | Or | Not
 
 

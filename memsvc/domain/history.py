@@ -144,6 +144,11 @@ def is_valid_at(memory: Memory, moment: datetime) -> bool:
     return begun and (memory.valid_to is None or memory.valid_to > moment)
 
 
+def is_valid_now(memory: Memory, now: datetime) -> bool:
+    """Return whether what *memory* says is true at the present moment, by a clock that may have been set back."""
+    return memory.has_begun(now) and (memory.valid_to is None or memory.valid_to > now)
+
+
 def changed_fields(before: Memory, after: Memory) -> tuple[str, ...]:
     """Return the names of the fields in which two revisions say different things, in the order of `Memory`."""
     names = (one.name for one in fields(Memory) if one.name not in OWN_TO_A_REVISION)

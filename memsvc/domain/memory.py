@@ -210,6 +210,13 @@ class Memory:
         """Return whether it has expired at *now*, whether or not maintenance has set its status since."""
         return self.expiry is not None and self.expiry <= now
 
+    def has_begun(self, now: datetime) -> bool:
+        """Return whether the start of its validity has passed at *now*.
+
+        A start that had passed when the memory was created or changed last stays passed when the clock is set back.
+        """
+        return self.valid_from is None or self.valid_from <= max(now, self.create_time, self.update_time)
+
     @property
     def said_time(self) -> datetime:
         """Return when it was said: at its event_time, or when it was stored if that lay ahead or is not known."""
@@ -231,6 +238,15 @@ class Memory:
 def content_hash(content: str) -> str:
     """Return the lower-case hex SHA-256 of the UTF-8 bytes of *content*."""
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def keep_begun(after: Memory, before: Memory, now: datetime) -> Memory:
+    """Return *after*, written at *now* with the valid_from of *before*, so that it has begun if *before* has.
+
+    If the clock was set back to before that start, it starts now.
+    """
+    is_delayed = after.valid_from == before.valid_from and not after.has_begun(now) and before.has_begun(now)
+    return replace(after, valid_from=now) if is_delayed else after
 
 
 def with_status(memory: Memory, status: Status, now: datetime) -> Memory:

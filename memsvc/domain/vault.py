@@ -75,6 +75,22 @@ class VaultEntry:
     session_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class VaultCopy:
+    """A file that is no memory, because it is a copy of the file of a memory that has another one.
+
+    Attributes:
+        digest: The SHA-256 of the file as it was rejected, lower-case hex.
+        memory_id: The memory of which it is a copy.
+    """
+
+    path: str
+    owner: str
+    project_id: str
+    digest: str
+    memory_id: str
+
+
 class VaultAction(StrEnum):
     """Action on one file, done or planned by a dry run. The first ones change the vault, the others the store."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.filters import And, AnyOf, Begun, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope, SessionVisibility
@@ -41,7 +41,7 @@ def usual_conditions(now: datetime) -> Filter:
             Not(AnyOf(Field.TIER, (_ARCHIVED,))),
             Not(Range(Field.EXPIRE_TIME, at_most=moment)),
             Not(Range(Field.VALID_TO, at_most=moment)),
-            Not(Range(Field.VALID_FROM, above=moment)),
+            Begun.at(moment),
         )
     )
 

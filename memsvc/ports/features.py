@@ -37,7 +37,7 @@ from memsvc.domain.use_feedback import (
     UseReplay,
     UseSelection,
 )
-from memsvc.domain.vault import VaultEntry
+from memsvc.domain.vault import VaultCopy, VaultEntry
 from memsvc.ports.candidates import Rows
 
 
@@ -603,7 +603,7 @@ class VaultManifest(Protocol):
         ...
 
     def begin(self, vault_id: str) -> None:
-        """Forget every entry, and begin with a vault of this id at position 0."""
+        """Forget every entry and copy, and begin with a vault of this id at position 0."""
         ...
 
     def at(self, paths: Iterable[str]) -> dict[str, VaultEntry]:
@@ -635,8 +635,21 @@ class VaultManifest(Protocol):
     ) -> None:
         """Remove the entries of the paths *removed*, set *entries*, and note the position, all of it or nothing.
 
-        An entry takes the place of the one of its path, and of the one of its memory or session.
+        An entry takes the place of the one of its path, and of the one of its memory or session; a copy at its path is
+        forgotten.
         """
+        ...
+
+    def copy_at(self, path: str) -> VaultCopy | None:
+        """Return the copy at a path; it is no entry, and none of the other methods returns it as one."""
+        ...
+
+    def copies(self, *, owner: str | None, after: str, limit: int) -> list[VaultCopy]:
+        """Return at most *limit* copies of an owner, or with None of all owners, by path key, after a path key."""
+        ...
+
+    def record_copies(self, copies: Sequence[VaultCopy] = (), *, removed: Iterable[str] = ()) -> None:
+        """Forget the copies at the paths *removed*, and set *copies* in place of those of their paths."""
         ...
 
     def present(self, rows: Sequence[int]) -> list[Memory]:

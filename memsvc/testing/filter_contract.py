@@ -15,6 +15,7 @@ from memsvc.domain.filters import (
     VALIDITY,
     And,
     AnyOf,
+    Begun,
     Field,
     Filter,
     Match,
@@ -88,6 +89,22 @@ class FilteringContract(IndexSeams[E, M]):
     def put(self, live: FullIndex[E, M], *memories: Attributes) -> None:
         """Give each memory one entry."""
         live.replace(self.changes(*memories))
+
+    def test_a_start_that_had_passed_at_the_last_write_has_begun(self, live: FullIndex[E, M]) -> None:
+        """Whatever the clock is set back to; one that was to come begins in its time if it was written before that."""
+        now, later = to_micros(NOW), to_micros(LATER)
+        times = {"expire_time": None, "valid_from": later, "valid_to": None}
+        self.put(
+            live,
+            everything(1, **times | {"valid_from": None}),
+            everything(2, **times, create_time=later, update_time=now),
+            everything(3, **times, create_time=now, update_time=later),
+            everything(4, **times, create_time=now, update_time=now),
+        )
+
+        assert self.rows(live, where=Begun.at(later)) == [1, 2, 3, 4]
+        assert self.rows(live, where=Begun.at(later - 1)) == self.rows(live, where=Begun.at(now)) == [1, 2, 3]
+        assert self.rows(live, where=And((Begun.at(now), AnyOf(Field.TAGS, ("a",))))) == [1, 2, 3]
 
     @pytest.mark.parametrize("field", STRINGS, ids=str)
     def test_any_of_strings_compares_whole(self, live: FullIndex[E, M], field: Field) -> None:

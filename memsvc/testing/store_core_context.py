@@ -82,7 +82,10 @@ class StoreEssentialsContract(StoreSeams):
 
     @pytest.mark.parametrize("essential", Essential)
     def test_the_next_one_to_begin_is_foretold(self, store: MetadataStore, essential: Essential) -> None:
-        """To the microsecond; not what is not essential, private, archived, of others, or holds already."""
+        """To the microsecond; not what is not essential, private, archived, of others, or holds already.
+
+        What had begun when it was written holds, although the clock was set back since.
+        """
         fields = FITTING[essential][0]
         soon, later = NOW + timedelta(hours=1, microseconds=1), NOW + timedelta(hours=2)
         assert store.memories.next_essential(reach=ADA, now=NOW) is None
@@ -95,6 +98,7 @@ class StoreEssentialsContract(StoreSeams):
             distinct(valid_from=NOW + timedelta(minutes=3), user_id="bob", **fields),
             distinct(valid_from=later, project_id="web", **fields),
             distinct(valid_from=soon, **fields),
+            distinct(valid_from=NOW + timedelta(minutes=4), create_time=later, **fields),
         )
 
         assert store.memories.next_essential(reach=ADA, now=NOW) == soon

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.filters import MAX_DEPTH, And, AnyOf, Field, Filter, Match, Not, Or, Range, metadata_term
+from memsvc.domain.filters import MAX_DEPTH, And, AnyOf, Begun, Field, Filter, Match, Not, Or, Range, metadata_term
 from memsvc.domain.memory import Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier
 from memsvc.domain.search import Order
 from memsvc.ports.metadata import MetadataStore
@@ -124,6 +124,21 @@ class StoreFiltersContract(StoreSeams):
         for test in (Range(Field.EXPIRE_TIME, at_most=moment), AnyOf(Field.EXPIRE_TIME, (moment,))):
             assert self.rows(store, test) == [1]
             assert self.rows(store, Not(test)) == [2]
+
+    def test_a_start_that_had_passed_at_the_last_write_has_begun(self, store: MetadataStore) -> None:
+        """Whatever the clock is set back to; one that was still to come begins in its time, to the microsecond."""
+        insert(
+            store,
+            factories.memory("without"),
+            factories.memory("passed at its creation", create_time=LATER, update_time=NOW, valid_from=LATER),
+            factories.memory("passed at its last change", create_time=NOW, update_time=LATER, valid_from=LATER),
+            factories.memory("to come", create_time=NOW, update_time=NOW, valid_from=LATER),
+        )
+        moment = to_micros(LATER)
+
+        assert self.rows(store, Begun.at(moment)) == [1, 2, 3, 4]
+        assert self.rows(store, Begun.at(moment - 1)) == self.rows(store, Begun.at(0)) == [1, 2, 3]
+        assert self.rows(store, Not(Begun.at(moment - 1))) == [4]
 
     @pytest.mark.parametrize("field", NUMBERS, ids=str)
     def test_numbers_are_exact(self, store: MetadataStore, field: Field) -> None:

@@ -11,7 +11,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
-from memsvc.domain.vault import VaultEntry
+from memsvc.domain.vault import VaultCopy, VaultEntry
 from memsvc.domain.vault_layout import path_key
 from memsvc.ports.features import Transcript, VaultState
 from memsvc.ports.metadata import MetadataStore
@@ -43,6 +43,28 @@ class StoreVaultContract(StoreSeams):
         store.vault.begin("two")
         assert store.vault.state() == VaultState("two", 0)
         assert store.vault.page(owner=None, after="", limit=9) == []
+
+    def test_vault_copies_are_no_entries(self, store: MetadataStore) -> None:
+        """They are found by their path, and end with an entry of that path, a removal, or another vault."""
+        one, other, foreign = (
+            VaultCopy(path, owner, "web", "d" * 64, "id of another memory")
+            for path, owner in (("a/É.md", OWNER), ("b.md", OWNER), ("c.md", OTHER))
+        )
+        store.vault.begin("v")
+        store.vault.record_copies([one, other, foreign])
+        assert store.vault.copy_at("A/e\u0301.MD") == one
+        assert store.vault.copies(owner=OWNER, after="", limit=9) == [one, other]
+        assert store.vault.copies(owner=None, after=path_key(one.path), limit=1) == [other]
+        assert store.vault.count(owner=None) == 0
+        assert store.vault.at([one.path]) == store.vault.of([one.memory_id]) == {}
+
+        changed = replace(one, digest="e" * 64)
+        store.vault.record_copies([changed], removed=[foreign.path])
+        assert store.vault.copies(owner=None, after="", limit=9) == [changed, other]
+        store.vault.record([entry(other.path)])
+        assert store.vault.copies(owner=None, after="", limit=9) == [changed]
+        store.vault.begin("w")
+        assert store.vault.copy_at(one.path) is None
 
     def test_vault_entries_are_found_by_path_memory_session_and_digest(self, store: MetadataStore) -> None:
         """Each of them comes back whole; paths that differ in case or composition only are one."""

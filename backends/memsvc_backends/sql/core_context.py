@@ -11,6 +11,7 @@ from memsvc.domain.context import Essential
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.dialect import cached_statement, execute, rows_as_json, rows_of_text
+from memsvc_backends.sql.filters import has_begun
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, ONE, memories
 
@@ -69,7 +70,7 @@ def _select_next(essential: Essential) -> sa.Select[Any]:
         memories.c.status == Status.ACTIVE.value,
         memories.c.layer != Layer.SESSION.value,
         _CONDITIONS[essential],
-        memories.c.valid_from > sa.bindparam("now"),
+        sa.not_(has_begun(sa.bindparam("now"))),
     )
 
 
@@ -128,4 +129,4 @@ def _in_use() -> Iterator[sa.ColumnElement[bool]]:
     yield memories.c.tier != Tier.ARCHIVED.value
     yield sa.or_(memories.c.expire_time.is_(None), memories.c.expire_time > now, memories.c.work_in_progress == ONE)
     yield sa.or_(memories.c.valid_to.is_(None), memories.c.valid_to > now)
-    yield sa.or_(memories.c.valid_from.is_(None), memories.c.valid_from <= now)
+    yield has_begun(now)

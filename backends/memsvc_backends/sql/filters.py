@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Match, Or, Range, number_spans
+from memsvc.domain.filters import NUMBERS, And, AnyOf, Begun, Field, Filter, Match, Or, Range, number_spans
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.dialect import FRACTION, MAX_INTEGER, MAX_PARAMETERS, NUMBER, TEXT, json_list_values
@@ -45,7 +45,15 @@ def condition(where: Filter, owner: str) -> Condition:
         return _any_of(where)
     if isinstance(where, Range):
         return _number_range(where, owner) if where.field is Field.METADATA else _range(where)
+    if isinstance(where, Begun):
+        return has_begun(sa.literal(where.moment, NUMBER))
     return sa.not_(condition(where.child, owner))
+
+
+def has_begun(now: sa.ColumnElement[int]) -> Condition:
+    """Return the condition that a memory is valid from *now* or before: see `memsvc.domain.memory.Memory.has_begun`."""
+    start, *written = memories.c.valid_from, memories.c.create_time, memories.c.update_time
+    return sa.or_(start.is_(None), *(start <= time for time in (now, *written)))
 
 
 def within(reach: Reach) -> Condition:

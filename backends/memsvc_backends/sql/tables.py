@@ -690,7 +690,7 @@ _conditional("use_feedback_due", IS_DUE_FOR_REPLAY, use_feedback.c.owner)
 # The tables of the vault; they belong to those of `memsvc_backends.sql.tables`.
 
 
-__all__ = ["metadata", "vault_files", "vault_state"]
+__all__ = ["metadata", "vault_copies", "vault_files", "vault_state"]
 
 vault_files = sa.Table(
     "vault_files",
@@ -717,6 +717,18 @@ _v = vault_files.c
 _unique("unique_vault_memory", _v.memory_id != EMPTY, _v.memory_id)
 _unique("unique_vault_session", _v.session_id != EMPTY, _v.owner, _v.project_id, _v.session_id)
 sa.Index("vault_files_owner", _v.owner, _v.digest)
+
+vault_copies = sa.Table(
+    "vault_copies",
+    metadata,
+    sa.Column("path_key", sa.Text, primary_key=True),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("memory_id", sa.Text, nullable=False),
+)
+sa.Index("vault_copies_owner", vault_copies.c.owner)
 
 vault_state = sa.Table(
     "vault_state",

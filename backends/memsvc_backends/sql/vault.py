@@ -10,17 +10,19 @@ import sqlalchemy as sa
 from memsvc.domain.clock import from_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.domain.vault import VaultEntry
+from memsvc.domain.vault import VaultCopy, VaultEntry
 from memsvc.domain.vault_layout import path_key
 from memsvc.ports.features import Transcript, VaultState
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import memories, tombstones, vault_files, vault_state
+from memsvc_backends.sql.tables import memories, tombstones, vault_copies, vault_files, vault_state
 
 _F, _M = vault_files.c, memories.c
 _COLUMNS = (_F.path, _F.owner, _F.project_id, _F.digest, _F.revision, _F.anchor, _F.memory_id, _F.session_id)
+_C = vault_copies.c
+_COPY_COLUMNS = (_C.path, _C.owner, _C.project_id, _C.digest, _C.memory_id)
 _IS_SAID = sa.and_(_M.kind == sa.literal_column("'MESSAGE'"), _M.session_id != sa.literal_column("''"))
 _IS_ABSENT = sa.or_(_M.status == sa.literal_column("'DELETED'"), _M.status == sa.literal_column("'QUARANTINED'"))
 _HAS_MEMORY = _F.memory_id != sa.literal_column("''")
@@ -44,6 +46,7 @@ class SqlVaultManifest:
         """Start with an empty manifest."""
         with self._database.write_transaction() as connection:
             execute(connection, sa.delete(vault_files))
+            execute(connection, sa.delete(vault_copies))
             execute(connection, sa.delete(vault_state))
             execute(connection, sa.insert(vault_state).values(one=1, vault_id=vault_id, position=0))
 
@@ -95,9 +98,33 @@ class SqlVaultManifest:
                     place = {"of": entry.owner, "in_project": entry.project_id, "session": entry.session_id}
                     execute(connection, _delete_transcript(), place)
             if entries:
+                listed = {"values": list_parameter([path_key(entry.path) for entry in entries])}
+                execute(connection, _delete_copies(), listed)
                 insert_many(connection, vault_files, [_values(entry) for entry in entries])
             if position is not None:
                 execute(connection, sa.update(vault_state).values(position=position))
+
+    def copy_at(self, path: str) -> VaultCopy | None:
+        """Return the copy at a path."""
+        with self._database.read_connection() as connection:
+            row = execute(connection, _select_copy(), {"at": path_key(path)}).one_or_none()
+        return None if row is None else VaultCopy(*row)
+
+    def copies(self, *, owner: str | None, after: str, limit: int) -> list[VaultCopy]:
+        """Return the next copies."""
+        paged = sa.select(*_COPY_COLUMNS).where(_C.path_key > after).order_by(_C.path_key).limit(limit)
+        with self._database.read_connection() as connection:
+            found = execute(connection, paged if owner is None else paged.where(_C.owner == owner))
+            return [VaultCopy(*row) for row in found]
+
+    def record_copies(self, copies: Sequence[VaultCopy] = (), *, removed: Iterable[str] = ()) -> None:
+        """Write copies."""
+        gone = [path_key(path) for path in (*removed, *(copy.path for copy in copies))]
+        with self._database.write_transaction() as connection:
+            if gone:
+                execute(connection, _delete_copies(), {"values": list_parameter(gone)})
+            if copies:
+                insert_many(connection, vault_copies, [_values_of_copy(copy) for copy in copies])
 
     def present(self, rows: Sequence[int]) -> list[Memory]:
         """Return memories."""
@@ -170,6 +197,16 @@ def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
 
 
 @cached_statement
+def _select_copy() -> sa.Select[Any]:
+    return sa.select(*_COPY_COLUMNS).where(_C.path_key == sa.bindparam("at"))
+
+
+@cached_statement
+def _delete_copies() -> sa.Delete:
+    return sa.delete(vault_copies).where(in_json_list(_C.path_key, "values"))
+
+
+@cached_statement
 def _delete_transcript() -> sa.Delete:
     place = (
         _F.owner == sa.bindparam("of"),
@@ -195,6 +232,17 @@ def _values(entry: VaultEntry) -> dict[str, Any]:
         "digest": entry.digest,
         "revision": entry.revision,
         "anchor": entry.anchor,
+    }
+
+
+def _values_of_copy(copy: VaultCopy) -> dict[str, Any]:
+    return {
+        "path_key": path_key(copy.path),
+        "path": copy.path,
+        "owner": copy.owner,
+        "project_id": copy.project_id,
+        "digest": copy.digest,
+        "memory_id": copy.memory_id,
     }
 
 

@@ -26,7 +26,7 @@ from memsvc.domain.conflicts import (
     contradicts,
     contradicts_either,
 )
-from memsvc.domain.history import is_valid_at
+from memsvc.domain.history import is_valid_now
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.reminders import OVERDUE_DAYS, short_term_end
 from memsvc.domain.scope import Reach
@@ -140,7 +140,7 @@ class ConflictDetector:
     ) -> None:
         current = result.current(said.memory)
         own_statements = {statement.topic: statement for statement in extract_statements(current)}
-        if not own_statements or not is_valid_at(current, self._memory_builder.now()):
+        if not own_statements or not is_valid_now(current, self._memory_builder.now()):
             return
         found = said.comparands.facts(current.scope.owner, current.scope.project_id, list(own_statements))
         if personal := personal_topics(own_statements.values(), current):
@@ -330,7 +330,7 @@ class ConflictDetector:
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()
-        return memory.status is Status.ACTIVE and is_valid_at(memory, now) and not memory.is_expired(now)
+        return memory.status is Status.ACTIVE and is_valid_now(memory, now) and not memory.is_expired(now)
 
     def _apply(
         self, transaction: Transaction, written: Memory, sides: _Sides, policy: ConflictPolicy, result: DetectionResult

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memsvc.domain.conflicts import Conflict, ConflictState, Fact
-from memsvc.domain.history import is_valid_at
+from memsvc.domain.history import is_valid_now
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
@@ -110,7 +110,7 @@ class ConflictStateUpdater:
         if older.status not in _IN_USE or holder.status not in _IN_USE:
             return None
         now = self._now()
-        found = find_contradiction(older, holder) if is_valid_at(older, now) and is_valid_at(holder, now) else None
+        found = find_contradiction(older, holder) if is_valid_now(older, now) and is_valid_now(holder, now) else None
         if found is None:
             return None
         if older.status is Status.ACTIVE and not (differs_in_project(older, holder) or states_more(older, found[0])):

@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.domain.errors import MemoryNotFoundError, MemorySupersededError, RevisionConflictError, SupersedeCycleError
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import Memory, Status, keep_begun
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.records.memory_builder import RecordBuilder
@@ -138,7 +138,8 @@ class SupersessionLinks:
         """Set *values* as the next revision of a memory unless it has them; return its new state."""
         if all(getattr(before, name) == value for name, value in values.items()):
             return before
-        after = replace(before, **values, update_time=self._now(), revision=before.revision + 1)
+        now = self._now()
+        after = keep_begun(replace(before, **values, update_time=now, revision=before.revision + 1), before, now)
         record, _ = self._record_builder.claim(transaction, self._record_builder.record_with_same_content(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after

@@ -22,7 +22,7 @@ from memsvc.domain.conflicts import (
     contradicts,
     contradicts_either,
 )
-from memsvc.domain.history import is_valid_at
+from memsvc.domain.history import is_valid_now
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Layer, Memory, Status
@@ -311,7 +311,7 @@ def _pair_of(earlier: Memory, later: Memory, statements: Sequence[tuple[Fact, Fa
 
 def _is_comparable(memory: Memory, now: datetime, before: datetime | None) -> bool:
     is_settled = before is None or memory.update_time < before
-    return memory.status is Status.ACTIVE and is_valid_at(memory, now) and is_settled and not memory.is_expired(now)
+    return memory.status is Status.ACTIVE and is_valid_now(memory, now) and is_settled and not memory.is_expired(now)
 
 
 def _is_marked(known: Sequence[Conflict], found: FoundPair, policy: ConflictPolicy) -> bool:

@@ -18,7 +18,7 @@ from memsvc.domain.consolidation import (
 )
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Memory, Status
+from memsvc.domain.memory import Memory, Status, keep_begun
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import project_reach
@@ -79,7 +79,7 @@ class GroupMerger:
         record = apply_sources(planned.prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
             return None
-        merged = with_inherited_fields(record.memory, originals)
+        merged = with_inherited_fields(keep_begun(record.memory, originals[0], record.memory.create_time), originals)
         now = self._memory_builder.now()
         archived = [archive_original(original, merged.id, now) for original in originals]
         for before, after in zip(originals, archived, strict=True):

@@ -18,7 +18,7 @@ from memsvc.domain.context import (
     may_be_loaded,
     may_remind,
 )
-from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
+from memsvc.domain.filters import And, AnyOf, Begun, Field, Filter, Not, Range
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.reminders import DueReminder, Moment
 from memsvc.domain.scope import Reach, Scope
@@ -191,7 +191,7 @@ class CoreMemoryCache:
     def _lists(self, reach: Reach, now: datetime) -> Iterator[Sequence[Memory]]:
         for essential in Essential:
             yield self._reads.essentials(essential, reach=reach, now=now, limit=LIST + 1)
-        yield self._reminders(reach, now, Not(Range(Field.VALID_FROM, above=to_micros(now))), LIST + 1)
+        yield self._reminders(reach, now, Begun.at(to_micros(now)), LIST + 1)
 
     def _reminders(self, reach: Reach, now: datetime, begun: Filter, limit: int) -> list[Memory]:
         """Return reminders due before the entry expires, earliest first; the last ones may not be due yet."""

@@ -8,7 +8,7 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryNotFoundError, Violation
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
-from memsvc.domain.memory import Layer, Memory, Reminder, Status
+from memsvc.domain.memory import Layer, Memory, Reminder, Status, keep_begun
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, WriteResult
@@ -112,6 +112,7 @@ class MemoryPromoter:
         now = self._memory_builder.now()
         # Of one moment with the archived source: a restore of that one must find that the new memory took its content.
         memory = replace(record.memory, key=source.key, create_time=now, update_time=now)
+        memory = keep_begun(memory, source, now)
         related = tuple(dict.fromkeys((memory.id, *source.related_ids)))[:RELATED_IDS]
         archived = replace(
             source,

@@ -120,7 +120,8 @@ class MemorySuperseder:
         memory = replace(record.memory, supersedes_id=old.id, key=inherited_key(old, record.memory))
         self._conflict_detector.supersession.require_unsuperseded(transaction, old, memory)
         supersession = self._conflict_detector.supersession
-        superseded = supersession.mark_superseded(transaction, old, memory)
+        # At its creation, so that the start that follows has passed whatever the clock says later.
+        superseded = supersession.mark_superseded(transaction, old, memory, moment=memory.create_time)
         memory = replace(memory, **supersession.validity_start(superseded, memory))
         if memory.key:
             name = (memory.scope.project_id, memory.key)

@@ -212,7 +212,7 @@ class _UpsertBatch:
         newcomer = item.record.memory
         now = self._memory_builder.now()
         # A statement valid only in the future does not duplicate one that is valid now.
-        is_future = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
+        is_future = not holder.has_begun(now) and holder.valid_from != newcomer.valid_from
         if self._on_duplicate is OnDuplicate.KEEP_BOTH or is_future or not visible(holder, newcomer.scope):
             return self._add(item, None)
         if holder.is_expired(now):

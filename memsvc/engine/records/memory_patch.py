@@ -11,7 +11,19 @@ from typing import Any
 from memsvc.domain.files import refs_after_change, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Json, Keyword, Kind, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
+from memsvc.domain.memory import (
+    Json,
+    Keyword,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Status,
+    Tier,
+    content_hash,
+    keep_begun,
+    normal_keywords,
+)
 from memsvc.domain.reminders import short_term_end
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.records.memory_builder import ReminderDetector, keywords_from_texts
@@ -82,7 +94,7 @@ def apply_values(
     if not differing:
         return before
     _follow_content(before, differing, keywords_given="keywords" in values)
-    after = replace(before, **differing, update_time=now, revision=before.revision + 1)
+    after = keep_begun(replace(before, **differing, update_time=now, revision=before.revision + 1), before, now)
     if "content" in differing and "reminder" not in values:
         after = replace(after, reminder=reminder_detector.update(before, after, now))
     is_expiry_given = any(values.get(name) is not None for name in ("expire_time", "ttl"))

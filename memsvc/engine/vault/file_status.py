@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
-from memsvc.domain.vault import Note, NoteError, NoteFormat, VaultAction, VaultEntry, differences
+from memsvc.domain.vault import Note, NoteError, NoteFormat, VaultAction, VaultCopy, VaultEntry, differences
 from memsvc.domain.vault_layout import (
     ABSENT,
     PUT_AWAY,
@@ -42,6 +42,7 @@ MAX_RENAME_CANDIDATES = 8
 REVISIONS = 100
 """Revisions read at a time."""
 _PURGED = "Its memory was deleted for good: remove the file, or the line id, which makes a new memory of it."
+_COPY = "It is a copy of the file of a memory that was deleted: remove it, or edit it, or call RestoreMemory."
 _READ_ONLY = "Transcripts are read-only; edits are not imported."
 _UNMERGED = (
     "It has the marks of an unfinished merge (<<<<<<<, =======, >>>>>>>): merge the two sides, or indent marks that "
@@ -63,6 +64,7 @@ class FileStatus:
         is_behind: Whether the memory was also changed since the file was written.
         is_adopted: Whether *entry* is new, since the file is that of an earlier revision in a vault that is read for
             the first time.
+        copy_of: The id of the memory of which the file is a copy; empty: it is none. A copy is INVALID.
     """
 
     path: str
@@ -78,6 +80,7 @@ class FileStatus:
     is_adopted: bool = False
     line: int = 0
     detail: str = ""
+    copy_of: str = ""
 
     @property
     def digest(self) -> str:
@@ -175,6 +178,8 @@ class FileInspector:
             detail = "The memory is quarantined and waits for a review: see ListQuarantined."
             return replace(seen, action=VaultAction.INVALID, detail=detail)
         assert seen.note is not None  # noqa: S101 - for the type checker: it was read
+        if memory.status is Status.DELETED and entry is None and self._is_copy_of_deleted(seen):
+            return replace(seen, action=VaultAction.INVALID, detail=_COPY, copy_of=memory.id)
         patch = differences(seen.note, memory, note_of(memory))
         if memory.status is Status.DELETED:
             patch.pop("status", None)
@@ -253,14 +258,27 @@ class FileInspector:
         key = str(note.values.get("key") or place.key)
         bearer = self._reads.get_by_key(key, reach=Reach(seen.scope.owner, (seen.scope.project_id,))) if key else None
         if bearer is None:
+            if key and seen.entry is None and self._is_copy_of_deleted(seen):
+                return replace(seen, action=VaultAction.INVALID, detail=_COPY)
             return replace(seen, action=VaultAction.CREATED, entry=None)
         entry = self._manifest.of([bearer.id]).get(bearer.id)
         if entry is not None and path_key(entry.path) != path_key(seen.path) and self._folder.exists(entry.path):
             detail = f"The memory with this key already has another file: {entry.path}"
-            return replace(seen, action=VaultAction.INVALID, entry=None, detail=detail)
+            is_copy = note.memory_id == bearer.id or not differences(note, bearer, note_of(bearer))
+            copy_of = bearer.id if is_copy else ""
+            return replace(seen, action=VaultAction.INVALID, entry=None, detail=detail, copy_of=copy_of)
         patch = differences(note, bearer, note_of(bearer))
         action = VaultAction.CONFLICT if patch else VaultAction.UNCHANGED
         return replace(seen, action=action, entry=entry, memory=bearer, patch=patch, is_behind=bool(patch))
+
+    def _is_copy_of_deleted(self, seen: FileStatus) -> bool:
+        """Return whether a file is, unchanged, a copy that was rejected while the memory of the original existed."""
+        assert seen.scope is not None  # noqa: S101 - for the type checker
+        copy = self._manifest.copy_at(seen.path)
+        if copy is None or copy.digest != seen.digest:
+            return False
+        original = self._memory(copy.memory_id, seen.scope)
+        return original is None or original.status is Status.DELETED
 
     def _memory(self, memory_id: str, scope: Scope) -> Memory | None:
         found = self._reads.get([memory_id], reach=Reach(scope.owner, (scope.project_id,)))
@@ -310,6 +328,13 @@ def fields_of_move(seen: FileStatus, patch: Mapping[str, PatchValue]) -> dict[st
     if place.key and not memory.key and "key" not in patch:
         said["key"] = place.key
     return said
+
+
+def copy_of(seen: FileStatus) -> VaultCopy | None:
+    """Return what the manifest keeps of a file that is a copy; None: it is none."""
+    if not seen.copy_of or seen.scope is None:
+        return None
+    return VaultCopy(seen.path, seen.scope.owner, seen.scope.project_id, seen.digest, seen.copy_of)
 
 
 # Scans of the tree on the disk; symbolic links are not followed.

@@ -27,7 +27,7 @@ from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, Pat
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.runtime.search_priority import SearchPriority
-from memsvc.engine.vault.file_status import FileInspector, FileStatus, fields_of_move
+from memsvc.engine.vault.file_status import FileInspector, FileStatus, copy_of, fields_of_move
 from memsvc.engine.vault.filesystem import (
     UNWRITABLE,
     VaultFilesystem,
@@ -232,6 +232,7 @@ class NoteImporter:
 
     def _import_one(self, seen: FileStatus) -> FileResult:
         if seen.action in {VaultAction.IGNORED, VaultAction.INVALID}:
+            self._note_copy(seen)
             return _import_files(seen)
         if seen.data is None:
             return self._without_file(seen)
@@ -242,6 +243,12 @@ class NoteImporter:
         if seen.memory is None or seen.is_adopted:
             return self._same_file(seen)
         return self._change(seen, seen.memory)
+
+    def _note_copy(self, seen: FileStatus) -> None:
+        """Keep that a file is a copy, so that it does not bring back a memory that is deleted later."""
+        copy = copy_of(seen)
+        if copy is not None and self._context.manifest.copy_at(copy.path) != copy:
+            self._context.manifest.record_copies([copy])
 
     def _same_file(self, seen: FileStatus) -> FileResult:
         if seen.entry is not None and (seen.entry.path != seen.path or seen.is_adopted):

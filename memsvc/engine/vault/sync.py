@@ -152,6 +152,16 @@ class VaultSync:
                 ):
                     yield from tally.report(taken)
             yield VaultProgress("missing", seen)
+        if not plan.is_dry:
+            self._forget_missing_copies(plan)
+
+    def _forget_missing_copies(self, plan: SyncPlan) -> None:
+        after = ""
+        while page := self._context.manifest.copies(owner=plan.owner, after=after, limit=PAGE):
+            after = path_key(page[-1].path)
+            self._context.require_vault()
+            if gone := [copy.path for copy in page if not self._context.folder.exists(copy.path)]:
+                self._context.manifest.record_copies(removed=gone)
 
     def _memories(self, plan: SyncPlan, tally: _SyncTally, *, is_new: bool) -> Iterator[SyncEvent]:
         """Write the memories whose files are out of date."""
@@ -206,6 +216,8 @@ def forget_user(context: VaultContext, scope: Scope) -> None:
 def _forget(context: VaultContext, owner: str) -> None:
     while page := context.manifest.page(owner=owner, after="", limit=PAGE):
         context.manifest.record(removed=_paths(page))
+    while copies := context.manifest.copies(owner=owner, after="", limit=PAGE):
+        context.manifest.record_copies(removed=[copy.path for copy in copies])
 
 
 def _paths(entries: Sequence[VaultEntry]) -> list[str]:

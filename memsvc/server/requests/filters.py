@@ -14,7 +14,20 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain import limits
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.filters import TIMES, And, AnyOf, Field, Filter, Match, Not, Or, Range, conjunction, metadata_term
+from memsvc.domain.filters import (
+    TIMES,
+    And,
+    AnyOf,
+    Begun,
+    Field,
+    Filter,
+    Match,
+    Not,
+    Or,
+    Range,
+    conjunction,
+    metadata_term,
+)
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.scope import SessionVisibility, Visibility
@@ -182,7 +195,7 @@ def _defaults(chosen: filters_pb.Filter, now: datetime, moment: AsOf, tested: fr
         wants_superseded = types_pb.MEMORY_STATUS_SUPERSEDED in chosen.statuses or Field.STATUS in tested
         # A superseded memory ceased to be valid by that: to ask for the status alone would find nothing.
         yield Or((still, SUPERSEDED)) if wants_superseded and moment.valid_time is None else still
-        yield Not(Range(Field.VALID_FROM, above=valid))
+        yield Begun.at(valid) if moment.valid_time is None else Not(Range(Field.VALID_FROM, above=valid))
 
 
 def _in_force(moment: AsOf) -> Filter:

@@ -1691,7 +1691,9 @@ type Memory struct {
 	SupersededById string `protobuf:"bytes,31,opt,name=superseded_by_id,json=supersededById,proto3" json:"superseded_by_id,omitempty"`
 	// valid_from is the time from which the statement is true, as opposed to event_time, the time of the event or the
 	// utterance. Unset: it always was. Before that time the memory is not current: lists and searches leave it out unless
-	// they request another time (AsOf.valid_time) or all times (Filter.include_not_valid).
+	// they request another time (AsOf.valid_time) or all times (Filter.include_not_valid). A start that had passed when
+	// the memory was created or changed last stays passed if the clock of the service is set back, except for
+	// AsOf.valid_time. An update after that may move such a start to the time of the update.
 	ValidFrom *timestamppb.Timestamp `protobuf:"bytes,32,opt,name=valid_from,json=validFrom,proto3" json:"valid_from,omitempty"`
 	// valid_to is the first moment at which the statement is no longer true. It must be after valid_from, else
 	// INVALID_ARGUMENT. Unset: it is still true. From then on the memory is not current, as before valid_from. A memory

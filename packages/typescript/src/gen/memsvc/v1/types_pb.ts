@@ -397,7 +397,9 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   /**
    * valid_from is the time from which the statement is true, as opposed to event_time, the time of the event or the
    * utterance. Unset: it always was. Before that time the memory is not current: lists and searches leave it out unless
-   * they request another time (AsOf.valid_time) or all times (Filter.include_not_valid).
+   * they request another time (AsOf.valid_time) or all times (Filter.include_not_valid). A start that had passed when
+   * the memory was created or changed last stays passed if the clock of the service is set back, except for
+   * AsOf.valid_time. An update after that may move such a start to the time of the update.
    *
    * @generated from field: google.protobuf.Timestamp valid_from = 32;
    */
