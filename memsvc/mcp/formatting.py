@@ -43,7 +43,7 @@ def cut(text: str, most: int = LINE_CHARS) -> str:
 
 
 ARCHIVED = "ARCHIVED"
-"""What stands for the currency of a memory that lies in the archive."""
+"""The mark of an archived memory, in place of a currency."""
 
 
 def hit_shown(hit: search_pb.Hit, place: BridgeScope) -> Shown:
