@@ -17,14 +17,14 @@ T = TypeVar("T")
 LEAST_CHARS = 7
 """No secret with its name is shorter, so a shorter text is not looked at."""
 _CARD_DIGITS = range(13, 20)
-_PASSWORDS = "passwd|password|passphrase|pwd|密码|口令"
+_PASSWORDS = "passwd|password|passphrase|pwd|密码|密碼|口令"
 _NAMED = (
-    rf"(?:(?:api|secret|access|private)[ _-]?key(?:[ _-]?id)?|secret|token|密钥|令牌|{_PASSWORDS})"
+    rf"(?:(?:api|secret|access|private)[ _-]?key(?:[ _-]?id)?|secret|token|密钥|密鑰|金鑰|令牌|權杖|{_PASSWORDS})"
     # "the password for the router is"
     r"(?:\s(?:for|of|to|on)\s[\w'./ -]{1,30}?\s(?=is\b|was\b))?[\"'`”]?"
 )
 _EQUALS = (
-    r"\s{0,3}(?:[:=：＝]|=>|\b(?:is|was)\b|(?:就|现在|已经?)?(?:是|为|叫)|(?:已经?)?(?:改|换|设|设置)[成为])"
+    r"\s{0,3}(?:[:=：＝]|=>|\b(?:is|was)\b|(?:就|现在|現在|已[经經]?)?(?:是|为|為|叫)|(?:已[经經]?)?(?:改|换|換|设|設|设置|設置|設定)[成为為])"
     r"\s{0,3}[\"'`“「『]?"
 )
 _VALUE = r"[!#-&(-+\--:=?-_a-~]"
@@ -142,27 +142,27 @@ _SHAPES = (
     ),
     _shape(
         "password",
-        "key secret token passwd password passphrase pwd 密码 口令 密钥 令牌",
+        "key secret token passwd password passphrase pwd 密码 密碼 口令 密钥 密鑰 金鑰 令牌 權杖",
         rf"(?i:{_NAMED}{_EQUALS})(?P<secret>[\u4e00-\u9fff]{{0,6}}{_VALUE}{{6,200}})",
         _is_varied,
     ),
     _shape(
         "password",
-        "passwd password passphrase pwd 密码 口令",
+        "passwd password passphrase pwd 密码 密碼 口令",
         rf"(?i:(?:{_PASSWORDS})[\"'`”]?\s{{0,3}}[:=：＝]\s{{0,3}})[\"'`“]?"
         r"(?P<secret>[A-Za-z0-9_-]{6,64})(?![A-Za-z0-9_.(\[])",
         lambda secret: secret.lower() not in _NO_PASSWORDS,
     ),
     _shape(
         "password",
-        "passwd password passphrase pwd 密码 口令",
+        "passwd password passphrase pwd 密码 密碼 口令",
         rf"(?i:(?:{_PASSWORDS}){_EQUALS})(?P<secret>[0-9]{{4,64}})"
-        r"(?![A-Za-z0-9_%]|\s?(?:[年月日天位个次]|char|digit|bit))",
+        r"(?![A-Za-z0-9_%]|\s?(?:[年月日天位个個次]|char|digit|bit))",
     ),
     _shape(
         "password",
-        "密码 口令 密钥 令牌 passwd password passphrase pwd",
-        r"(?:(?:密码|口令|密钥|令牌)\s{0,3}|(?i:passwd|password|passphrase|pwd)\s{1,3})[\"'`“「『]?"
+        "密码 密碼 口令 密钥 密鑰 金鑰 令牌 權杖 passwd password passphrase pwd",
+        r"(?:(?:密码|密碼|口令|密钥|密鑰|金鑰|令牌|權杖)\s{0,3}|(?i:passwd|password|passphrase|pwd)\s{1,3})[\"'`“「『]?"
         rf"(?P<secret>{_VALUE}{{6,64}})",
         _mixes_letters_and_digits,
     ),

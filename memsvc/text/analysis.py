@@ -356,11 +356,33 @@ def segmenter() -> Segmenter:
 
 
 def normal_form(run: str) -> str:
-    """Return the Han *run* in NFKC, always of the same length, so that offsets stay true."""
-    if unicodedata.is_normalized("NFKC", run):
-        return run
-    normal = unicodedata.normalize("NFKC", run)
-    return normal if len(normal) == len(run) else run
+    """Return the Han *run* in NFKC and in simplified characters, always of the same length: offsets stay true."""
+    if not unicodedata.is_normalized("NFKC", run):
+        normal = unicodedata.normalize("NFKC", run)
+        run = normal if len(normal) == len(run) else run
+    return simplified_form(run)
+
+
+_IDEOGRAPHS = (range(0x3400, 0x4DC0), range(0x4E00, 0xA000), range(0xF900, 0xFB00))
+
+
+def simplified_form(text: str) -> str:
+    """Return *text* with a simplified character in place of each traditional one, of the same length.
+
+    Rules and indexes have Chinese words in simplified characters. The characters are those of OpenCC's t2s, each by
+    itself; words that differ between regions (軟體, 软件) stay apart.
+    """
+    return text if text.isascii() else text.translate(_simplified_characters())
+
+
+@cache
+def _simplified_characters() -> Mapping[int, str]:
+    """Return the simplified character of each traditional one; the first call loads the table (0.05 s)."""
+    characters = [chr(code) for block in _IDEOGRAPHS for code in block]
+    # A line each, so that no two make a word.
+    found = importlib.import_module("opencc").OpenCC("t2s").convert("\n".join(characters)).split("\n")
+    pairs = zip(characters, found, strict=True)
+    return {ord(one): other for one, other in pairs if other != one and len(other) == 1}
 
 
 # Words that carry a question or a sentence but not its subject, English and Chinese.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memsvc.text.analysis import query_terms
+from memsvc.text.analysis import query_terms, simplified_form
 from memsvc.text.facts import persons_in
 from memsvc.text.reminder_extraction import denies_cancellation
 
@@ -42,7 +42,7 @@ _QUESTION = re.compile(
 
 def count_changes(text: str) -> int:
     """Return the number of signs of a change in *text*."""
-    return len(_CHANGE.findall(text))
+    return len(_CHANGE.findall(simplified_form(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class ChangeCues:
     @classmethod
     def of(cls, text: str) -> ChangeCues:
         """Return the signs in *text*."""
+        text = simplified_form(text)
         return cls(
             count_changes(text),
             _ADDITION.search(text) is not None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from memsvc.domain.conflicts import LOOSE, Fact
-from memsvc.text.analysis import HAN, query_terms, segmenter
+from memsvc.text.analysis import HAN, query_terms, segmenter, simplified_form
 from memsvc.text.facts import USER, facts_in
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
@@ -136,7 +136,11 @@ def cached_gist(text: str, speaker: str) -> NormalizedText:
     said: list[NormalizedSentence] = []
     texts: list[str] = []
     for piece in pieces:
-        one = NormalizedSentence((piece.text,)) if piece.is_code else _normalized(piece.text, speaker, is_user=is_user)
+        one = (
+            NormalizedSentence((piece.text,))
+            if piece.is_code
+            else _normalized(simplified_form(piece.text), speaker, is_user=is_user)
+        )
         if one.words:
             said.append(one)
             texts.append(piece.text)
@@ -195,7 +199,7 @@ def is_rewording_of(text: str, plain: str) -> bool:
     """Return whether *text* says what *plain* says as far as words tell: none that matters is lost, added or denied."""
     if set(query_terms(text)) != set(query_terms(plain)) or len(text) > 2 * len(plain):
         return False
-    return len(_DENIAL.findall(text)) == len(_DENIAL.findall(plain))
+    return len(_DENIAL.findall(simplified_form(text))) == len(_DENIAL.findall(simplified_form(plain)))
 
 
 def _with_full_stop(sentence: str) -> str:

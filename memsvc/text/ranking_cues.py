@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from memsvc.text.analysis import Script, is_han, script_of
+from memsvc.text.analysis import Script, is_han, script_of, simplified_form
 from memsvc.text.sentences import sentences
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -127,6 +127,7 @@ class TurnCues:
 
 def question_cues(question: str) -> QuestionCues:
     """Return the kinds of answer that *question* asks for."""
+    question = simplified_form(question)
     return QuestionCues(
         asks_when=_WHEN_QUESTION.search(question) is not None,
         asks_where=_WHERE_QUESTION.search(question) is not None,
@@ -140,6 +141,7 @@ def turn_cues(text: str) -> TurnCues:
 
 
 def _read_cues(text: str) -> TurnCues:
+    text = simplified_form(text)
     lowered = text.lower()
     has_han = not text.isascii() and _HAN.search(text) is not None
     return TurnCues(
@@ -348,6 +350,7 @@ def mentioned_dates(text: str) -> list[DateMention]:
 
 def placed_dates(text: str) -> list[tuple[int, int, DateMention]]:
     """Return every mention of the dates of `mentioned_dates`, with its offsets."""
+    text = simplified_form(text)
     found = [(*match.span(), _english(text, match)) for match in _ENGLISH.finditer(text)]
     if any(map(str.isdigit, text)):
         found += [(*match.span(), _numeric(match)) for match in _NUMERIC.finditer(text)]

@@ -17,7 +17,7 @@ from importlib.resources import files
 from itertools import pairwise
 
 from memsvc.domain.conflicts import ABOUT, CHANGED, LOOSE, POLE, STATE, WHO, Fact, Rule, ValuePart
-from memsvc.text.analysis import STOP_WORDS, is_han, segmenter
+from memsvc.text.analysis import STOP_WORDS, is_han, segmenter, simplified_form
 from memsvc.text.facts.chinese import chinese_facts
 from memsvc.text.facts.english import english_facts
 from memsvc.text.facts.english_lexicon import COUNTRIES, phrases
@@ -57,6 +57,7 @@ def cached_facts(text: str, speaker: str, *, is_titled: bool) -> tuple[Fact, ...
     """Return what `facts_in` returns for a text of at most `MAX_CHARS`."""
     if _is_conversation(text):
         return ()
+    text = simplified_form(text)
     me = _me(speaker)
     silent = None if is_titled else me
     state = chinese_facts if is_han(text) else english_facts
@@ -81,7 +82,8 @@ def cached_loose_facts(text: str, speaker: str) -> tuple[Fact, ...]:
     """Return what `loose_facts_in` returns for a text of at most `MAX_CHARS`."""
     if _is_conversation(text):
         return ()
-    loose = {statement.topic: statement for statement in change_facts(sentences(text), me=_me(speaker))}
+    said = sentences(simplified_form(text))
+    loose = {statement.topic: statement for statement in change_facts(said, me=_me(speaker))}
     return tuple(loose.values())[-MAX_LOOSE:]
 
 
@@ -89,7 +91,7 @@ def persons_in(text: str) -> frozenset[str]:
     """Return who is spoken of in *text*, other than the user: relatives, and names in lower case."""
     if len(text) > MAX_CHARS or _is_conversation(text):
         return frozenset()
-    clauses = [_read(clause) for sentence in sentences(text) for clause in _clauses_of(sentence)]
+    clauses = [_read(clause) for sentence in sentences(simplified_form(text)) for clause in _clauses_of(sentence)]
     whole = " ".join(clause.text for clause in clauses)
     return frozenset(_owners(clauses, whole, USER) if clauses else ()) - _ANYBODY
 
