@@ -117,7 +117,7 @@ _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
     rf"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
-    rf"(?!['’]? (?:or|of)|['’]? and (?:a half\b|half\b|{_NUMBER} (?:hour|day|week|month)))"
+    rf"(?!['’]? (?:or|of)|['’]? and (?:a half\b|half\b|{_NUMBER} (?:hour|day|week|month)))(?: from (?:today|now))?"
     rf"|in (?P<in2>a fortnight)"
     rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"
     r"|(?<!been )(?<!for )(?P<away>(?:a|one|two|three) weeks?|a fortnight)(?: from)? (?:today|(?P<base2>tomorrow))"
@@ -135,12 +135,13 @@ _RELATIVE = re.compile(
     rf"|(?:(?P<which2>this coming|this|next|coming)|on|by|before|until|till|due|for)\s+(?P<weekday2>{_SHORT_NAME})"
     rf"(?!{_OF_WEEK}|,? (?:of )?next week)"
     rf"|(?<![/&+])(?P<weekday7>{_SHORT_NAME})(?= (?:morning|afternoon|evening|night|noon)\b)"
+    rf"|(?<=[,;:(] )(?P<weekday8>mon|tue|wed|thu|sat|sun)(?=,? (?:at |@ ?)?\d{{1,2}}(?:[:.]\d\d|\s?[ap]m))"
     rf"|(?<![/&+])(?P<weekday3>tues|thurs|thur|weds|fri)(?=[ ,.]*(?:at |@ ?)?\d)"
     rf"|(?:the )?{_NTH.format('monthday')} of (?P<month>next|this) month"
     rf"|(?P<month2>next|this) month,? (?:on )?the {_NTH.format('monthday2')})\b(?!['’]s\s+(?:child|paper|news))"
     r"|(?P<大>大*后[天儿])|(?P<明>明[天日早晚儿])|(?P<今>今[天日早晚儿])|"
     rf"(?:过|再过)?(?P<后>(?<!个)半|{_HAN_NUMBER}|俩)(?P<量>天|日|个半月|个?(?:周|星期|礼拜|月)|年)[之以]?后(?:的今天)?"
-    rf"|(?:再?过|还有(?=.{{1,3}}天[就要]))(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
+    rf"|(?:再?过|还有(?=.{{1,3}}天(?:[就要]|自动|到期|过期|截止|扣|续)))(?P<过>{_HAN_NUMBER}|俩)(?P<过量>天|个?(?:周|星期|礼拜|月))(?!年)"
     rf"|(?<![上每一两半周期拜])(?<!上个)(?<![周期拜]的)(?<!第[一二三四五]个)(?<!后一个)"
     rf"(?:(?P<下>下下|下|这|本)个?{_HAN_WEEK}(?:的?{_HAN_WEEK})?|个?{_HAN_WEEK})(?P<周>[一二三四五六日天])(?![次回天遍趟顿场节])"
     rf"|(?P<月>下个?月|这个月|本月|这月)(?P<号>{_HAN_DAY})[日号號]"
@@ -155,6 +156,14 @@ _NTH_ALONE = re.compile(
     r"|they|you|my|our|the|please|pls|this|morning|afternoon|evening|btw|ok|\d)\b))",
     _I,
 )
+_WORD_ALONE = re.compile(
+    r"\b(?:on|by|before|until|till|is|due)\s+the\s+"
+    rf"(?P<day>first|{_one_of(word for word in _WRITTEN if word not in _ONES)})"
+    r"(?=\s*(?:\Z|[,.;:!)–-]|(?:at|with|for|and|so|but|because|please|pls|i|we|he|she|they)\b"
+    r"|in the (?:morning|afternoon|evening)\b))",
+    _I,
+)
+"""On the twentieth: not the second to the ninth, which are as often floors or attempts."""
 _HAN_DAY_ALONE = re.compile(rf"(?<![0-9a-zA-Z月第年一二三四五六七八九十])(?P<day>{_HAN_DAY})[号號]{_NOT_A_DAY}")
 _HAN_SHORT = re.compile(
     rf"(?:(?P<year>\d{{4}})年)?(?<![\d一二三四五六七八九十])(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月"
@@ -183,7 +192,8 @@ _WEEKEND = re.compile(
 _HOLIDAYS: dict[str, tuple[int, int]] = {
     "christmas eve": (12, 24), "christmas day": (12, 25), "boxing day": (12, 26), "new year's eve": (12, 31),
     "new year's day": (1, 1), "halloween": (10, 31), "valentine's day": (2, 14), "平安夜": (12, 24), "圣诞": (12, 25),
-    "元旦": (1, 1), "情人节": (2, 14), "劳动节": (5, 1), "五一": (5, 1), "国庆": (10, 1),
+    "元旦": (1, 1), "情人节": (2, 14), "劳动节": (5, 1), "五一": (5, 1), "国庆": (10, 1), "双十一": (11, 11),
+    "双十二": (12, 12),
 }  # fmt: skip
 _LUNAR_HOLIDAYS = {
     "除夕": (12, 30), "大年三十": (12, 30), "春节": (1, 1), "元宵节": (1, 15), "端午": (5, 5), "七夕": (7, 7),
@@ -191,12 +201,15 @@ _LUNAR_HOLIDAYS = {
 }  # fmt: skip
 _SOLAR_TERMS = ("清明", "冬至")
 _HOLIDAY = re.compile(
-    rf"\bon (?P<name>{_one_of(name for name in _HOLIDAYS if name.isascii())})\b".replace("'", "['’]")
+    r"(?:\b(?:on|by|before|until|till) |(?<!for )(?<!after )(?<!since )(?<!last )(?<!every )(?<!about )"
+    r"(?=(?:christmas (?:eve|day)|boxing day|new year['’]s (?:eve|day))\b))"
+    + rf"(?P<name>{_one_of(name for name in _HOLIDAYS if name.isascii())})\b".replace("'", "['’]")
     + rf"|(?P<节>{_one_of([*(name for name in _HOLIDAYS if not name.isascii()), *_LUNAR_HOLIDAYS, *_SOLAR_TERMS])})节?"
     r"(?!节|树|老人|卡|帽|粽|月饼|粥|蒜|快乐|安康|[前之]后|前(?!一)|后)",
     _I,
 )
-"""Holidays that are one day; in English behind "on", as "for Christmas" and "at Christmas" leave the day open."""
+"""Holidays that are one day; in English those with "day" or "eve", others behind "on" or "by": "for Christmas" and "at
+Christmas" leave the day open."""
 _SMALL_MONTH = re.compile(
     r"\b(?:on|by|due|date|is|until|till|before|for|booked|to|from|the)[ :]+"
     r"(?P<date>(?P<day>\d{1,2}) (?P<month>may|march)|(?P<month2>may|march) (?P<day2>\d{1,2}))"
@@ -248,7 +261,8 @@ _LATE_AFTER = re.compile(r" (?:tonight|(?:in the |tomorrow |this |on \w+day )?(?
 """The part of the day of a time without one: "8:30 in the evening", 晚上8:30."""
 _HAN_CLOCK = re.compile(
     r"(?:(?P<part>凌晨|清晨|早上|早晨|上午|中午|下午|午后|傍晚|晚上|夜里|半夜|深夜|[明今后][早晚]|[早晚])\s*)?"
-    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d)?(?P<less>差)?"
+    rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d"
+    r"|[二三四五]?十[一二三四五六七八九]?(?![个天块人万号日月多几]))?(?P<less>差)?"
 )
 _PARTS = re.compile(
     r"\b(?P<am>(?:in the|tomorrow|this|\w+day) morning)\b"
@@ -351,6 +365,8 @@ def named_days(text: str, today: date) -> list[NamedDay]:
         found += [one for match in _RELATIVE.finditer(text) if (one := _relative(match, today)) is not None]
     if "/" in text:
         found += [_slashed(match, text) for match in _SLASHED.finditer(text)]
+    if " the " in small:
+        found += [_day_in_words(match, today) for match in _WORD_ALONE.finditer(text)]
     if _has(small, _ORDINAL_CUES):
         found += [_day_alone(match, today, text) for match in _NTH_ALONE.finditer(text)]
     if not text.isascii():
@@ -384,6 +400,20 @@ def time_of_day(text: str) -> tuple[int | None, Slot | None]:
     minute = known[0] if len(known) == 1 else None
     parts = {Slot.MORNING if match["am"] or match["早"] else Slot.AFTERNOON for match in _PARTS.finditer(text)}
     return minute, parts.pop() if len(parts) == 1 else None
+
+
+def minutes_of(match: re.Match[str]) -> int | None:
+    """Return the minutes of a duration of `reminder_lexicon.FROM_NOW`; None for more than a day."""
+    if match["zh"]:
+        unit = {"分钟": 1, "刻钟": 15}.get(match["单位"], 60)
+        minutes = unit // 2 if match["zh"] == "半" else unit * _number(match["zh"])
+        minutes += unit // 2 if match["半"] or match["又半"] else 0
+    else:
+        said = match["en"].lower().replace("-", " ")
+        unit = 1 if match["unit"].lower().startswith("min") else 60
+        known = {"half an": 0.5, "a": 1, "an": 1, "forty five": 45}
+        minutes = int(unit * known[said]) if said in known else unit * _number(said)
+    return minutes if 0 < minutes <= _HOURS * _MINUTES else None
 
 
 def next_of(named: NamedDay, today: date) -> date | None:
@@ -564,6 +594,11 @@ def _day_alone(match: re.Match[str], today: date, text: str) -> NamedDay:
     return _exactly(*span, _next_of_month(today, number))
 
 
+def _day_in_words(match: re.Match[str], today: date) -> NamedDay:
+    number = _WRITTEN[match["day"].lower().replace("-", " ")]
+    return _exactly(match.start(), match.end(), _next_of_month(today, number))
+
+
 def _next_of_month(today: date, number: int) -> date | None:
     """Return the next day with that number, *today* included."""
     for ahead in range(3):
@@ -605,7 +640,7 @@ def _monthly_start(today: date, number: int) -> date | None:
 
 def _relative(match: re.Match[str], today: date) -> NamedDay | None:
     day = _off(match, today)
-    names = (match[name] for name in ("周", "weekday", "weekday2", "weekday3", "weekday7"))
+    names = (match[name] for name in ("周", "weekday", "weekday2", "weekday3", "weekday7", "weekday8"))
     is_day_of_week = any(names)
     is_ahead = not (match["today"] or match["今"] or is_day_of_week)
     is_ahead = is_ahead or _which(match) in {"next", "下", "下下", "coming", "this coming"}
@@ -619,7 +654,7 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
     if match["nextweek"] or match["nextweek2"]:
         name = _WEEKDAYS[(match["nextweek"] or match["nextweek2"]).lower()]
         return _off_days(today, _WEEK_DAYS + name - today.weekday())
-    if match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"] or match["周"]:
+    if _weekday_said(match) or match["weekday2"] or match["周"]:
         return _weekday(match, today)
     if weeks := match["away"] or match["aweek"] or match["later"]:
         return _weeks_from(match, weeks, today)
@@ -717,9 +752,14 @@ def _weekday_number(name: str | None, han: str | None) -> int:
     return _WEEKDAYS.get(said, _SHORT.get(said, 0))
 
 
+def _weekday_said(match: re.Match[str]) -> str | None:
+    names = ("weekday", "weekday3", "weekday7", "weekday8")
+    return next((match[name] for name in names if match[name]), None)
+
+
 def _weekday(match: re.Match[str], today: date) -> date | None:
     """Return the day of a week that is named, on its own the next one."""
-    said = match["weekday"] or match["weekday2"] or match["weekday3"] or match["weekday7"]
+    said = _weekday_said(match) or match["weekday2"]
     name = _weekday_number(said, match["周"])
     which = _which(match)
     weeks = {"next": 1, "下": 1, "下下": 2, "这": 0, "本": 0, "this": 0}.get(which)

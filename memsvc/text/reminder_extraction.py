@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, lunar_start, slot_of
 from memsvc.text import reminder_lexicon as words
-from memsvc.text.analysis import script_of, terms, word_terms
-from memsvc.text.reminder_dates import NamedDay, named_days, next_of, time_of_day
+from memsvc.text.analysis import script_of, simplified_form, terms, word_terms
+from memsvc.text.reminder_dates import NamedDay, minutes_of, named_days, next_of, time_of_day
 from memsvc.text.sentences import sentences
 
 MOST_CHARS = 2_000
@@ -40,16 +40,51 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
 
     Days that are off ("tomorrow", 下周五) and those without a year are reckoned from the day of *moment*, in its zone.
     """
-    if len(text) > MOST_CHARS or not YEARS[0] <= moment.year <= YEARS[1] or not words.DATE_CUE.search(text.lower()):
+    if len(text) > MOST_CHARS or not YEARS[0] <= moment.year <= YEARS[1]:
+        return None
+    if not words.DATE_CUE.search(simplified_form(text).lower()):
         return None
     for sentence in sentences(text):
-        if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(sentence.lower()):
+        plain = _with_clock(simplified_form(sentence), moment)
+        if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(plain.lower()):
             continue
-        for said in words.EXCLAIMED.split(sentence):
+        for said in words.EXCLAIMED.split(plain):
             found = _in_sentence(said, moment.date()) if words.DATE_CUE.search(said.lower()) else None
+            found = found or _at_next_time(said, moment)
             if found is not None:
                 return replace(found, phrase=sentence)
     return None
+
+
+def _at_next_time(said: str, moment: datetime) -> Reminder | None:
+    """Return the reminder that is asked for at a time of day alone: "nudge me at 3pm"."""
+    asked = words.ASKED.search(said)
+    if asked is None or named_days(said, moment.date()) or _is_of_others(asked, said[: asked.start()]):
+        return None
+    minute, _ = time_of_day(said)
+    if minute is None or _is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
+        return None
+    is_over = minute <= moment.hour * 60 + moment.minute
+    day = moment.date() + timedelta(days=is_over)
+    return _with_slot(Reminder(day.month, day.day, day.year, Recurrence.NONE, minute), said)
+
+
+def _with_clock(sentence: str, moment: datetime) -> str:
+    """Return a sentence with the time of day in place of a moment of the next hours that is asked or called for."""
+    found = words.FROM_NOW.search(sentence)
+    if found is None or not (found["now"] or found["zh"] or found[0].lower().startswith("in ")):
+        return sentence
+    if not (words.ASKED.search(sentence) or words.MUST.search(sentence)):
+        return sentence
+    minutes = minutes_of(found)
+    if minutes is None:
+        return sentence
+    due = moment + timedelta(minutes=minutes)
+    if due.date() == moment.date():
+        said = f" today at {due:%H:%M} " if found["en"] else f"今天{due:%H:%M}"
+    else:
+        said = f" tomorrow at {due:%H:%M} " if found["en"] else f"明天{due:%H:%M}"
+    return sentence[: found.start()] + said + sentence[found.end() :]
 
 
 def still_mentions(reminder: Reminder, text: str) -> bool:
@@ -154,7 +189,8 @@ def _clause_of(said: str, named: NamedDay) -> str:
         start = parts[max(0, place - 1)][0]
         end = parts[min(len(parts) - 1, place + 1)][1]
     before = said[start : named.start] if named.is_weekday else words.WEEKDAY_BEFORE.sub("", said[start : named.start])
-    return before + words.DAY + said[named.end : end]
+    after = said[named.end : end]
+    return before + words.DAY + (words.THAT_DAY.sub("", after) if named.is_loose else after)
 
 
 def _says_something(rest: str) -> bool:
@@ -187,7 +223,7 @@ def _is_called_off_after(said: str, named: NamedDay) -> bool:
 def _is_narrated(text: str, named: NamedDay | None = None) -> bool:
     if words.MOVED_TO_DAY.search(text):
         return False
-    if words.PAST.search(text):
+    if words.PAST.search(words.DONE_FOR.sub(_blank, text)):
         return True
     if not words.HAN_DONE.search(text) or (named is not None and named.is_ahead):
         return False
@@ -201,6 +237,8 @@ def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
         return (rhythms or clear)[0] if len(rhythms) <= 1 else None
     if len({next_of(one, today) for one in clear}) == 1:
         return max(clear, key=lambda one: one.exact is not None)
+    if any(words.CORRECTED.search(said[one.end : other.start]) for one, other in pairwise(clear)):
+        return clear[-1]
     if (moved := words.MOVED_TO.search(said)) is not None:
         return next((one for one in clear if one.start >= moved.end()), None)
     return _first_of_clauses(said, clear)
@@ -367,9 +405,8 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
         return None
     if _is_off(said, named) or (named.is_loose and not _is_planned(said)):
         return None
-    clause = _clause_of(said, named)
     is_strong = bool(words.STRONG.search(said))
-    if named.exact == today and not (is_strong or words.MUST.search(said) or words.CLOCK.search(clause)):
+    if named.exact == today and not (is_strong or words.MUST.search(said) or words.CLOCK.search(said)):
         return None
     if not is_strong and not _says_something(said[: named.start] + " " + said[named.end :]):
         return None
@@ -446,6 +483,7 @@ def schedule_change(text: str) -> ScheduleChange | None:
 @lru_cache(maxsize=_NEW_TEXTS)
 def cached_schedule_change(text: str) -> ScheduleChange | None:
     """Return what `schedule_change` returns for a text that is short enough."""
+    text = simplified_form(text)
     small = text.lower()
     if not any(cue in small for cue in words.CHANGE_CUES):
         return None
@@ -470,11 +508,13 @@ def cached_schedule_change(text: str) -> ScheduleChange | None:
 
 def names_event(text: str) -> bool:
     """Return whether *text* has a word for an appointment or a deadline."""
+    text = simplified_form(text)
     return bool(words.STRONG.search(text) or words.DUE_BY.search(text) or _EVENT.search(text))
 
 
 def denies_cancellation(text: str) -> bool:
     """Return whether *text* says that something is not called off, and of nothing that it is."""
+    text = simplified_form(text)
     if len(text) > PHRASE_CHARS or not words.CANCELLED.search(text):
         return False
     said = [(sentence, match) for sentence in sentences(text) for match in words.CANCELLED.finditer(sentence)]
@@ -523,11 +563,11 @@ def at_another_time(reminder: Reminder, text: str, moment: datetime) -> Reminder
 
     "The demo is now at 5pm" leaves the demo on its day.
     """
-    small = text.lower()
+    small = simplified_form(text).lower()
     if len(text) > PHRASE_CHARS or not any(cue in small for cue in words.CHANGE_CUES):
         return None
     for sentence in sentences(text):
-        said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
+        said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, simplified_form(sentence)))
         minute, _ = time_of_day(said)
         if minute is None or minute == reminder.minute or _stated(words.CANCELLED, said) is not None:
             continue
@@ -543,7 +583,7 @@ def changed_event(change: ScheduleChange, reminded: Sequence[str]) -> int | None
     Of the same event are those that share its sort, or, when it names none that is known, half of its words. None also
     when two share equally much: rather both are kept than one is lost.
     """
-    scores = [_shared(change, sentence) for sentence in reminded]
+    scores = [_shared(change, simplified_form(sentence)) for sentence in reminded]
     best = max(scores, default=0)
     return scores.index(best) if best and scores.count(best) == 1 else None
 
@@ -569,6 +609,7 @@ def concerns_another_event(older: str, newer: str) -> bool:
 
     Such as the flight to another city, or the dinner with another person.
     """
+    older = simplified_form(older)
     change, events = schedule_change(newer), _events_of(older)[0]
     if change is None or not change.events & events:
         return False
@@ -590,6 +631,7 @@ def states_another_day(older: str, newer: str, moment: datetime) -> bool:
     It moves or calls off an event of another sort; or it changes no event, states a day of its own, and shares neither
     the sort of an event, nor a person, nor any other term with *older*.
     """
+    older, newer = simplified_form(older), simplified_form(newer)
     change, before, after = schedule_change(newer), _events_of(older)[0], _events_of(newer)[0]
     if change is not None:
         return bool(before and change.events) and not before & after
@@ -606,6 +648,7 @@ def is_beside_due(older: str, newer: str) -> bool:
     An appointment may be moved in other words than it was made in, but what is due has a name: a form, a tax, a rent.
     Texts of two languages share no words, and are not compared.
     """
+    older, newer = simplified_form(older), simplified_form(newer)
     if script_of(older) is not script_of(newer) or not words.DUE_BY.search(older) or words.DUE_BY.search(newer):
         return False
     return not (_terms_of(older) & _terms_of(newer) or _events_of(older)[0] & _events_of(newer)[0])

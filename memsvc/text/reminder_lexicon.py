@@ -7,8 +7,9 @@ import re
 from memsvc.text.analysis import HAN
 
 DATE_CUE = re.compile(
-    r"[0-9]|day|tomorrow|tomorow|tmr|tonight|this |week|month|year|fortnight|overmorrow|[日号天周期拜晚早儿月年]"
-    r"|[除七]夕|中秋|国庆|元旦|端午|清明|圣诞|节|五一|腊八|重阳|冬至|平安夜|christmas|halloween|eve\b"
+    r"[0-9]|day|hour|minute|小时|分钟|钟头|刻钟|tomorrow|tomorow|tmr|tonight|this |week|month|year|fortnight|overmorrow"
+    r"|first|eenth|tieth|eleventh|tenth|twelfth|[日号天周期拜晚早儿月年]|[一二两三四五六七八九十]点"
+    r"|[除七]夕|双十[一二]|中秋|国庆|元旦|端午|清明|圣诞|节|五一|腊八|重阳|冬至|平安夜|christmas|halloween|eve\b"
     r"|\b(?:mon|tue|wed|thu|fri|sat|sun|eom|eoy|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 )
 """A sentence without it names no day."""
@@ -30,7 +31,8 @@ HYPOTHETICAL = _any(
     r"|should have|should['’]ve|shoulda|i['’]d (?:be|have|love|like)|we['’]d (?:be|have|love|like))\b",
     r"\b(?:might|maybe|perhaps|probably|possibly|not sure|unsure|no idea (?:if|whether|when|what day)|i think"
     r"|i guess|thinking (?:of|about)|i hope"
-    r"|hopefully|hoping|tempted|fancy|ideally|or so|around|roughly|some ?time|at some point|one day|some day|someday"
+    r"|hopefully|hoping|tempted|fancy|ideally|or so|around(?= (?:\d|noon|mid|the ))"
+    r"|roughly|some ?time|at some point|one day|some day|someday"
     r"|sooner or later|tentative(?:ly)?|what if|as if|do something|['’]d rather|glad|relieved|(?:you|one"
     r"|people|anyone|they) can(?!['’])|feels?|feeling)\b",
     r"\b(?:may|could) (?:be|have|not|still|well|also|slip|move|change|need|start|come|go|take|get|happen|end|drop)\b",
@@ -54,18 +56,20 @@ DENIED = _any(
     r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
     r"|practice)\w*)\b",
     r"\b(?:don|doesn|didn|won|aren|isn|haven|hasn)['’]?t\b(?! (?:be late|miss|let|want to miss))[^\x1f]*\x1f",
-    r"\b(?:cancell?ed|called off|scrapped|ditched|is off|it['’]s off|fell through|no-?go|over and done"
+    r"\x1f没(?:啥|什么)?事(?=[，。,！!\s]|\Z)",
+    r"\b(?:cancell?ed|called off|scrapped|ditched|waived|is off|it['’]s off|fell through|no-?go|over and done"
     r"|skipp(?:ed|ing)"
     r"|bail(?:ed|ing))\b",
     r"取消|作废|泡汤|黄了|吹了|本来|原本|原计划|原来[订定约计打安]|不去|不用|不必|没(?!问题|事|关系|忘)|谁也没|不是|也不|才不|绝不|从不|从来[不没]|不会|不再|并非"
-    r"|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
+    r"|撤了|撤销|不开|不考|不上|没空|不办|不想|不需要|无需|不能|算了",
 )
 """Denied, or called off, in the clause of the day."""
 THOUGHT = _any(
     r"\b(?:thought|used to|supposedly|allegedly|daily|every ?day|every (?:morning|evening|night)|each day)\b",
     r"以为|每天|每日|天天|曾经|没人提醒|谁也没提醒|没提醒|[他她](?:们)?(?:让|叫)我")  # fmt: skip
 TOLD = _any(
-    r"\bsome (?:\w+ )?(?:guy|man|woman|kid|girl|boy|dude|person|student|stranger|colleague|co-?worker"
+    r"\bsome (?:\w+ )?(?:celeb(?:rity)?|actor|singer|guy|man"
+    r"|woman|kid|girl|boy|dude|person|student|stranger|colleague|co-?worker"
     r"|neighbou?r|customer)s?\b"
     r"|\A\W*an? (?:guy|man|woman|kid|girl|boy|dude|colleague|co-?worker|neighbou?r|customer|stranger"
     r"|friend of a friend)\b",
@@ -103,7 +107,7 @@ TOLD = _any(
     r"|星座|运势|算命|侦探|凶手|第[一二三四五六七八九十\d]+[集季回]|反派|女二|男二|情节|反转|剧里|剧中|片子里|故事|主角|主人公"
     r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
     r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
-    r"|(?:隔壁|邻居|路人|别人|人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
+    r"|(?:隔壁|(?<![替帮给跟和])邻居|路人|别人|人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
 )
 """Hearsay, stories, examples: not of the user."""
 RELAYED = re.compile(
@@ -121,6 +125,14 @@ RELAYED = re.compile(
 )
 """News for the user from those who set dates for them; what follows is read by itself."""
 NOT_FOR_US = _any(
+    r"\A\W*make (?:this|it|that) (?:sound|look|read|less|more|shorter|longer|nicer)\b"
+    r"|[把将][^，。]{0,8}(?:翻[成译]|改写|润色)",
+    r"\b(?:per ?cent|dataset|on average)\b|\b(?:film|movie|book|show|novel|story)(?:['’]s| is) about\b",
+    r"\b(?:lad|girl|guy|man|woman|couple|family|kid|bloke)s? (?:upstairs|downstairs|next door|opposite|across)\b",
+    r"\A\W*我?(?:同学|室友|同事)(?![会聚群录])(?![^。]*(?:我|咱|一起))"
+    r"|[他她](?:儿子|女儿|妈|爸|老公|老婆)(?![^。]*(?:我|生日|周年|忌日))|[唐宋元明清秦汉]朝|皇帝",
+    r"\blucky (?:sod|him|her|them|thing|devil|git|bugger|bastard|so-and-so)s?\b|\bso jealous\b|羡慕|没请我"
+    r"|\b(?:not|n['’]t|wasn['’]t|weren['’]t) invited\b|\b(?:romans?|medieval|ancient|victorians?|emperor)\b",
     r"\b(?:rain|rains|raining|rainy|snow|snows|snowing|sunny|cloudy|weather|forecast|degrees|heatwave|storm|foggy)\b",
     r"\b(?:see|catch|talk to|speak to|meet) (?:you|ya)\b|\b(?:cya|good ?night|have a (?:nice|good|great|lovely))\b",
     r"\b(?:i|we) (?:love|hate|like|prefer|enjoy|dread) (?:\w+ )?(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b"
@@ -136,7 +148,7 @@ NOT_FOR_US = _any(
     r"\A\W*(?:please |pls |can you |could you )*(?:translate|explain|summari[sz]e|describe|define|calculate|convert"
     r"|compute|generate"
     r"|compose|make up|invent|proofread|tell me(?! to\b| the (?:day|week|night|morning) before)"
-    r"|what|who|why|how|list|show me|find|search|look up|give me)\b",
+    r"|what|who|why|how|list|show me|find|search|look up|give me(?! a (?:nudge|shout|heads)))\b",
     r"\A\W*(?:please |pls |can you |could you )*(?:write|draft)(?: me| us)? (?:an?|some|the) (?:\w+ ){0,2}(?:poem"
     r"|story|song|haiku"
     r"|limerick|joke|letter|essay|tweet|caption|email|mail|message|note|function|script|query|test|regex|program"
@@ -185,20 +197,25 @@ REFUSED = _any(
     rf"{_NO}{_UP_TO}\b(?:remind(?:ing)?\b|(?:set|need|want|send|give)\b[^,.;:!?]{{0,20}}\b(?:reminder|alarm)s?\b)",
     r"\b(?:no|without) (?:\w+ )?(?:reminder|alarm)s?\b",
     rf"{_HAN_NO}{_HAN_UP_TO}提醒",
+    r"\b(?:forget|scrap|delete|drop|cancel|ignore|remove) (?:about )?(?:the|that|my|this|\w+['’]s) (?:\w+ )?"
+    r"(?:reminder|alarm)s?\b",
+    r"提醒(?:就|可以|都|给我)*(?:删|取消|撤|关)|(?:删|取消|关)(?:掉|了)?(?:那个|这个|这条|那条)?提醒",
 )
 """Not to be reminded of, in one breath; but "don't forget to remind me" and 别忘了提醒我 ask for it."""
 _FORGET = r"\b(?:do not|don['’]?t) (?:let me |let us )?forget\b"
 ALLOWED_NOT = _any(
     _FORGET,
     r"(?P<to>\bremind (?:me|us)\b[^,.;:!?]{0,60}?)\b(?:not to|never to|to not|to never)\b",
+    r"不[^，。,；不]{1,6}就(?:没|来不及|晚|完|作废|过期|要?罚)[^，。,；]{0,8}",
 )
 """Refuses nothing: what is not to be forgotten, and what one is to be reminded not to do, behind the group *to*."""
 QUESTION = _any(
     r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|什么样|啥样|怎样|如何|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
     r"|有没有|要不要|能不能|会不会|来着|好不好"
-    r"|行不行|星期几|周几|谁",
-    r"(?:(?<!that['’]s )(?<!that is )\bwhen(?! to\b)|\bwhat(?! to\b)|\bwhich(?! (?:is|was|means|gives|leaves))"
-    r"|\bwho['’]s|\bwhy|\bwhere)\b",
+    r"|行不行|星期几|周几|谁(?![也都])",
+    r"(?:(?<!['’]s )(?<!that is )\bwhen(?! to\b)|"
+    r"(?<!['’]s )(?<!that is )\bwhat(?! to\b)|\bwhich(?! (?:is|was|means|gives|leaves))"
+    r"|(?<!guess )\bwho['’]s|\bwhy|\bwhere)\b",
     r"\A\W*(?:(?:so|and|but|hey|hi|ok(?:ay)?|well|wait|um+|hmm+)\W+)*(?:is|are|am|was|were|do|does|did|can|could"
     r"|should|shall|will"
     r"|would|has|have|had|isn['’]t|aren['’]t|don['’]t|didn['’]t|won['’]t|how) (?:i|you|he|she|it|we|they|there|the"
@@ -216,11 +233,14 @@ REQUEST = _any(
 """A question that is none."""
 
 _IRREGULAR = _words(
-    "went came saw ate gave took made met held spent threw bought brought told said thought found left lost"
+    r"gave(?!\s(?:me|us)\s(?:until|till)\b) went came saw ate took made met held spent threw bought brought told"
+    " thought found left lost"
     " paid sent won wrote felt forgot kept knew ran sat slept spoke stood taught wore began became broke built"
     " chose drove fell flew woke grew drank swam sang hid dug fought caught froze shook stole tore threw drew"
     " rode rose struck swore swept wept bent bit blew crept dealt dreamt fed fled hung laid learnt lent lit"
-    " meant sank sold sought stung understood quit"
+    " sank sold sought stung understood quit"
+    # What was promised or meant is still to come.
+    r" said(?!\s(?:that\s)?(?:i|we)(?:['’](?:d|ll)|\swould|\swill)\b) meant(?!\sto\b)"
 )
 _NO_PAST = _words(
     "need indeed feed speed seed scheduled planned booked supposed required expected invited wed red med bed shed weed"
@@ -232,7 +252,7 @@ _NO_PAST = _words(
 DAY = "\x1f"
 """The place of the day in a clause."""
 PAST = _any(
-    r"\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday"
+    r"\x1f[^，。,；]{0,2}出?生的|\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday"
     r"|back in (?:\d{4}|the (?:day|\d)|my|high|college|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
     r"|used to|already)\b"
     r"|\blast (?:week|weekend|month|year|night|time|summer|winter|spring|autumn|fall|christmas|(?:mon|tues|wednes"
@@ -253,7 +273,7 @@ PAST = _any(
     r"昨[天晚日]|前天|上(?:个)?(?:周|月|星期|礼拜)|去年|前年|(?<!\x1f)以前|(?<!\x1f)之前(?:有|就|已|还|那)"
     r"|当时|那天(?!.{0,8}[要得])|那年|曾|[见去来吃看做谈说聊]过"
     r"|(?<!别)(?<!不)(?<!要)(?<!会)(?<!再)过了|刚刚|刚才|已经(?!约|订|定|买|报|排|预|安排|挂)|已[于在]|(?:不"
-    r"|很|挺|真|太|还)好[看吃玩听喝]|(?<!一)早就|一早就(?![要得去])|那会儿|当初|上次|上回"
+    r"|很|挺|真|太|还)好[看吃玩听喝]|(?<!一)早就|一早就(?![要得去])|那会儿|当初|上[次回](?!的)"
     r"|之前[^，。,]{1,6}的|顺利|结束了|很成功|拿到|[考做开办]完了(?!就)|没赶上|迟到了|是(?:在|跟|和|从|坐"
     r"|去)[^，。,]{1,12}的(?=[，。,！\s]|\Z)",
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
@@ -268,7 +288,7 @@ HAN_DONE = re.compile(
 )
 """What is done, but for what was booked for later; 别忘了 is no past."""
 HAN_SOON = re.compile(
-    r"(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|(?:前|底|要|得|快"
+    r"轮到[^，,。；;]{0,14}了|(?:[要快该将]|得(?![到知出了]))(?:[^，,。；;]{0,14})了|就(?:[^，,。；;]{1,8})了|(?:前|底|要|得|快"
     r"|[必务][须必])[^，,。；;]{0,10}把[^，,。；;]{1,16}了|了[得要该]|(?:记得|务必|必须|别|不要|不能"
     r")[^，,。；;]{0,16}了"
 )
@@ -374,12 +394,13 @@ PAST_YEAR = re.compile(r"(?:1\d{3}|20[01]\d)年(?![级款])|\b(?:in|since|of) (?
 HAN_WED_BEFORE = re.compile(r"(?:结婚|领证|登记)(?:于|是在|那天是|日期[是：:]?)\s*\Z")
 EVERY_YEAR = _any(r"\b(?:every|each) year\b|\b(?:yearly|annually)\b|每年|(?<![今明来后前去])年年")
 PLANNED = _any(
-    r"\b(?:am|are|is|['’]?m|['’]re|['’]s|will be) (?:going |coming )?(?:\w+ing|off to|away|on call|due)\b"
+    r"\b(?:am|are|is|['’]?m|['’]re|['’]s|will be) (?:going |coming )?"
+    r"(?:\w+ing|off to|away|on call|due|(?:meant|supposed) to)\b"
     r"|\b(?:need|needs|must|have to|has to|gotta|got to|will|gonna|going to|booked|reserved|planned"
     r"|arranged|scheduled)\b"
     r"|['’]ll\b|\b(?:have|has|['’]ve|['’]s) (?:got )?(?:an?|the|my|our|two|three|\w+ (?:over|round|staying|coming))\b"
     r"|\bwe['’]?re having\b|\bfor this weekend\b",
-    r"要(?![是不])|(?<=[我们咱还也都末夕节])得|得(?=[去回把给])|打算|准备|计划|约了|约好|[订定]了|[订定]好|说好|记得|提醒",
+    r"我(?:请|演|值班|下厨|做东)|轮到我|答应|要(?![是不])|(?<=[我们咱还也都末夕节])得|得(?=[去回把给])|打算|准备|计划|约了|约好|[订定]了|[订定]好|说好|记得|提醒",
 )
 """Said of a weekend or a holiday: something is to happen on it."""
 PLANNED_NEXT = re.compile(
@@ -405,15 +426,39 @@ ASKED = _any(
     r"(?:\A|[,.;:!]\s*|\b(?:please|pls|plz|and|so|must) )(?:please )?(?:remember to|(?:don['’]?t|do not|dont"
     r"|can['’]?t|mustn['’]?t)"
     r" (?:let me |let us )?(?:forget|miss))\b",
-    r"(?P<han_remind>提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
+    r"(?P<han_remind>叫我(?=[起下上去抢关开拿收回打接出追]|[\s，。,！!~啊哈]|\Z)|提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
     r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?(?:忘了?记?|错过)))",
 )
 OPENS_OWN = re.compile(
+    r"\b(?:assignment|essay|coursework|homework|abstracts?|submissions?|applications?|registration|enrol?lment|ballot|poll"
+    r"|tender|portal|survey|intake|call for \w+)\b[^,.;:]{0,30}?\b(?:opens?|closes?)\b|"
     r"(?:\b(?:sister|brother|mum|mom|dad|mother|father|wife|husband|partner|friend|cousin|son|daughter|niece|nephew)"
     r"(?: (?-i:[A-Z])\w+)?|\b(?:i|we)) (?:opens?|(?:is|are|am) opening)(?= (?:an?|her|his|my|our|their)\b)",
     re.IGNORECASE,
 )
-"""The opening of something by one of the user's people, which is no opening hour."""
+"""The opening of something by one of the user's people, or of what is handed in: no opening hour."""
+DONE_FOR = re.compile(
+    r"\b(?:need|needs|want|wants|get|must have|gotta have)\s+"
+    r"(?:the|my|our|this|that|these|those|his|her|their|an?|all|it|them)"
+    rf"\b[^,.;{DAY}]{{0,40}}?\b[a-z]+ed\b",
+    re.IGNORECASE,
+)
+"""What is to be done: "I need the slides finished" is no past."""
+CORRECTED = re.compile(
+    r"[哦噢啊额]?不(?:对|是)?\s*[，,]|说错|记错|搞错|\b(?:no,? wait|wait,? no|i mean|scratch that|make that)\b",
+    re.IGNORECASE,
+)
+"""Between two days: the second is meant."""
+FROM_NOW = re.compile(
+    r"\b(?:in (?:about |like )?)?(?P<en>\d{1,3}|half an|an?|one|two|three|four|five|six|ten|fifteen|twenty|thirty|forty"
+    r"|forty[- ]five) (?P<unit>min(?:ute)?s?|h(?:ou)?rs?)(?P<now> from now)?\b"
+    r"|(?P<过>再?过)?(?P<zh>半|[0-9]{1,3}|[一二两三四五六七八九十]{1,3})(?:个(?P<又半>半)?)?(?P<单位>小时|钟头|分钟|刻钟)"
+    r"(?P<半>半)?(?(过)(?:[之以]?后)?|[之以]?后)",
+    re.IGNORECASE,
+)
+"""A moment of the next hours."""
+THAT_DAY = re.compile(r"\A节?[那当]天")
+"""After a holiday: 圣诞节那天."""
 NEW_DAY = re.compile(
     r"\bso (?:that|it)(?:['’]s| is) (?:now )?(?:the|our|my) (?:(?:new|actual|real) )?"
     r"(?:date|deadline|finish line|day|target|due date)\b",
@@ -460,7 +505,10 @@ MUST = _any(
 """A duty, which is to be done even today."""
 DUTY = _any(r"\b(?:must|have to|has to|need to|needs to|gotta|got to)\b|必须|务必|需要|得(?=[^，。]{0,6}[办交续换])")
 CLOCK = _any(
-    r"\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\bat (?:\d{1,2}|noon|half)\b|[点點](?!外卖|菜|单|击|赞|评)"
+    r"\b(?:half|quarter) (?:past |to )?"
+    r"(?:\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
+    r"\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\bat (?:\d{1,2}|noon|half|one|two|three"
+    r"|four|five|six|seven|eight|nine|ten|eleven|twelve)\b|[点點](?!外卖|菜|单|击|赞|评)",
 )
 OF_ANOTHER = re.compile(
     r"\A\s*的(?:邮件|信|账单|报告|照片|记录|纪要|笔记|消息|文件|版本|日记|日志|新闻|数据|洪水|事|聊天|帖子"

@@ -19,6 +19,7 @@ from memsvc.domain.write_requests import Draft, Redaction
 from memsvc.engine.capture.decider import CaptureDecider, StatementDecision
 from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.ports.features import ReminderReads
+from memsvc.text.analysis import simplified_form
 from memsvc.text.reminder_extraction import ScheduleChange, changed_event, reminder_in, schedule_change
 from memsvc.text.statement_split import statements
 
@@ -207,4 +208,6 @@ class EventScopes:
 
 def _is_about(change: ScheduleChange, events: Sequence[str]) -> bool:
     """Return whether one of *events* is changed: two that share the word for the event have one scope."""
-    return changed_event(change, events) is not None or any(change.label in one.lower() for one in events)
+    return changed_event(change, events) is not None or any(
+        change.label in simplified_form(one).lower() for one in events
+    )

@@ -18,6 +18,7 @@ from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSE
 
 SAID = datetime(2026, 2, 4, 10, tzinfo=UTC)
 UTTERANCES = Path(__file__).parents[2] / "data" / "reminder_utterances.jsonl"
+MESSAGES = Path(__file__).parents[2] / "data" / "everyday" / "reminders.jsonl"
 
 
 def day_of(reminder: Reminder | None) -> Expected:
@@ -59,6 +60,63 @@ def test_reminders_are_found(
 
     assert found[0] >= precision, found[2]
     assert found[1] >= recall, found[2]
+
+
+@pytest.mark.parametrize(("language", "precision", "recall"), [("en", 0.93, 0.87), ("zh", 0.94, 0.93)])
+def test_reminders_of_messages_are_found(language: str, precision: float, recall: float) -> None:
+    """Of messages as people write them, half of which call for none; a wrong day counts against both."""
+    lines = [line for line in read_lines(MESSAGES) if line["language"] == language]
+    found = right = 0
+    for line in lines:
+        moment = datetime.fromisoformat(line["said_at"]).replace(tzinfo=UTC)
+        reminder = reminder_in(line["text"], moment)
+        day = None if reminder is None else next_day(reminder, moment.date())
+        found += day is not None
+        right += day is not None and line["due"] is not None and day.isoformat() == line["due"][:10]
+
+    assert right >= precision * found
+    assert right >= recall * sum(line["due"] is not None for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("Ping me in 45 minutes, there's bread in the oven", "2026-02-04T10:45"),
+        ("remind me in half an hour to call Ada", "2026-02-04T10:30"),
+        ("I must switch the pump off two hours from now", "2026-02-04T12:00"),
+        ("remind me in 15 hours to take the second dose", "2026-02-05T01:00"),
+        ("nudge me at 3pm to send the slides", "2026-02-04T15:00"),
+        ("nudge me at 9am to send the slides", "2026-02-05T09:00"),
+        ("半小时后提醒我关火", "2026-02-04T10:30"),
+        ("过一刻钟提醒我把面团拿出来", "2026-02-04T10:15"),
+        ("一个半小时以后我得去打疫苗", "2026-02-04T11:30"),
+        ("半個鐘頭後叫我下樓追垃圾車", "2026-02-04T10:30"),
+        ("下午四点给王姐回个电话，到点叫我", "2026-02-04T16:00"),
+        ("明天早上六点四十叫醒我去赶飞机，提醒我", "2026-02-05T06:40"),
+        ("禮拜五早上十點要去區公所辦戶籍", "2026-02-06T10:00"),
+    ],
+)
+def test_a_moment_of_the_next_hours_is_one_to_be_reminded_of(text: str, due: str) -> None:
+    """If it is asked for, or a duty; a time of day alone is the next one."""
+    reminder = reminder_in(text, SAID)
+
+    assert reminder is not None
+    assert reminder.minute is not None
+    hour, minute = divmod(reminder.minute, 60)
+    assert f"{dated(reminder)}T{hour:02}:{minute:02}" == due
+    assert reminder.phrase == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The bus comes in 10 minutes", "I'll be there in half an hour", "半小时后就到家了", "十分钟后下班",
+        "They open at 9am", "call me Wren", "叫我阿哲就好", "remind me in a million minutes",
+    ],
+)  # fmt: skip
+def test_a_moment_of_the_next_hours_alone_is_no_reminder(text: str) -> None:
+    """Nobody asks for it, nor has to do anything."""
+    assert reminder_in(text, SAID) is None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
