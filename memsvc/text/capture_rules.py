@@ -19,7 +19,7 @@ from memsvc.domain.capture import CaptureReason, CaptureVerdict
 from memsvc.domain.memory import Kind, Layer, Recurrence
 from memsvc.domain.sessions import Role
 from memsvc.text import capture_cues as cues
-from memsvc.text.analysis import is_han
+from memsvc.text.analysis import is_han, simplified_form
 from memsvc.text.facts.english_lexicon import phrases
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
@@ -35,6 +35,13 @@ _QUOTE_CHARS = 60
 _SIGNS = re.compile(r"[,.!?;:，。！？；：、~～\n]+")
 _COURTESY_CHARS = 40
 _CLAUSE = re.compile(r"[,，;；]\s*|\s+(?:but|so)\s+")
+_ASIDE = re.compile(
+    r"(?<!\d)[,:]\s*|[，；;：]\s*|(?<=[?？])\s*|\s+[-–—]+\s+|——"
+    r"|\s+(?:but|so|and|since|because|cos|cause|seeing as)\s+|所以|因为|不过|但是?",
+    re.IGNORECASE,
+)
+"""Between a question or request and what is said beside it."""
+_LEAST_WORDS_STATED, _LEAST_HAN_STATED = 3, 4
 _LEAD = re.compile(
     r"^(?:please |pls |and |so |ok(?:ay)?,? |also,? |honestly,? |well,? )*"
     r"(?:(?:remember|note|keep in mind|bear in mind|for the record|fyi|don'?t forget)(?: that)?[,:]?\s+"
@@ -100,7 +107,7 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
 
     *is_quoted* says that it is part of a quotation, or of material to be worked on.
     """
-    shown = text.strip()[:CUE_CHARS].translate(_WIDE)
+    shown = _plain(text)
     if role in {Role.SYSTEM, Role.TOOL}:
         return CaptureVerdict.ignore(CaptureReason.ROLE, f"What the {role.value.lower()} says is not remembered.")
     if is_code or cues.CODE.search(shown):
@@ -109,7 +116,7 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
         return _of_agent(shown)
     if is_quoted:
         return _QUOTED
-    return _of_material(shown) or _of_user(shown)
+    return _with_title(_of_material(shown) or _of_user(shown), text)
 
 
 def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
@@ -118,7 +125,7 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
     None: it names no day to be reminded of from the day after tomorrow on, within a year. A day of the week alone
     counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
     """
-    shown = text.strip()[:CUE_CHARS].translate(_WIDE)
+    shown = _plain(text)
     reminder = reminder_in(shown, moment)
     if reminder is None:
         return None
@@ -133,17 +140,52 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
         return None
     is_personal = reminder.recurrence is Recurrence.YEARLY or cues.PERSONAL_LIFE.search(shown)
     verdict = _verdict(CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT, shown, None)
-    return replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
+    verdict = replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
+    return _with_title(verdict, text)
 
 
 def verdict_of_reading(text: str, chance: float) -> CaptureVerdict:
     """Return the verdict on a statement of which the rules know nothing and that lasts with this probability."""
-    shown = text.strip()[:CUE_CHARS].translate(_WIDE)
+    shown = _plain(text)
     is_chinese = _is_chinese(shown)
     is_own = _HAN_OWN.search(shown) if is_chinese else not _OWN.isdisjoint(cues.plain_words(shown))
     is_personal = is_own or cues.PERSONAL_LIFE.search(shown)
     verdict = _verdict(CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT, shown, None)
-    return replace(verdict, detail=f"It reads like something that lasts (probability {chance:.2f}).")
+    verdict = replace(verdict, detail=f"It reads like something that lasts (probability {chance:.2f}).")
+    return _with_title(verdict, text)
+
+
+def stated_part(text: str) -> str:
+    """Return the clauses of a question or request of a user that say something of their life without asking.
+
+    "Halal, and there's five of us at home, so what can I cook?" says two things. Empty: there are none.
+    """
+    shown = _plain(text)
+    stated = [clause for clause in _ASIDE.split(shown) if clause and _is_stated(clause)]
+    part = ("，" if _is_chinese(shown) else ", ").join(stated)
+    is_own = _HAN_OWN.search(part) if _is_chinese(part) else not _OWN.isdisjoint(cues.plain_words(part))
+    return part if is_own or cues.PERSONAL_LIFE.search(part) else ""
+
+
+def _is_stated(clause: str) -> bool:
+    least = _LEAST_HAN_STATED if _is_chinese(clause) else _LEAST_WORDS_STATED
+    if len(clause if _is_chinese(clause) else clause.split()) < least or clause.rstrip().endswith(("?", "？")):
+        return False
+    return not (cues.QUESTION.search(clause) or cues.COMMAND.search(clause))
+
+
+def _plain(text: str) -> str:
+    """Return the beginning of a text in the characters of the rules: none of double width, Chinese simplified."""
+    return simplified_form(text.strip()[:CUE_CHARS].translate(_WIDE))
+
+
+def _with_title(verdict: CaptureVerdict, text: str) -> CaptureVerdict:
+    """Return a verdict with the title in the characters of *text*."""
+    if not verdict.title or text.isascii():
+        return verdict
+    written = text.strip()[:CUE_CHARS].translate(_WIDE)
+    place = simplified_form(written).find(verdict.title.rstrip("…"))
+    return verdict if place < 0 else replace(verdict, title=written[place : place + len(verdict.title)])
 
 
 def _of_user(text: str) -> CaptureVerdict:
@@ -278,7 +320,7 @@ def _judge_ignored(text: str) -> CaptureVerdict | None:
 
 def is_courtesy(text: str) -> bool:
     """Return whether a message of a user or an assistant says nothing but that it was heard: "Noted, good luck!"."""
-    return _consists_of(text[:CUE_CHARS].translate(_WIDE), (cues.SMALL_TALK, cues.ACKNOWLEDGEMENT))
+    return _consists_of(simplified_form(text[:CUE_CHARS].translate(_WIDE)), (cues.SMALL_TALK, cues.ACKNOWLEDGEMENT))
 
 
 def _is_small_talk(text: str) -> bool:
@@ -513,6 +555,7 @@ def _is_lasting_bid(text: str) -> bool:
 
 def is_sure(text: str) -> bool:
     """Return whether a text speaks of health, or says in so many words that a request holds from now on or no more."""
+    text = simplified_form(text)
     is_standing = cues.LASTING.search(text) or cues.MANNER.search(text) or _revocation(text)
     return bool(is_standing) or _is_of_health(text)
 

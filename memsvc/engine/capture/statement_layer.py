@@ -3,11 +3,11 @@
     p = 1 / (1 + exp(-(w · unit(v - m) + u · f + b)))
 
 v is the embedding of the statement as a passage, m the mean embedding of neutral texts of its script, f the counts of
-its phrases, scaled to the length 1: of one to three words, or one to four characters of Han text, each at one of 32 768
-places by a hash. The rules know the words of many things that people say of themselves; "Chuy's been my foreman since
-'03" has none of them. And they take some statements for more than they are, for a name or a number, such as
-"这题我算出来是 42". The layer is fitted by `python -m tests.bench.agent_day.statements` on what made-up people say of
-their lives, and on small talk, requests, stories and news.
+its phrases, scaled to the length 1: of one to three words, or one to four characters of Han text, simplified, each at
+one of 32 768 places by a hash. The rules know the words of many things that people say of themselves; "Chuy's been my
+foreman since '03" has none of them. And they take some statements for more than they are, for a name or a number, such
+as "这题我算出来是 42". The layer is fitted by `python -m tests.bench.agent_day.statements` on what made-up people say
+of their lives, and on small talk, requests, stories and news.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.engine.conflicts.replacement import centre
 from memsvc.engine.runtime.fitted_constants import UnusableConstantsError, read_constants, refuse_shapes, save_constants
 from memsvc.ports.models import Embedder, Vectors
-from memsvc.text.analysis import is_han
+from memsvc.text.analysis import is_han, simplified_form
 from memsvc.text.capture_cues import plain_words
 
 Floats = npt.NDArray[np.float64]
@@ -97,7 +97,7 @@ def phrase_counts(text: str) -> tuple[npt.NDArray[np.int64], Floats]:
     The beginning and the end count as words, a question mark too; every number counts as the same word.
     """
     if is_han(text):
-        characters = f"^{_SPACES.sub('', text.lower())}$"
+        characters = f"^{_SPACES.sub('', simplified_form(text).lower())}$"
         phrases = _runs(characters, MOST_CHARACTERS)
     else:
         words = ["#" if word[0].isdecimal() else word for word in plain_words(text)]

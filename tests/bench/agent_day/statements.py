@@ -4,7 +4,7 @@ Statements that last are what the users of the development halves and the people
 themselves, and those of the labelled sets of `tests/data`; the others are the filler of the halves, the small talk, and
 the labelled sets. Prints how many statements that a fit did not see are remembered by the rules alone and with the
 layer. Then writes `statement_layer.npz` of `memsvc.engine.capture`. Lives that are "aside" are never fitted on, nor
-are `chat_unfitted.jsonl`, `daily_unfitted.jsonl` and `remarks_unfitted.jsonl`.
+are `chat_unfitted.jsonl`, `daily_unfitted.jsonl`, `messages_unfitted.jsonl` and `remarks_unfitted.jsonl`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ FITTED = (
     "everyday/chat_unseen",
     "everyday/classes",
     "everyday/daily",
+    "everyday/messages",
     "everyday/remarks",
 )
-UNFITTED = ("everyday/chat_unfitted", "everyday/daily_unfitted", "everyday/remarks_unfitted")
+UNFITTED = tuple(f"everyday/{name}_unfitted" for name in ("chat", "daily", "messages", "remarks"))
 PAIRS = {
     "conflicts/pairs": ("older", "newer", "conflict"),
     "conflicts/unseen": ("older", "newer", "conflict"),
@@ -62,6 +63,10 @@ FOLDS = 5
 RIDGE = 0.1
 OF_LASTING = 0.4
 """Weight of a statement that lasts, of which there are more."""
+OF_MESSAGES = 4.0
+"""Weight of a statement of `AS_WRITTEN`."""
+AS_WRITTEN = frozenset({"daily", "messages", "remarks"})
+"""Sets of messages as people write them, by authors who did not know the rules."""
 NEWTON_STEPS = 30
 SMALLEST_STEP = 1e-3
 CLOSENESS = 1e-3
@@ -188,7 +193,8 @@ def main() -> None:
     truth: Column = np.array([one.lasts for one in every], dtype=np.float64)
     unfitted = {ASIDE, *(Path(name).name for name in UNFITTED)}
     is_fitted = np.array([one.source not in unfitted for one in every])
-    counts = np.where(truth > 0, OF_LASTING, 1.0) * is_fitted
+    is_written = np.array([one.source in AS_WRITTEN for one in every])
+    counts = np.where(truth > 0, OF_LASTING, 1.0) * np.where(is_written, OF_MESSAGES, 1.0) * is_fitted
     folds = np.array([one.fold for one in every])
     weights = fit(features, truth, counts)
     slopes = features.product(weights)

