@@ -116,7 +116,8 @@ _RECURRING = re.compile(
 _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
-    rf"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
+    r"|(?<!once )(?<!twice )(?<!times )(?<!day )in (?:exactly |just )?"
+    rf"(?P<in>{_NUMBER}) (?P<unit>days?|weeks?|months?|years?)"
     rf"(?!['’]? (?:or|of)|['’]? and (?:a half\b|half\b|{_NUMBER} (?:hour|day|week|month)))(?: from (?:today|now))?"
     rf"|in (?P<in2>a fortnight)"
     rf"|(?P<from>{_NUMBER}) (?P<unit2>days?|weeks?|months?) from (?:now|today|(?P<base>tomorrow))"

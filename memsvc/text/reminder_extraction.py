@@ -165,7 +165,7 @@ def _is_void(said: str) -> bool:
         return True
     if words.TOLD.search(said) or words.THOUGHT.search(said) or words.REMIND_OF.search(said):
         return True
-    return bool(words.QUESTION.search(said)) and not is_request
+    return bool(words.QUESTION.search(words.STILL.sub("", said))) and not is_request
 
 
 # Clauses.

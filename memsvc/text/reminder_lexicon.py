@@ -40,7 +40,7 @@ HYPOTHETICAL = _any(
     r"早知道|觉得|认为|怀疑|[我他她们]猜|假如|假设|假使|万一|倘若|要不是|就好了|但愿|希望|真想|好想|要是|如果|若是|的话|可能|也许|或许|大概|大约"
     r"|说不定|不一定|估计|左右|看情况"
     r"|没准|搞不好|兴许|应该是|好像|似乎|考虑|打算要不|犹豫|幻想|想象|恨不得|改天|哪天|总有一天|有朝一日"
-    r"|早晚要|再不|下[次回]再",
+    r"|早晚要|再不(?![交办还续买缴付])|下[次回]再",
 )
 """Supposed, wished, or in doubt."""
 CONDITION = re.compile(
@@ -56,6 +56,7 @@ DENIED = _any(
     r"|can['’]?t|nobody|without a|there['’]s no|there is no|no (?:meeting|class|appointment|school|lesson"
     r"|practice)\w*)\b",
     r"\b(?:don|doesn|didn|won|aren|isn|haven|hasn)['’]?t\b(?! (?:be late|miss|let|want to miss))[^\x1f]*\x1f",
+    r"\b(?:scrap|cancel|forget|drop) (?:about )?(?:the |my |that )?\x1f",
     r"\x1f没(?:啥|什么)?事(?=[，。,！!\s]|\Z)",
     r"\b(?:cancell?ed|called off|scrapped|ditched|waived|is off|it['’]s off|fell through|no-?go|over and done"
     r"|skipp(?:ed|ing)"
@@ -107,7 +108,7 @@ TOLD = _any(
     r"|星座|运势|算命|侦探|凶手|第[一二三四五六七八九十\d]+[集季回]|反派|女二|男二|情节|反转|剧里|剧中|片子里|故事|主角|主人公"
     r"|男主|女主|剧情|梦见|梦到|做梦|游戏里|历史上|古代|那年|当年|传说|台词|歌词|歌里|广告|比如|例如|譬如|假装"
     r"|[他她](?:们)?(?:又|还|跟我|和我|也|老)?(?:说|讲|提到)"
-    r"|(?:隔壁|(?<![替帮给跟和])邻居|路人|别人|人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
+    r"|(?:隔壁|(?<![替帮给跟和])邻居|路人|别人|(?<!答应)(?<![替帮给跟和欠])人家(?!说[^，。,；]{0,16}(?:就行|也行|就成|即可))|网友|陌生人|楼上|楼下)",
 )
 """Hearsay, stories, examples: not of the user."""
 RELAYED = re.compile(
@@ -213,7 +214,7 @@ QUESTION = _any(
     r"[?？]|[吗呢么]\s*[。！，,]?\s*\Z|还[有剩]几|什么样|啥样|怎样|如何|几月|几号|几点|哪一?天|什么时候|啥时候|何时|怎么|多少|多久|是不是"
     r"|有没有|要不要|能不能|会不会|来着|好不好"
     r"|行不行|星期几|周几|谁(?![也都])",
-    r"(?:(?<!['’]s )(?<!that is )\bwhen(?! to\b)|"
+    r"(?:(?:\A\W*|[.!?]\s+|\b(?:so|and|but|hey|hi|ok|well) )when(?! to\b)|"
     r"(?<!['’]s )(?<!that is )\bwhat(?! to\b)|\bwhich(?! (?:is|was|means|gives|leaves))"
     r"|(?<!guess )\bwho['’]s|\bwhy|\bwhere)\b",
     r"\A\W*(?:(?:so|and|but|hey|hi|ok(?:ay)?|well|wait|um+|hmm+)\W+)*(?:is|are|am|was|were|do|does|did|can|could"
@@ -224,6 +225,8 @@ QUESTION = _any(
     r"\b(?:know|remember|tell me|wonder(?:ing)?|ask(?:ing)?|check|sure|forgot|find out) (?:if|whether|when|what|how"
     r"|where)\b",
 )
+STILL = re.compile(r"还(?:没|要|得|有)[^，。？?]{0,10}呢")
+"""Asks nothing: 我还没收呢."""
 REQUEST = _any(
     r"\b(?:can|could|would|will) you (?:please |pls |kindly |also )?(?:remind|set|ping|nudge)\b"
     r"|\bwhy don['’]t you remind\b"
@@ -246,12 +249,13 @@ _NO_PAST = _words(
     "need indeed feed speed seed scheduled planned booked supposed required expected invited wed red med bed shed weed"
     " hundred agreed reserved arranged rescheduled registered enrolled confirmed promised signed"
     " embed exceed proceed succeed freed newlywed fixed deadlined limited united unlimited"
-    " overdue married naked sacred related"
+    " overdue married naked sacred related deed"
 )
 """Words in -ed that are no past, and what was arranged then for later."""
 DAY = "\x1f"
 """The place of the day in a clause."""
 PAST = _any(
+    r"\b(?:signed|filed|stamped|paid) on (?:the )?\x1f",
     r"\x1f[^，。,；]{0,2}出?生的|\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday"
     r"|back in (?:\d{4}|the (?:day|\d)|my|high|college|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
     r"|used to|already)\b"
@@ -426,7 +430,7 @@ ASKED = _any(
     r"(?:\A|[,.;:!]\s*|\b(?:please|pls|plz|and|so|must) )(?:please )?(?:remember to|(?:don['’]?t|do not|dont"
     r"|can['’]?t|mustn['’]?t)"
     r" (?:let me |let us )?(?:forget|miss))\b",
-    r"(?P<han_remind>叫我(?=[起下上去抢关开拿收回打接出追]|[\s，。,！!~啊哈]|\Z)|提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
+    r"(?P<han_remind>叫我(?=[今明起下上去抢关开拿收回打接出追]|[\s，。,！!~啊哈]|\Z)|提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
     r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?(?:忘了?记?|错过)))",
 )
 OPENS_OWN = re.compile(
