@@ -66,11 +66,13 @@ def _at_next_time(said: str, moment: datetime) -> Reminder | None:
         return None
     is_over = minute <= moment.hour * 60 + moment.minute
     day = moment.date() + timedelta(days=is_over)
+    if day.year > YEARS[1]:
+        return None
     return _with_slot(Reminder(day.month, day.day, day.year, Recurrence.NONE, minute), said)
 
 
 def _with_clock(sentence: str, moment: datetime) -> str:
-    """Return a sentence with the time of day in place of a moment of the next hours that is asked or called for."""
+    """Return a sentence with a time of day in place of a duration from now, if it asks for something or says a duty."""
     found = words.FROM_NOW.search(sentence)
     if found is None or not (found["now"] or found["zh"] or found[0].lower().startswith("in ")):
         return sentence

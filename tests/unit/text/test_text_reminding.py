@@ -115,6 +115,15 @@ def test_a_moment_of_the_next_hours_is_one_to_be_reminded_of(text: str, due: str
     assert reminder.phrase == text
 
 
+def test_no_reminder_lies_beyond_the_last_year() -> None:
+    """A time of day is then over, too."""
+    eve = datetime(2999, 12, 31, 23, tzinfo=UTC)
+
+    assert reminder_in("nudge me at 3pm to send the slides", eve) is None
+    assert reminder_in("remind me in 2 hours to send the slides", eve) is None
+    assert reminder_in("nudge me at 11:30pm to send the slides", eve) is not None
+
+
 @pytest.mark.parametrize(
     "text",
     [
