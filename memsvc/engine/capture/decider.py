@@ -28,7 +28,7 @@ RESERVE_SECONDS = 1.0
 """Time reserved after the model for the rules and the write."""
 _SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QUOTED})
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
-LEAST_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.NOTHING: 0.9, CaptureReason.PASSING: 0.97}
+LEAST_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.NOTHING: 0.88, CaptureReason.PASSING: 0.97}
 """Probabilities of lasting from which a statement is remembered that the rules do not remember, by their reason."""
 DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {
     CaptureReason.FACT: 0.4,
@@ -49,7 +49,7 @@ _CIRCUMSTANCES = frozenset({"home of user", "job of user", "employer of user", "
 """Topics of facts that last however they read: "晚上好！我搬到柏林了，昨天刚搬完。"."""
 _READ = frozenset(DOUBTFUL_CHANCES) | set(LEAST_CHANCES)
 _ASKING = frozenset({CaptureReason.QUESTION, CaptureReason.COMMAND})
-LEAST_ASIDE_CHANCE = 0.9
+LEAST_ASIDE_CHANCE = 0.85
 """Probability of lasting from which a question or request is remembered for what it says of the user besides."""
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
 _NO_TIME = "There was no time to read {} statements on which the rules are unsure; a longer deadline is needed."

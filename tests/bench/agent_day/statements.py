@@ -63,7 +63,7 @@ FOLDS = 5
 RIDGE = 0.1
 OF_LASTING = 0.4
 """Weight of a statement that lasts, of which there are more."""
-OF_MESSAGES = 4.0
+OF_MESSAGES = 2.0
 """Weight of a statement of `AS_WRITTEN`."""
 AS_WRITTEN = frozenset({"daily", "messages", "remarks"})
 """Sets of messages as people write them, by authors who did not know the rules."""

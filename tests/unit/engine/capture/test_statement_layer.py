@@ -134,7 +134,7 @@ def test_what_the_rules_take_for_a_wish_or_a_fact_of_life_passes(passes: str, la
 
 ASIDES = {
     "Our twins are seven months, which hike is pushchair-friendly?": True,
-    "What can I cook tonight? Halal obviously, and there's five of us at home.": True,
+    "We eat halal and there's five of us at home, so what can I cook tonight?": True,
     "Nan's bungalow is mine now, she left it to me, so what do I do about council tax?": True,
     "离了之后孩子只有周末跟我，所以周六特别乱，有啥适合七岁的桌游？": True,
     "我對蝦過敏，這附近有什麼好吃的？": True,
