@@ -641,8 +641,7 @@ def _monthly_start(today: date, number: int) -> date | None:
 
 def _relative(match: re.Match[str], today: date) -> NamedDay | None:
     day = _off(match, today)
-    names = (match[name] for name in ("周", "weekday", "weekday2", "weekday3", "weekday7", "weekday8"))
-    is_day_of_week = any(names)
+    is_day_of_week = bool(_weekday_said(match) or match["周"])
     is_ahead = not (match["today"] or match["今"] or is_day_of_week)
     is_ahead = is_ahead or _which(match) in {"next", "下", "下下", "coming", "this coming"}
     if day is None:
@@ -655,7 +654,7 @@ def _off(match: re.Match[str], today: date) -> date | None:  # noqa: PLR0911 - a
     if match["nextweek"] or match["nextweek2"]:
         name = _WEEKDAYS[(match["nextweek"] or match["nextweek2"]).lower()]
         return _off_days(today, _WEEK_DAYS + name - today.weekday())
-    if _weekday_said(match) or match["weekday2"] or match["周"]:
+    if _weekday_said(match) or match["周"]:
         return _weekday(match, today)
     if weeks := match["away"] or match["aweek"] or match["later"]:
         return _weeks_from(match, weeks, today)
@@ -754,13 +753,13 @@ def _weekday_number(name: str | None, han: str | None) -> int:
 
 
 def _weekday_said(match: re.Match[str]) -> str | None:
-    names = ("weekday", "weekday3", "weekday7", "weekday8")
+    names = ("weekday", "weekday2", "weekday3", "weekday7", "weekday8")
     return next((match[name] for name in names if match[name]), None)
 
 
 def _weekday(match: re.Match[str], today: date) -> date | None:
     """Return the day of a week that is named, on its own the next one."""
-    said = _weekday_said(match) or match["weekday2"]
+    said = _weekday_said(match)
     name = _weekday_number(said, match["周"])
     which = _which(match)
     weeks = {"next": 1, "下": 1, "下下": 2, "这": 0, "本": 0, "this": 0}.get(which)

@@ -449,11 +449,9 @@ class ContextBuilder:
         except MemsvcError as error:
             return (), (), error.message
         memories, evidence = reply.memories, reply.evidence
-        self._nothing_relevant = memories.nothing_relevant and (
-            evidence is None or not evidence.hits or evidence.nothing_relevant
-        )
-        if evidence is None or not evidence.hits or evidence.nothing_relevant:
-            self._archived_count = len(memories.archived)
+        is_without_evidence = evidence is None or not evidence.hits or evidence.nothing_relevant
+        self._nothing_relevant = memories.nothing_relevant and is_without_evidence
+        self._archived_count = len(memories.archived) if is_without_evidence else 0
         self._embedded_chars = memories.embedded_chars
         self._passages = reply.passages
         lost = ", ".join(f"{one.retriever} {one.reason}" for one in memories.degraded)

@@ -128,7 +128,8 @@ class SearchService:
         return reply
 
     def _should_search_archive(self, query: SearchQuery, reply: SearchReply) -> bool:
-        found_nothing = reply.nothing_relevant or not reply.total_candidates
+        """Return whether nothing fits; not if a retriever failed, for which the archive would have to wait again."""
+        found_nothing = not reply.degraded and (reply.nothing_relevant or not reply.total_candidates)
         return found_nothing and not query.offset and query.selection.archived is not None and self._archived_hits > 0
 
     def _with_archived(self, query: SearchQuery, reply: SearchReply, deadline: Deadline) -> SearchReply:
@@ -152,7 +153,7 @@ class SearchService:
         return replace(
             reply,
             archived=found.hits,
-            degraded=reply.degraded or found.degraded,
+            degraded=found.degraded,
             timings=(*stages, ("archive", spent), (total, seconds + spent)),
         )
 

@@ -2337,9 +2337,9 @@ type SearchResponse struct {
 	EmbeddedQueryChars int32 `protobuf:"varint,8,opt,name=embedded_query_chars,json=embeddedQueryChars,proto3" json:"embedded_query_chars,omitempty"`
 	// archived_hits are memories of status ARCHIVED, or of tier ARCHIVED, that fit the query, if nothing_relevant is true
 	// or the retrievers propose nothing: best first, at most the setting `ranking.archived_hits` (3), each at or above
-	// the minimum relevance where its relevance is known. They do not count as accessed. LifecycleService.RestoreMemory
-	// makes one ACTIVE again. Their currency is UNSPECIFIED. Empty on later pages, with as_of, and if the filter names
-	// statuses or tiers or tests either.
+	// the minimum relevance where its relevance is known. They do not count as accessed. MemoryService.RestoreMemory
+	// makes one of status ARCHIVED ACTIVE again. Their currency is UNSPECIFIED. Empty on later pages, with as_of, if hits
+	// are degraded, and if the filter names statuses or tiers or tests either.
 	ArchivedHits  []*Hit `protobuf:"bytes,9,rep,name=archived_hits,json=archivedHits,proto3" json:"archived_hits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
