@@ -265,6 +265,22 @@ _HAN_CLOCK = re.compile(
     rf"(?P<hour>{_HAN_NUMBER})\s*(?:点钟?|點|时|時)(?P<minute>半|一刻|三刻|{_HAN_NUMBER}(?=分)|[0-5]\d"
     r"|[二三四五]?十[一二三四五六七八九]?(?![个天块人万号日月多几]))?(?P<less>差)?"
 )
+_HOUR_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_HOUR = rf"(?:1[0-2]|[1-9]|{_one_of(_HOUR_WORDS)})"
+_PART = r"(?:(?:in the|tomorrow|this|on \w+day|\w+day) )?(?:morning|afternoon|evening)|tonight|o['’]?clock"
+_SPOKEN_CLOCK = re.compile(
+    rf"\b(?:half (?:past )?(?P<half>{_HOUR})|(?P<off>(?:a )?quarter|five|ten|twenty|twenty[- ]five)"
+    rf" (?P<side>past|after|to|before) (?P<of>{_HOUR})"
+    rf"|(?:at|by|around) (?P<at>{_HOUR})(?:[:.](?P<at_minute>[0-5]\d))?"
+    rf"(?=\s*(?:[,;!?)]|\.(?!\d)|\Z|{_PART}|sharp|today|tomorrow|(?:next|this|on|with|for|and|so|the|my|i|we|to|before)\b"
+    r"|(?:mon|tues?|wed|thu|fri|sat|sun)))"
+    rf"|(?P<named>{_HOUR})(?:[:.](?P<named_minute>[0-5]\d))? (?={_PART}))(?![\w:%°€£$-]|\.\d)",
+    _I,
+)
+"""A time without am or pm: "at six tonight", "half two", "nine in the morning"."""
+_MORNING, _LATER = re.compile(r"\bmornings?\b", _I), re.compile(r"\b(?:afternoon|evening|tonight)\b", _I)
+_LAST_OF_AFTERNOON = 5
+"""Up to this hour a time of which no part of the day is named is of the afternoon; of a later one it is not known."""
 _PARTS = re.compile(
     r"\b(?P<am>(?:in the|tomorrow|this|\w+day) morning)\b"
     r"|\b(?P<pm>(?:in the|tomorrow|this|\w+day) (?:afternoon|evening)|tonight)\b"
@@ -398,6 +414,8 @@ def time_of_day(text: str) -> tuple[int | None, Slot | None]:
     minutes = [_minute(match) for match in _CLOCK.finditer(text)]
     minutes += [_han_minute(match) for match in _HAN_CLOCK.finditer(text)]
     known = [minute for minute in minutes if minute is not None]
+    if not minutes:
+        known = [minute for match in _SPOKEN_CLOCK.finditer(text) if (minute := _spoken_minute(match)) is not None]
     minute = known[0] if len(known) == 1 else None
     parts = {Slot.MORNING if match["am"] or match["早"] else Slot.AFTERNOON for match in _PARTS.finditer(text)}
     return minute, parts.pop() if len(parts) == 1 else None
@@ -870,6 +888,18 @@ def _minute(match: re.Match[str]) -> int | None:
     return first if first is None or first < found else (first + _NOON * _MINUTES) % (_HOURS * _MINUTES)
 
 
+def _spoken_minute(match: re.Match[str]) -> int | None:
+    """Return the time of a match without am or pm, by the part of the day that the text names, if any."""
+    hour = _NUMBERS.get(said := (match["half"] or match["of"] or match["at"] or match["named"]).lower()) or int(said)
+    is_morning, is_later = _MORNING.search(match.string), _LATER.search(match.string)
+    if (is_morning and is_later) or (not is_morning and not is_later and _LAST_OF_AFTERNOON < hour < _NOON):
+        return None
+    start = _of_half(hour, int(match["at_minute"] or match["named_minute"] or 0), is_pm=not is_morning)
+    if start is None or match["half"]:
+        return None if start is None else start + _MINUTES // 2
+    return _beside_hour(start, match) if match["off"] else start
+
+
 def _is_first_time(match: re.Match[str]) -> bool:
     """Return whether a number before a time begins a span of time; "moved from 3 to 5 pm" is no span."""
     begin = max(0, match.start() - _SPAN_CHARS)
@@ -901,7 +931,7 @@ def _han_minute(match: re.Match[str]) -> int | None:
     hour, part, said = _number(match["hour"]), match["part"] or "", match["minute"] or ""
     if match["less"] or _LESS.search(match.string[max(0, match.start() - _SPAN_CHARS) : match.start()]):
         return None
-    is_night = part.endswith(_NIGHT)
+    is_night = part.endswith(_NIGHT) and part != "傍晚"
     if is_night and hour == _NOON and not said:
         return _MIDNIGHT
     if is_night and (hour == _NOON or hour <= _SMALL_HOURS):

@@ -49,11 +49,21 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
         if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(plain.lower()):
             continue
         for said in words.EXCLAIMED.split(plain):
-            found = _in_sentence(said, moment.date()) if words.DATE_CUE.search(said.lower()) else None
-            found = found or _at_next_time(said, moment)
+            parts = (part for part in (said, _stated_clauses(said)) if words.DATE_CUE.search(part.lower()))
+            days = (found for part in parts if (found := _in_sentence(part, moment.date())) is not None)
+            found = next(days, None) or _at_next_time(said, moment)
             if found is not None:
                 return replace(found, phrase=sentence)
     return None
+
+
+def _stated_clauses(said: str) -> str:
+    """Return what a sentence says beside its question: "MRI on Friday at 9:40, can I eat before?"; empty: nothing."""
+    if words.RHETORICAL.search(said) or _is_void_unasked(said):
+        return ""
+    clauses = [said[start:end] for start, end in _clauses(said, [])]
+    is_asked = [bool(words.QUESTION.search(words.STILL.sub("", clause))) for clause in clauses]
+    return "".join(clause for clause, asks in zip(clauses, is_asked, strict=True) if not asks) if any(is_asked) else ""
 
 
 def _at_next_time(said: str, moment: datetime) -> Reminder | None:
@@ -159,15 +169,20 @@ def _blank(match: re.Match[str]) -> str:
 
 def _is_void(said: str) -> bool:
     """Return whether a sentence is none to be reminded of, whatever it names: asked, supposed, hearsay, refused."""
+    return _is_void_unasked(said) or (
+        bool(words.QUESTION.search(words.STILL.sub("", said))) and not words.REQUEST.search(said)
+    )
+
+
+def _is_void_unasked(said: str) -> bool:
+    """Return whether a sentence is none to be reminded of, for another reason than that it asks."""
     kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", said)
     is_request = bool(words.REQUEST.search(said))
     if words.REFUSED.search(kept) or words.NOTES.search(said) or (words.NOT_FOR_US.search(said) and not is_request):
         return True
     if words.HYPOTHETICAL.search(said) and not is_request:
         return True
-    if words.TOLD.search(said) or words.THOUGHT.search(said) or words.REMIND_OF.search(said):
-        return True
-    return bool(words.QUESTION.search(words.STILL.sub("", said))) and not is_request
+    return bool(words.TOLD.search(said) or words.THOUGHT.search(said) or words.REMIND_OF.search(said))
 
 
 # Clauses.
@@ -374,8 +389,7 @@ def _of_rhythm(said: str, named: NamedDay, clear: list[NamedDay]) -> Reminder | 
         begins = other.exact is not None and other.exact >= day and other is not named
         if begins and other.exact is not None and _fits(named, other.exact):
             day = other.exact
-    minute, _ = time_of_day(said)
-    return Reminder(day.month, day.day, day.year, named.recurrence, minute)
+    return Reminder(day.month, day.day, day.year, named.recurrence, _minute_of(said, named))
 
 
 def _fits(named: NamedDay, day: date) -> bool:
@@ -437,8 +451,16 @@ def _ahead(said: str, named: NamedDay, today: date, *, most: int | None) -> Remi
         return None
     if day.year > YEARS[1]:
         return None
+    return Reminder(day.month, day.day, day.year, Recurrence.NONE, _minute_of(said, named))
+
+
+def _minute_of(said: str, named: NamedDay) -> int | None:
+    """Return the only time of day that a sentence names, or else the only one of the clause of its day."""
     minute, _ = time_of_day(said)
-    return Reminder(day.month, day.day, day.year, Recurrence.NONE, minute)
+    if minute is not None:
+        return minute
+    clauses = _clauses(said, [(named.start, named.end)])
+    return next((time_of_day(said[start:end])[0] for start, end in clauses if named.start < end), None)
 
 
 def _with_slot(found: Reminder, said: str) -> Reminder:

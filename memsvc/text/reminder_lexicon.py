@@ -132,6 +132,13 @@ NOT_FOR_US = _any(
     r"\b(?:lad|girl|guy|man|woman|couple|family|kid|bloke)s? (?:upstairs|downstairs|next door|opposite|across)\b",
     r"\A\W*我?(?:同学|室友|同事)(?![会聚群录])(?![^。]*(?:我|咱|一起))"
     r"|[他她](?:儿子|女儿|妈|爸|老公|老婆)(?![^。]*(?:我|生日|周年|忌日))|[唐宋元明清秦汉]朝|皇帝",
+    r"\b(?:regex|cron|in excel)\b|跟我没关系|不关我|没我(?:什么|啥)?事|就是想想|那会儿",
+    r"\b(?:i|we) ?(?:ca(?:n['’]?t|nnot)|wo(?:n['’]?t)) be there\b|\b(?:i['’]?m|we['’]?re) not (?:going|invited)\b",
+    r"\A\W*(?:my |our )?(?:brother|sister|cousin|uncle|aunt|friend|mate|roommate|flatmate|housemate|colleague"
+    r"|coworker|boss|neighbou?r|ex|\w+ from work)\b[^,.;]{0,12}?"
+    r" (?:has (?:his|her|their|surgery|an?)(?! (?:birthday|wedding|anniversary))"
+    r"|flies|defends|runs|leaves for|is (?:away|off|on leave|on call))\b"
+    r"(?![^.;]*\b(?:i|we|i['’]?(?:m|ll|ve)|we['’]?(?:re|ll|ve))\b)",
     r"\blucky (?:sod|him|her|them|thing|devil|git|bugger|bastard|so-and-so)s?\b|\bso jealous\b|羡慕|没请我"
     r"|\b(?:not|n['’]t|wasn['’]t|weren['’]t) invited\b|\b(?:romans?|medieval|ancient|victorians?|emperor)\b",
     r"\b(?:rain|rains|raining|rainy|snow|snows|snowing|sunny|cloudy|weather|forecast|degrees|heatwave|storm|foggy)\b",
@@ -225,6 +232,12 @@ QUESTION = _any(
     r"\b(?:know|remember|tell me|wonder(?:ing)?|ask(?:ing)?|check|sure|forgot|find out) (?:if|whether|when|what|how"
     r"|where)\b",
 )
+RHETORICAL = _any(
+    r"\bwhat an?\b|[呢么][。！，,]?\s*\Z",
+    r"\b(?:what|which|how)(?: \w+)? (?:is|does|do) (?:that|this|it)\b"
+    r"|\b(?:is|does|was) (?:that|this) (?:a|an|the|fire|mean|run)\b|(?:这|那)(?:个|是|词|算|天)|为什么|为啥",
+)
+"""Asks nothing, or asks about the day itself: "what a week, and it's only Wednesday"."""
 STILL = re.compile(r"还(?:没|要|得|有)[^，。？?]{0,10}呢")
 """Asks nothing: 我还没收呢."""
 REQUEST = _any(

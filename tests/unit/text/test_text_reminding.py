@@ -342,6 +342,26 @@ def test_what_is_refused_is_no_reminder(text: str) -> None:
     assert reminder_in(text, SAID) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "is_reminder"),
+    [
+        ("MRI on Friday at 9:40am, can I drink coffee before?", True),
+        ("I fly home to Chennai on Friday, what's the baggage limit?", True),
+        ("下周二早上九点我做胃镜，从头天晚上几点开始不能吃东西啊", True),
+        ("后天要去派出所换身份证，需要带户口本吗", True),
+        ("What a week, and it's only Wednesday", False),
+        ("Table 5 June 12, what format is that?", False),
+        ("The cron runs at 5:30pm on Friday, does that fire twice?", False),
+        ("My cousin defends her thesis on Friday, is it long?", False),
+        ("我表姐周六中午结婚，跟我没关系，为啥收我份子钱？", False),
+        ("周五去哪里好呢？", False),
+    ],
+)
+def test_what_a_question_says_besides_is_reminded_of(text: str, *, is_reminder: bool) -> None:
+    """The clauses that do not ask are read; not those that the question is about, nor the affairs of others."""
+    assert (reminder_in(text, SAID) is not None) is is_reminder
+
+
 @pytest.mark.parametrize(("text", "expected"), ASKED_WITH_A_NO)
 def test_a_no_to_something_else_refuses_nothing(text: str, expected: Expected) -> None:
     """Not to forget, and to be reminded not to do something, are reminders asked for."""
@@ -355,7 +375,14 @@ def test_a_no_to_something_else_refuses_nothing(text: str, expected: Expected) -
         ("Remind me tomorrow at 12:05 a.m. to sing.", 5, Slot.MORNING),
         ("Remind me tomorrow at noon to sing.", 12 * 60, Slot.MORNING),
         ("Remind me tomorrow at 18:30 to sing.", 18 * 60 + 30, Slot.AFTERNOON),
-        ("Remind me tomorrow at 3 to sing.", None, None),
+        ("Remind me tomorrow at 3 to sing.", 15 * 60, Slot.AFTERNOON),
+        ("Remind me tomorrow at 8 to sing.", None, None),
+        ("Dentist tomorrow, half two.", 14 * 60 + 30, None),
+        ("Dentist tomorrow at quarter past eight in the morning.", 8 * 60 + 15, None),
+        ("I have to call the bank tomorrow at six in the evening.", 18 * 60, None),
+        ("I have a call at the office tomorrow with ten people at two sites.", None, None),
+        ("明天傍晚五点半同学聚会", 17 * 60 + 30, None),
+        ("明天早上八点空腹抽血，晚上十点以后不能喝水", 8 * 60, None),
         ("Remind me tomorrow morning to sing.", None, Slot.MORNING),
         ("明天下午3点半提醒我唱歌", 15 * 60 + 30, Slot.AFTERNOON),
         ("明天上午九点提醒我唱歌", 9 * 60, Slot.MORNING),
