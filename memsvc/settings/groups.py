@@ -189,9 +189,10 @@ class CaptureSettings(SettingsGroup):
     """Recognition of what to remember in conversations."""
 
     statement_layer: bool = True
-    """Have the embedding and the words of a statement decide in which the rules recognise nothing, or no more than
-    something passing, a name, a number or an event, as in "Chuy's been my foreman since '03" and 这题我算出来是 42.
-    It is made for the bundled embedder; with another one the rules decide alone. A language model does not use it."""
+    """Have a small network, which reads the embedding, the tokens and the words of what a user says, correct the rules
+    where they recognise nothing, as in "Chuy's been my foreman since '03", or too much, as in 这题我算出来是 42. It is
+    made for the bundled embedder, and reads no tokens on its C engine; with another one the rules decide alone. A
+    language model does not use it."""
 
 
 class RedactionSettings(SettingsGroup):

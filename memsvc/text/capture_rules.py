@@ -537,7 +537,7 @@ def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
     if (cue := cues.AT_HAND.search(text) or cues.EXAGGERATION.search(text)) and not cues.MANNER.search(text):
         return _nothing_stated(CaptureReason.PASSING, cue)
     cue = cues.ASIDE.search(text) or cues.STORY.search(text)
-    if cue is None and not _is_of_health(text):
+    if cue is None and not is_of_health(text):
         cue = cues.OTHERS.search(text) or cues.MOMENT.search(text) or cues.ANECDOTE.search(text)
     if cue is None:
         return None
@@ -553,16 +553,15 @@ def _is_lasting_bid(text: str) -> bool:
     return cues.BID["zh" if is_chinese else "en"].search(spoken) is not None
 
 
-def is_sure(text: str) -> bool:
-    """Return whether a text speaks of health, or says in so many words that a request holds from now on or no more."""
+def is_standing(text: str) -> bool:
+    """Return whether a text says in so many words that a request holds from now on or no more."""
     text = simplified_form(text)
-    is_standing = cues.LASTING.search(text) or cues.MANNER.search(text) or _revocation(text)
-    return bool(is_standing) or _is_of_health(text)
+    return bool(cues.LASTING.search(text) or cues.MANNER.search(text) or _revocation(text))
 
 
-def _is_of_health(text: str) -> bool:
+def is_of_health(text: str) -> bool:
     """Return whether a text says what someone must not eat, drink, take or do, or of an illness; quotations do not."""
-    text = without_quotations(text)
+    text = without_quotations(simplified_form(text))
     if _is_chinese(text):
         return bool(cues.HEALTH["zh"].first_in(text))
     words = cues.plain_words(text)

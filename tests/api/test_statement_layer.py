@@ -23,7 +23,7 @@ LASTING = (
     "Sem and I are through, he can keep the tandem",
     "Chuy's been my foreman since '03",
     "划船冬天太冷，跟老公打 Tischtennis",
-    "柏林同事没钉钉，通道转Slack",
+    "我们组的通知都走Slack",
     "每天夜饭半斤黄酒",
 )
 PASSING = (

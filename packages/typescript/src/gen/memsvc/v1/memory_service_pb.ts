@@ -3701,10 +3701,11 @@ export enum CaptureDecider {
 
   /**
    * CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English. With the bundled embedder, and unless
-   * the setting `capture.statement_layer` is off, the embedding and the words of a statement of the user decide where
-   * the rules recognise nothing (NOTHING), something passing (PASSING), or a name, a number or an event alone (FACT,
-   * PROJECT_FACT, EXPERIENCE) without a day to come; for the last 256 of these as far as the deadline allows. When they
-   * change the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
+   * the setting `capture.statement_layer` is off, a small network that reads the embedding, the tokens and the words of
+   * the last 256 statements of the user corrects them, as far as the deadline allows. It remembers what very probably
+   * lasts though the rules recognise nothing (NOTHING), something passing (PASSING), a question (QUESTION) or a request
+   * (COMMAND), and ignores what very probably passes, unless it is about health, home, work or a day to come. When it
+   * changes the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
    *
    * @generated from enum value: CAPTURE_DECIDER_RULES = 1;
    */
