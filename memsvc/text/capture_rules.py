@@ -160,11 +160,16 @@ def stated_part(text: str) -> str:
 
     "Halal, and there's five of us at home, so what can I cook?" says two things. Empty: there are none.
     """
-    shown = _plain(text)
-    stated = [clause for clause in _ASIDE.split(shown) if clause and _is_stated(clause)]
-    part = ("，" if _is_chinese(shown) else ", ").join(stated)
+    part = stated_clauses(text)
     is_own = _HAN_OWN.search(part) if _is_chinese(part) else not _OWN.isdisjoint(cues.plain_words(part))
     return part if is_own or cues.PERSONAL_LIFE.search(part) else ""
+
+
+def stated_clauses(text: str) -> str:
+    """Return the clauses of a question or request that neither ask nor request, whomever they are about."""
+    shown = _plain(text)
+    stated = [clause for clause in _ASIDE.split(shown) if clause and _is_stated(clause)]
+    return ("，" if _is_chinese(shown) else ", ").join(stated)
 
 
 def _is_stated(clause: str) -> bool:

@@ -269,16 +269,17 @@ _HOUR_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "
 _HOUR = rf"(?:1[0-2]|[1-9]|{_one_of(_HOUR_WORDS)})"
 _PART = r"(?:(?:in the|tomorrow|this|on \w+day|\w+day) )?(?:morning|afternoon|evening)|tonight|o['’]?clock"
 _SPOKEN_CLOCK = re.compile(
-    rf"\b(?:half (?:past )?(?P<half>{_HOUR})|(?P<off>(?:a )?quarter|five|ten|twenty|twenty[- ]five)"
-    rf" (?P<side>past|after|to|before) (?P<of>{_HOUR})"
+    rf"\b(?:half (?:past )?(?P<half>{_HOUR})|(?:(?:at|by|around) |(?=(?:a )?quarter))"
+    rf"(?P<off>(?:a )?quarter|five|ten|twenty|twenty[- ]five) (?P<side>past|after|to|before) (?P<of>{_HOUR})"
     rf"|(?:at|by|around) (?P<at>{_HOUR})(?:[:.](?P<at_minute>[0-5]\d))?"
     rf"(?=\s*(?:[,;!?)]|\.(?!\d)|\Z|{_PART}|sharp|today|tomorrow|(?:next|this|on|with|for|and|so|the|my|i|we|to|before)\b"
     r"|(?:mon|tues?|wed|thu|fri|sat|sun)))"
-    rf"|(?P<named>{_HOUR})(?:[:.](?P<named_minute>[0-5]\d))? (?={_PART}))(?![\w:%°€£$-]|\.\d)",
+    rf"|(?P<named>{_HOUR})(?:[:.](?P<named_minute>[0-5]\d))?(?= (?:{_PART})))(?![\w:%°€£$-]|\.\d)",
     _I,
 )
 """A time without am or pm: "at six tonight", "half two", "nine in the morning"."""
-_MORNING, _LATER = re.compile(r"\bmornings?\b", _I), re.compile(r"\b(?:afternoon|evening|tonight)\b", _I)
+_MORNING, _LATER = re.compile(r"(?<!good )\bmornings?\b", _I), re.compile(r"\b(?:afternoon|evening|tonight)\b", _I)
+_RISING = re.compile(r"\bwak(?:e|ing)\b|\balarm\b|\b(?:get|be|getting) up\b", _I)
 _LAST_OF_AFTERNOON = 5
 """Up to this hour a time of which no part of the day is named is of the afternoon; of a later one it is not known."""
 _PARTS = re.compile(
@@ -890,9 +891,10 @@ def _minute(match: re.Match[str]) -> int | None:
 
 def _spoken_minute(match: re.Match[str]) -> int | None:
     """Return the time of a match without am or pm, by the part of the day that the text names, if any."""
-    hour = _NUMBERS.get(said := (match["half"] or match["of"] or match["at"] or match["named"]).lower()) or int(said)
+    hour = _number(match["half"] or match["of"] or match["at"] or match["named"])
     is_morning, is_later = _MORNING.search(match.string), _LATER.search(match.string)
-    if (is_morning and is_later) or (not is_morning and not is_later and _LAST_OF_AFTERNOON < hour < _NOON):
+    is_known = is_morning or is_later or not (_LAST_OF_AFTERNOON < hour < _NOON or _RISING.search(match.string))
+    if not is_known or (is_morning and is_later) or (is_later and hour == _NOON):
         return None
     start = _of_half(hour, int(match["at_minute"] or match["named_minute"] or 0), is_pm=not is_morning)
     if start is None or match["half"]:

@@ -49,12 +49,20 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
         if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(plain.lower()):
             continue
         for said in words.EXCLAIMED.split(plain):
-            parts = (part for part in (said, _stated_clauses(said)) if words.DATE_CUE.search(part.lower()))
-            days = (found for part in parts if (found := _in_sentence(part, moment.date())) is not None)
-            found = next(days, None) or _at_next_time(said, moment)
+            found = _on_day(said, moment.date()) or _at_next_time(said, moment)
             if found is not None:
                 return replace(found, phrase=sentence)
     return None
+
+
+def _on_day(said: str, today: date) -> Reminder | None:
+    """Return the reminder of a day that a sentence names, or what it says beside its question."""
+    if not words.DATE_CUE.search(said.lower()):
+        return None
+    found = _in_sentence(said, today)
+    if found is None and words.DATE_CUE.search((stated := _stated_clauses(said)).lower()):
+        found = _in_sentence(stated, today)
+    return found
 
 
 def _stated_clauses(said: str) -> str:
@@ -62,8 +70,8 @@ def _stated_clauses(said: str) -> str:
     if words.RHETORICAL.search(said) or _is_void_unasked(said):
         return ""
     clauses = [said[start:end] for start, end in _clauses(said, [])]
-    is_asked = [bool(words.QUESTION.search(words.STILL.sub("", clause))) for clause in clauses]
-    return "".join(clause for clause, asks in zip(clauses, is_asked, strict=True) if not asks) if any(is_asked) else ""
+    stated = [clause for clause in clauses if not _asks(clause)]
+    return "".join(stated) if len(stated) < len(clauses) else ""
 
 
 def _at_next_time(said: str, moment: datetime) -> Reminder | None:
@@ -169,9 +177,11 @@ def _blank(match: re.Match[str]) -> str:
 
 def _is_void(said: str) -> bool:
     """Return whether a sentence is none to be reminded of, whatever it names: asked, supposed, hearsay, refused."""
-    return _is_void_unasked(said) or (
-        bool(words.QUESTION.search(words.STILL.sub("", said))) and not words.REQUEST.search(said)
-    )
+    return _is_void_unasked(said) or (_asks(said) and not words.REQUEST.search(said))
+
+
+def _asks(said: str) -> bool:
+    return bool(words.QUESTION.search(words.STILL.sub("", said)))
 
 
 def _is_void_unasked(said: str) -> bool:

@@ -234,6 +234,8 @@ QUESTION = _any(
 )
 RHETORICAL = _any(
     r"\bwhat an?\b|[呢么][。！，,]?\s*\Z",
+    r"\b(?:is|are|was|does|do|wo|has|have)n['’]?t (?:it|they|we|i|he|she)\W*\Z"
+    r"|\b(?:right|correct|yes|no)\W*\?|[对是没][吧吗错][吧吗]?\W*\Z",
     r"\b(?:what|which|how)(?: \w+)? (?:is|does|do) (?:that|this|it)\b"
     r"|\b(?:is|does|was) (?:that|this) (?:a|an|the|fire|mean|run)\b|(?:这|那)(?:个|是|词|算|天)|为什么|为啥",
 )

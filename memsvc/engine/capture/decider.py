@@ -22,6 +22,7 @@ from memsvc.text.capture_rules import (
     is_standing,
     judge,
     judge_day_ahead,
+    stated_clauses,
     stated_part,
     title_of,
     verdict_of_reading,
@@ -46,7 +47,9 @@ LEAST_CHANCES: Mapping[CaptureReason, float] = {
 LEAST_ASIDE_CHANCE = 0.6
 """The same for a question or request that says something of the user besides."""
 DOUBTFUL_CHANCE, DOUBTFUL_HEALTH_CHANCE = 0.5, 0.1
-"""Probability of lasting below which a statement is not remembered that the rules remember, and if it is of health.
+DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.RULE: 0.3}
+"""Probabilities of lasting below which a statement is not remembered that the rules remember: in general, if it is of
+health, and by the reason of the rules.
 
 A standing request, a circumstance and what is about a day ahead are remembered in any case. These probabilities were
 chosen on the fitted sets, by fits without the message at hand.
@@ -169,8 +172,9 @@ class CaptureDecider:
 
     def _decide_by_rules(self, statement: SourceStatement) -> StatementDecision:
         verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
-        if verdict.reason is CaptureReason.NOTHING and statement.role is Role.USER:
-            verdict = self._judge_day_ahead(statement) or verdict
+        if statement.role is Role.USER and verdict.reason in _ASKING | {CaptureReason.NOTHING}:
+            stated = stated_clauses(statement.text) if verdict.reason in _ASKING else statement.text
+            verdict = self._judge_day_ahead(statement, stated) or verdict
         return StatementDecision(statement, verdict, statement.text)
 
     def _read(self, decisions: list[StatementDecision], deadline: Deadline, notice: str = "") -> Judgement:
@@ -192,12 +196,15 @@ class CaptureDecider:
         return Judgement(tuple(decisions), Decider.RULES, notice)
 
     def correct(self, decision: StatementDecision, chance: float) -> CaptureVerdict:
-        """Return the verdict on a statement of the user that lasts with this probability."""
+        """Return the verdict on a statement of the user, for one of `REASONS`, that lasts with this probability."""
         verdict, statement = decision.verdict, decision.statement
         if not verdict.remember:
             return self._add(decision, chance)
-        doubtful = DOUBTFUL_HEALTH_CHANCE if is_of_health(statement.text) else DOUBTFUL_CHANCE
-        if chance >= doubtful or is_standing(statement.text) or self._judge_day_ahead(statement):
+        if chance >= DOUBTFUL_CHANCES.get(verdict.reason, DOUBTFUL_CHANCE):
+            return verdict
+        if chance >= DOUBTFUL_HEALTH_CHANCE and is_of_health(statement.text):
+            return verdict
+        if is_standing(statement.text) or self._judge_day_ahead(statement, statement.text):
             return verdict
         if any(fact.topic in _CIRCUMSTANCES for fact in facts_in(statement.text)):
             return verdict
@@ -213,9 +220,9 @@ class CaptureDecider:
         by_rules = self._decide_by_rules(replace(statement, text=part)).verdict if part else verdict
         return by_rules if by_rules.remember else verdict_of_reading(statement.text, chance)
 
-    def _judge_day_ahead(self, statement: SourceStatement) -> CaptureVerdict | None:
+    def _judge_day_ahead(self, statement: SourceStatement, text: str) -> CaptureVerdict | None:
         moment = statement.event_time or self._now()
-        return judge_day_ahead(statement.text, moment.astimezone(self._zone))
+        return judge_day_ahead(text, moment.astimezone(self._zone))
 
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:

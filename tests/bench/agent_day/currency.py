@@ -204,6 +204,12 @@ class Asked:
     moved: MovedQuestion
 
 
+def neutral_means(engine: OnnxEngine) -> Column:
+    """Return the mean embedding of neutral sentences of other scripts, and of Han text: [2, dimension]."""
+    seeds = (NEUTRAL_SENTENCES[script] for script in (Script.LATIN, Script.HAN))
+    return np.array([np.mean([engine.passage_tokens(one).vector for one in seed], axis=0) for seed in seeds])
+
+
 @dataclass(slots=True)
 class Embeddings:
     """Embeds texts, each once."""
@@ -236,10 +242,7 @@ class Embeddings:
     def centred(self, vectors: Floats, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return vectors less the means of neutral sentences, of length 1, as those of a service with few memories."""
         if self.means is None:
-            seeds = (NEUTRAL_SENTENCES[script] for script in (Script.LATIN, Script.HAN))
-            self.means = np.array(
-                [np.mean([self.engine.passage_tokens(one).vector for one in seed], axis=0) for seed in seeds]
-            )
+            self.means = neutral_means(self.engine)
         return centre(vectors, self.means, [is_han(text) for text in texts]).astype(np.float32)
 
     def compare(

