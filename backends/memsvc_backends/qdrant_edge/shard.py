@@ -6,6 +6,7 @@ import marshal
 import time
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from operator import gt
 from pathlib import Path
@@ -19,8 +20,13 @@ ROW_SHIFT = 16
 """The bits of an entry's number below the memory's row: see `memsvc.domain.index_entries`."""
 
 _OWNER = "owner"
-_RANGES = ("importance", "create_time", "event_time", "expire_time")
-"""The numbers worth 230 bytes of index for each point; the others are read from the payload, 10 µs each."""
+_RANGE = edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)
+_RANGES = ("importance", "create_time", "event_time", "expire_time", "valid_from", "valid_to")
+"""The numbers worth 230 bytes of index for each point that has them; others are read from the payload, 2 to 10 µs each.
+
+A search compares both ends of the validity of every memory that has one: without an index, one among 40 000 memories that
+all have a `valid_from` took 87 ms, and 7 ms with it.
+"""
 _MATCHES: dict[str, Any] = {"value": edge.MatchValue, "any": edge.MatchAny, "text_any": edge.MatchTextAny}
 _TOP_ID = (1 << 63) - 1
 _SCAN = edge.SearchParams(exact=True)
@@ -87,8 +93,7 @@ class Shard:
                 tokenizer=edge.TokenizerType.Whitespace, lowercase=False, ascii_folding=False, enable_hnsw=False
             ),
         }
-        for name in _RANGES:
-            schemas[name] = edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)
+        schemas |= dict.fromkeys(_RANGES, _RANGE)
         for name, schema in schemas.items():
             shard.update(edge.UpdateOperation.create_field_index(name, schema))
         return cls(shard, dimension)
@@ -107,7 +112,14 @@ class Shard:
             else:
                 # The first write flushes what was replayed; a full disk keeps no shard from being opened.
                 loaded._unflushed = FLUSHED_POINTS
+                with suppress(Exception):
+                    loaded._index_ranges()
                 return loaded
+
+    def _index_ranges(self) -> None:
+        """Index the numbers that an earlier version did not index: 3 to 6 s for a million points, once."""
+        for name in sorted({*_RANGES} - {*self._shard.info().payload_schema}):
+            self._shard.update(edge.UpdateOperation.create_field_index(name, _RANGE))
 
     def write(self, ids: Sequence[int], payloads: Sequence[Json], memories: Sequence[Any], vectors: bytes) -> None:
         """Write points, then delete the other points of the memories; flush after `FLUSHED_POINTS`."""

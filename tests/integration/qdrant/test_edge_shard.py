@@ -170,6 +170,35 @@ def test_a_shard_is_loaded_as_it_was_closed(tmp_path: Path) -> None:
     second.close()
 
 
+def test_a_shard_of_an_earlier_version_gets_the_indexes_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ends of validity were read from the payload of each point; what was stored before is found by the index."""
+    path = str(tmp_path / "shard")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(shard_module, "_RANGES", ("importance",))
+        first = Shard.create(path, DIMENSION, (16, 100))
+    write(first, [1], valid_from=100)
+    write(first, [2], valid_from=300, valid_to=400)
+    write(first, [3])
+    first.finish()
+    assert "valid_from" not in first._shard.info().payload_schema
+    first.close()
+
+    second = Shard.load(path, DIMENSION)
+
+    write(second, [4], valid_from=200)
+    for moment, rows in ((50, [3]), (250, [1, 3, 4]), (350, [1, 2, 3, 4]), (450, [1, 3, 4])):
+        later = {"key": "valid_from", "range": {"gt": moment}}
+        over = {"key": "valid_to", "range": {"lte": moment}}
+        assert found(second, {"must_not": [later, over]}) == rows
+    second.close()
+    third = Shard.load(path, DIMENSION)
+    assert {"valid_from", "valid_to"} <= set(third._shard.info().payload_schema)
+    assert third._shard.info().payload_schema["valid_from"].points == 3
+    third.close()
+
+
 def test_a_locked_shard_is_awaited_and_then_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was killed a moment ago may still hold it; one that is not a shard is refused at once."""
     monkeypatch.setattr(shard_module, "_LOCK_PATIENCE_SECONDS", 0.05)
