@@ -24,7 +24,7 @@ _RANGE = edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)
 _RANGES = ("importance", "create_time", "event_time", "expire_time", "valid_from", "valid_to")
 """The numbers worth 230 bytes of index for each point that has them; others are read from the payload, 2 to 10 µs each.
 
-A search compares both ends of the validity of every memory that has one: among 40 000 that all have a `valid_from` it took
+A search compares both ends of the validity of every memory that has one: among 40 000 with a `valid_from` it took
 87 ms without these indexes, and takes 7 ms with them.
 """
 _MATCHES: dict[str, Any] = {"value": edge.MatchValue, "any": edge.MatchAny, "text_any": edge.MatchTextAny}
