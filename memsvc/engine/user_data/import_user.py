@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
@@ -35,6 +37,7 @@ from memsvc.ports.metadata import ContentName, RestoredRecord, Transaction
 from memsvc.ports.metadata import Record as StoreRecord
 from memsvc.text.passages import ANALYSIS_VERSION
 
+LENGTH_TOLERANCE = 0.01
 ALREADY_EXISTS = "already exists and differs; it was left unchanged"
 
 
@@ -370,9 +373,15 @@ class UserImporter:
         self._tier = tier
         self._search_priority = search_priority
 
-    def begin(self, scope: Scope) -> UserImport:
-        """Return an import into the user of *scope*, for an export of any user."""
-        return UserImport(scope, self._committer, self._embedding, self._tier, self._search_priority)
+    def begin(self, scope: Scope, *, has_trusted_vectors: bool = False) -> UserImport:
+        """Return an import into the user of *scope*, for an export of any user.
+
+        The vectors of the file are kept only if they are trusted: all users share the stored vectors of equal texts and
+        the mean vectors of an index.
+        """
+        parser = ExportParser(scope, self._search_priority)
+        embedding = self._embedding if has_trusted_vectors else None
+        return UserImport(scope, self._committer, parser, embedding, self._tier)
 
 
 class UserImport:
@@ -382,16 +391,16 @@ class UserImport:
         self,
         scope: Scope,
         committer: GroupCommitter,
-        embedding: CachedEmbedder,
+        parser: ExportParser,
+        embedding: CachedEmbedder | None,
         tier: EmbeddingGranularity,
-        search_priority: SearchPriority,
     ) -> None:
-        """Import into the user of *scope*."""
+        """Import what *parser* reads into the user of *scope*; store vectors in the cache of *embedding*, if given."""
         self._scope = scope
         self._works: CommitPipeline[_StoredLines] = CommitPipeline(committer, scope.owner)
         self._embedding = embedding
         self._tier = tier
-        self._parser = ExportParser(scope, search_priority)
+        self._parser = parser
         self._stored: Counter[RecordKind] = Counter()
         self.progress = TransferProgress()
 
@@ -454,17 +463,24 @@ class UserImport:
         return self.progress
 
     def _keep_vectors(self, batch: ImportBatch) -> int:
-        """Cache the vectors that match the current model and text version, so that no text is embedded again."""
-        space = None if self._parser.header is None else self._parser.header.embedding
-        mine = (self._embedding.model, self._embedding.dimension, ANALYSIS_VERSION)
-        if space is None or (space.model, space.dimension, space.analysis) != mine:
+        """Cache the vectors of length 1 of the current model and text version, so that no text is embedded again."""
+        header, embedding = self._parser.header, self._embedding
+        space = None if header is None else header.embedding
+        if embedding is None or space is None:
+            return 0
+        if (space.model, space.dimension, space.analysis) != (embedding.model, embedding.dimension, ANALYSIS_VERSION):
             return 0
         vectors: dict[bytes, bytes] = {}
         for record in batch.records:
             if record.vectors and isinstance(record.value, StoredMemory):
-                given = {(View[view], ordinal): data for view, ordinal, data in record.vectors}
+                given = {(View[view], ordinal): data for view, ordinal, data in record.vectors if _is_unit(data)}
                 for passage in own_passages(record.value.memory, self._tier):
                     if (found := given.get((passage.view, passage.ordinal))) is not None:
                         vectors[text_digest(passage.text)] = found
-        self._embedding.store(vectors)
+        embedding.store(vectors)
         return len(vectors)
+
+
+def _is_unit(vector: bytes) -> bool:
+    """Return whether float32 numbers are a vector of length 1, as embedders return, up to rounding."""
+    return bool(abs(np.linalg.norm(np.frombuffer(vector, dtype="<f4").astype(np.float64)) - 1.0) <= LENGTH_TOLERANCE)

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain import limits
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.domain.errors import InvalidRequestError, QuotaExceededError, Violation
 from memsvc.domain.user_data import ImportIssue, TransferProgress
 from memsvc.domain.write_requests import ImportProgress, RejectedItem, WaitFor
@@ -301,7 +302,8 @@ class UserImportStream(
 
     async def _begin(self, message: lifecycle_pb.ImportUserRequest) -> tuple[UserImport, WaitFor]:
         scope, wait_for = import_user_header(message.header)
-        self._run = self._server.application.user_importer.begin(scope)
+        is_trusted = call_context.principal.get().role is ApiKeyRole.ADMIN
+        self._run = self._server.application.user_importer.begin(scope, has_trusted_vectors=is_trusted)
         return self._run, wait_for
 
     async def _prepare_each(self, ready: asyncio.Queue[UserBatch | None]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.support.descriptors import METHODS
 from tests.support.rpc import TIMEOUT, Refusal, create, get, refused
 from tests.support.server_process import Stubs
 from tests.support.until import until
+from tests.support.user_data import Line, changed, export, records, take_in
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 WEB = types_pb.Scope(user_id="ada", project_id="web")
@@ -79,6 +82,32 @@ def test_a_key_of_some_projects_is_good_for_no_others(asking: Keyed) -> None:
         assert (
             create(stubs, types_pb.Scope(user_id="ada", project_id="网"), f"网 {uuid.uuid4()}").scope.project_id == "网"
         )
+
+
+@pytest.mark.parametrize("shape", ["unit", "long"])
+def test_vectors_of_a_file_are_kept_for_administrators_alone(asking: Keyed, shape: str) -> None:
+    """All users share the vectors of equal texts, so that the file of one must not change or tell those of others."""
+    users = {name: f"{name}-{uuid.uuid4()}" for name in ("other tenant", "admin", "source")}
+    texts = {name: f"The boiler of {user} was repaired." for name, user in users.items()}
+    numbers = [1.0 if shape == "unit" else 3e38, *[0.0] * 255]
+    given = base64.b64encode(array("f", numbers).tobytes()).decode()
+    kept: dict[str, tuple[int, bool]] = {}
+    for name in ("other tenant", "admin"):
+        with asking.stubs(name) as stubs:
+            create(stubs, types_pb.Scope(user_id=users["source"]), texts["source"])
+            file = export(stubs, users["source"], include_vectors=True)
+
+            def disguised(lines: list[Line], content: str = texts[name]) -> None:
+                for line in lines[1:]:
+                    line["content"] = content
+                    line["vectors"] = [vector | {"data": given} for vector in line["vectors"]]
+
+            last = take_in(stubs, users[name], changed(file, disguised))
+            [memory] = records(export(stubs, users[name], include_vectors=True), "memory")
+            kept[name] = last.vector_count, [vector["data"] for vector in memory["vectors"]] == [given]
+            assert (texts[name], True) == (memory["content"], bool(memory["vectors"]))
+
+    assert {"other tenant": (0, False), "admin": (1, True) if shape == "unit" else (0, False)} == kept
 
 
 def test_lists_of_users_and_projects_show_what_a_key_is_good_for(asking: Keyed) -> None:
