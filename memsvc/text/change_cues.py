@@ -39,6 +39,12 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 
+_SELF = re.compile(r"\bI\b|\bi(?=['’ ])|我(?!们|[的]?[一-鿿]{0,2}[爸妈姐妹哥弟爷奶])")
+_OTHERS = re.compile(
+    r"\b(?:we|us|our|he|him|his|she|her|they|them|their|you|your|both|each other)\b|我们|咱|俩|[他她它你您]",
+    re.IGNORECASE,
+)
+
 
 def count_changes(text: str) -> int:
     """Return the number of signs of a change in *text*."""
@@ -57,6 +63,7 @@ class ChangeCues:
         numbers: The numbers in it, as written.
         terms: Its content words, as they are searched for.
         persons: Who is spoken of, other than the user: relatives, and names in lower case.
+        is_of_self: Whether the user speaks of themselves alone: "I", 我, and neither a person nor a pronoun of one.
     """
 
     changes: int
@@ -66,11 +73,13 @@ class ChangeCues:
     numbers: frozenset[str]
     terms: frozenset[str]
     persons: frozenset[str]
+    is_of_self: bool
 
     @classmethod
     def of(cls, text: str) -> ChangeCues:
         """Return the signs in *text*."""
         text = simplified_form(text)
+        persons = persons_in(text)
         return cls(
             count_changes(text),
             _ADDITION.search(text) is not None,
@@ -78,5 +87,6 @@ class ChangeCues:
             denies_cancellation(text),
             frozenset(_NUMBER.findall(text)),
             frozenset(query_terms(text)),
-            persons_in(text),
+            persons,
+            not persons and _SELF.search(text) is not None and _OTHERS.search(text) is None,
         )

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.engine.conflicts import currency
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -450,6 +451,84 @@ def test_who_speaks_is_told_apart_for_each_user(stubs: Stubs) -> None:
 
     assert other["old"][0] != OUTDATED
     assert own["old"][0] == OUTDATED
+
+
+SHARED = [
+    ("Jia", "I'm allergic to nuts.", "I'm not allergic to nuts.", "Is anybody allergic to nuts?"),
+    ("小雨", "我住在北京。", "我搬到上海了。", "住在哪里？"),
+    (
+        "Jia",
+        "I work from home on Mondays and Fridays.",
+        "I drive to work, I leave at 7:40.",
+        "How does Jia get to work?",
+    ),
+]
+"""Who said the first text, and the second text, which contradicts it if one person said both."""
+
+
+@pytest.mark.parametrize("way", ["note", "message"])
+@pytest.mark.parametrize(("speaker", "older", "newer", "query"), SHARED)
+def test_what_one_person_says_outdates_nothing_of_another(
+    stubs: Stubs, user: str, speaker: str, older: str, newer: str, query: str, way: str
+) -> None:
+    """People who share an assistant: each "I" is the speaker, in memories and in messages of sessions."""
+
+    def judged(second: str, text: str) -> int:
+        scope = types_pb.Scope(user_id=f"{user} {second} {len(text)}", session_id="s" if way == "message" else "")
+        if way == "message":
+            stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+        for number, (name, said) in enumerate(((speaker, older), (second, text))):
+            moment = Timestamp()
+            moment.FromDatetime(FIRST + number * timedelta(days=10))
+            if way == "note":
+                create(stubs, scope, said, kind=NOTE, speaker=name, event_time=moment)
+            else:
+                message = types_pb.ChatMessage(
+                    role=types_pb.MESSAGE_ROLE_USER, content=said, speaker=name, event_time=moment
+                )
+                request = session_pb.AppendMessagesRequest(
+                    scope=scope, messages=[message], wait_for=types_pb.WAIT_FOR_INDEXED
+                )
+                stubs.session.AppendMessages(request, timeout=TIMEOUT)
+        request = search_pb.SearchRequest(
+            scope=scope, query=query, judge_currency=True,
+            filter=filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL),
+        )  # fmt: skip
+        found = {hit.memory.content: hit.currency for hit in stubs.search.Search(request, timeout=TIMEOUT).hits}
+        return found[older]
+
+    assert judged("Tom", newer) == CURRENT
+    assert judged(speaker, newer) != CURRENT
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [("I'm allergic to nuts.", "Jia is no longer allergic to nuts.", "Is Jia allergic to nuts?")],
+)
+def test_what_names_another_speaker_is_compared(stubs: Stubs, user: str, older: str, newer: str, query: str) -> None:
+    """A person may tell what has changed of another."""
+    old = create(stubs, types_pb.Scope(user_id=user), older, kind=NOTE, speaker="Jia").id
+    create(stubs, types_pb.Scope(user_id=user), newer, kind=NOTE, speaker="Tom")
+
+    assert hits(stubs, user, query)[old][0] != CURRENT
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("My mum is vegetarian.", "I eat fish again.", "Is mum vegetarian?"),
+        ("我弟弟对虾过敏", "我不吃香菜了", "弟弟对什么过敏？"),
+        ("Denise said she's allergic to latex, so I order the nitrile box for her.",
+         "I can't stand coriander, tastes like soap to me.", "Is anyone allergic to latex?"),
+    ],
+)  # fmt: skip
+def test_what_the_user_says_of_themselves_outdates_nothing_of_others(
+    stubs: Stubs, user: str, older: str, newer: str, query: str
+) -> None:
+    """Neither surely nor in doubt."""
+    old, _ = tell(stubs, user, older, newer)
+
+    assert hits(stubs, user, query)[old] == (CURRENT, "")
 
 
 # Reminders.

@@ -79,6 +79,8 @@ SAME = 0.85
 _RECORDS = frozenset({Kind.DOCUMENT, Kind.SUMMARY, Kind.SKILL, Kind.KNOWLEDGE})
 _USER = frozenset({"user"})
 """The category of what a user says in a session."""
+_UNNAMED = frozenset({"", "user", "human", "me", "assistant", "用户", "我", "助手"})
+"""Speakers of no name, in lower case."""
 log = logging.getLogger(__name__)
 _Read: TypeAlias = tuple[tuple[Fact, ...], tuple[Fact, ...], ChangeCues]
 VectorReader: TypeAlias = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
@@ -197,6 +199,8 @@ class CurrencyJudge:
             for at, later, is_of_answers in sorted(_contradictions(stated)):
                 older, newer = ordered[at], ordered[later]
                 if not older.moment < newer.moment or (older.id, newer.id) in kept:
+                    continue
+                if _is_of_another_speaker(older, newer):
                     continue
                 is_sure = is_of_answers and older.kind is Kind.PREFERENCE
                 is_doubted = is_loose and not is_sure and _is_improbable(similar, older, newer)
@@ -330,13 +334,29 @@ def find_replaced(
     return found
 
 
+def _is_of_another_speaker(older: Memory, newer: Memory) -> bool:
+    """Return whether two people said two memories, and the newer one does not name who said the older one.
+
+    Texts of a user without a name, or under that of the user_id, are compared with those of every speaker: of one user
+    some memories may have the name and others not.
+    """
+    before, after = _named_speaker(older), _named_speaker(newer)
+    return bool(before and after) and before != after and before not in newer.content.casefold()
+
+
+def _named_speaker(memory: Memory) -> str:
+    """Return the name of the speaker in lower case; empty if there is none, or if it is the name of the role alone."""
+    speaker = memory.speaker.strip().casefold()
+    return "" if speaker in _UNNAMED or speaker == memory.scope.user_id.strip().casefold() else speaker
+
+
 def _is_about_another(older: Memory, newer: Memory) -> bool:
-    """Return whether a newer memory is about another event than an older one, or another thing that has a day.
+    """Return whether a newer memory is of another speaker, or about another event, or another thing that has a day.
 
     A birthday or an anniversary does not change: what is only similar to it is about something else.
     """
     before, after = older.content, newer.content
-    if concerns_another_event(before, after):
+    if _is_of_another_speaker(older, newer) or concerns_another_event(before, after):
         return True
     reminder = older.reminder or reminder_in(before, older.moment)
     if reminder is None:

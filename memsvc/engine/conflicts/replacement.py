@@ -138,7 +138,8 @@ class ReplacementModel:
     def probabilities(self, texts: Sequence[ComparedText]) -> Floats:
         """Return the probability that a text (row) is outdated by another (column), if that one is newer.
 
-        It is 0 if both speak of persons, none is the same and one is a relative, and if the newer one only adds.
+        It is 0 if both speak of persons, none is the same and one is a relative, if the user speaks of themselves alone
+        in the newer one and of a person in the older one, and if the newer one only adds.
         """
         of_pair, of_text = _features(texts)
         older, newer = len(OF_PAIR), len(OF_PAIR) + len(OF_TEXT)
@@ -160,10 +161,14 @@ def pair_features(texts: Sequence[ComparedText]) -> Floats:
 def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
     """Return whether a text (column) can replace another (row): it does not only add, and is not about others.
 
-    Names alone say little: a new name is often the change, and other words are taken for names.
+    Names alone say little: a new name is often the change, and other words are taken for names. But what the user says
+    of themselves alone replaces nothing that names a person.
     """
     has_kin = np.array([not text.cues.persons.isdisjoint(KIN) for text in texts], dtype=np.bool_)
     are_others = (_differ([text.cues.persons for text in texts]) > 0.0) & (has_kin[:, np.newaxis] | has_kin)
+    is_of_self = np.array([text.cues.is_of_self for text in texts], dtype=np.bool_)
+    has_person = np.array([bool(text.cues.persons) for text in texts], dtype=np.bool_)
+    are_others |= has_person[:, np.newaxis] & is_of_self
     only_adds = np.array([text.cues.is_addition for text in texts], dtype=np.bool_)
     found: npt.NDArray[np.bool_] = ~(are_others | only_adds)
     return found
