@@ -66,7 +66,7 @@ def build_search_services(
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
     currency = _currency_judge(store, index.embedding)
-    evidence = EvidenceSearch(search.search, store.sessions)
+    evidence = EvidenceSearch(search.search, store.sessions, reads)
     dependencies = ContextDependencies(
         reads,
         core,

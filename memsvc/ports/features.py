@@ -698,6 +698,13 @@ class HistoryReads(Protocol):
         """
         ...
 
+    def deletion_times(self, content_hashes: Iterable[str], *, reach: Reach) -> dict[str, datetime]:
+        """Return when memories with these contents, other than messages, were deleted last, by content_hash.
+
+        Those that were restored or purged since do not count: of what was purged nothing is known.
+        """
+        ...
+
 
 class CheckpointReads(Protocol):
     """Reads of checkpoints and tombstones."""

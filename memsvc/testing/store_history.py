@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.ports.change_feed import ChangePage
 from memsvc.ports.metadata import MetadataStore, Record, UniquenessRaceError
 from memsvc.testing import factories
@@ -180,6 +180,30 @@ class StoreHistoryContract(StoreSeams):
         assert left(5, projects=("web",)) == [Tombstone(web.row, web.id, "web", "", NOW, at(10))]
         assert store.checkpoints.tombstones(reach=reach_of("bob"), moment=at(5), after_row=0, limit=9) == []
         assert store.memories.known_at([one.row], at(5), reach=ADA) == {}
+
+    def test_deleted_contents_are_known_by_their_hash(self, store: MetadataStore, clock: Clock) -> None:
+        """Those of the owner and the projects, of memories that are deleted now; not of messages."""
+        [one, again, web, said, kept] = insert(
+            store,
+            factories.memory("1", content="The code is 17."),
+            factories.memory("2", content="The code is 18."),
+            factories.memory("3", content="The code is 19.", project_id="web"),
+            factories.memory("4", content="The code is 20.", kind=Kind.MESSAGE, session_id="s", layer=Layer.SESSION),
+            factories.memory("5", content="The code is 21."),
+        )
+        for seconds, memory in ((10, one), (20, web), (20, said)):
+            clock.moment = at(seconds)
+            revise(store, memory, status=Status.DELETED, update_time=at(seconds))
+        purge(store, again)
+        hashes = [memory.content_hash for memory in (one, again, web, said, kept)]
+
+        times = store.memories.deletion_times
+        assert times(hashes, reach=ADA) == {one.content_hash: at(10)}
+        assert times(hashes, reach=reach_of(projects=("", "web"))) == {
+            one.content_hash: at(10),
+            web.content_hash: at(20),
+        }
+        assert times(hashes, reach=reach_of("bob")) == times([], reach=ADA) == {}
 
     def test_history_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """Revisions, checkpoints and tombstones are there when the store is opened again."""

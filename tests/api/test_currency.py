@@ -467,11 +467,12 @@ SHARED = [
 
 
 @pytest.mark.parametrize("way", ["note", "message"])
-@pytest.mark.parametrize(("speaker", "older", "newer", "query"), SHARED)
+@pytest.mark.parametrize("said_by_two", SHARED)
 def test_what_one_person_says_outdates_nothing_of_another(
-    stubs: Stubs, user: str, speaker: str, older: str, newer: str, query: str, way: str
+    stubs: Stubs, user: str, said_by_two: tuple[str, str, str, str], way: str
 ) -> None:
     """People who share an assistant: each "I" is the speaker, in memories and in messages of sessions."""
+    speaker, older, newer, query = said_by_two
 
     def judged(second: str, text: str) -> int:
         scope = types_pb.Scope(user_id=f"{user} {second} {len(text)}", session_id="s" if way == "message" else "")

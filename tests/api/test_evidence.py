@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -106,6 +107,49 @@ def test_what_several_memories_repeat_is_not_said_again(
 
     say(stubs, scope_of(user, "tuesday"), f"{query}: {facts[0]} " + "otters " * 20)
     assert len(evidence(render(stubs, scope_of(user), query=query))) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        ("Denise is allergic to latex. Which gloves shall I order?", "Who is allergic to latex?"),
+        ("我对花生过敏。晚饭吃什么好？", "我对什么过敏？"),
+    ],
+)
+def test_what_was_deleted_does_not_return_from_the_transcript(stubs: Stubs, user: str, said: str, query: str) -> None:
+    """The end of a session leaves a memory; once it is deleted, contexts do not show the message either.
+
+    Another user's message stays, the transcript keeps it, and a restored memory or a later message counts again.
+    """
+
+    def shown(name: str) -> bool:
+        return said[:8] in render(stubs, scope_of(name), query=query).markdown
+
+    kept = {}
+    for name in (user, f"{user}-2"):
+        scope = scope_of(name, "monday")
+        stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+        message = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=said)
+        stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=[message]), timeout=TIMEOUT)
+        request = session_pb.CloseSessionRequest(scope=scope, wait_for=types_pb.WAIT_FOR_INDEXED)
+        [result] = stubs.session.CloseSession(request, timeout=TIMEOUT).flush.results
+        kept[name] = result.memory.id
+    assert shown(user)
+
+    delete = memory_pb.DeleteMemoryRequest(scope=scope_of(user), id=kept[user], wait_for=types_pb.WAIT_FOR_INDEXED)
+    stubs.memory.DeleteMemory(delete, timeout=TIMEOUT)
+
+    assert not shown(user)
+    assert shown(f"{user}-2")
+    listed = session_pb.ListMessagesRequest(scope=scope_of(user, "monday"))
+    assert [one.content for one in stubs.session.ListMessages(listed, timeout=TIMEOUT).messages] == [said]
+    restore = memory_pb.RestoreMemoryRequest(scope=scope_of(user), id=kept[user], wait_for=types_pb.WAIT_FOR_INDEXED)
+    stubs.memory.RestoreMemory(restore, timeout=TIMEOUT)
+    assert shown(user)
+    stubs.memory.DeleteMemory(delete, timeout=TIMEOUT)
+    assert not shown(user)
+    say(stubs, scope_of(user, "tuesday"), said)
+    assert shown(user)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from memsvc_backends.sql.dialect import (
     without_index,
 )
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
-from memsvc_backends.sql.tables import checkpoints, memories, revisions, tombstones
+from memsvc_backends.sql.tables import IS_FORGOTTEN, checkpoints, memories, revisions, tombstones
 
 _R = revisions.c
 _ROW_AT = MEMORY_COLUMNS.index(memories.c.row)
@@ -59,6 +59,14 @@ class SqlHistoryReads:
             for snapshot, action, until in found
         ]
 
+    def deletion_times(self, content_hashes: Iterable[str], *, reach: Reach) -> dict[str, datetime]:
+        """Return when contents were deleted last."""
+        wanted, projects = list_parameter(content_hashes), list_parameter(reach.project_ids)
+        parameters = {"wanted": wanted, "owner": reach.owner, "projects": projects}
+        with self._database.read_connection() as connection:
+            found = execute(connection, _select_deleted(), parameters).all()
+        return {content_hash: from_micros(time) for content_hash, time in found}
+
     def known_at(self, rows: Sequence[int], moment: datetime, *, reach: Reach) -> dict[int, Memory]:
         """Return what was known at a moment."""
         if not rows:
@@ -81,6 +89,19 @@ def _current(reach: Reach) -> sa.Select[Any]:
         without_index(memories.c.project_id).in_(reach.project_ids),
     )
     return sa.select(*MEMORY_COLUMNS).where(owner, projects)
+
+
+@cached_statement
+def _select_deleted() -> sa.Select[Any]:
+    content_hash = memories.c.content_hash
+    of_projects = in_json_list(without_index(memories.c.project_id), "projects")
+    return (
+        sa.select(content_hash, sa.func.max(memories.c.update_time))
+        .where(
+            IS_FORGOTTEN, memories.c.owner == sa.bindparam("owner"), in_json_list(content_hash, "wanted"), of_projects
+        )
+        .group_by(content_hash)
+    )
 
 
 @cached_statement

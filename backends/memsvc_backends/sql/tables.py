@@ -83,6 +83,9 @@ IS_FORMER_HOLDER = sa.and_(
 )
 IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
+IS_FORGOTTEN = sa.and_(
+    memories.c.status == sa.literal_column("'DELETED'"), memories.c.kind != sa.literal_column("'MESSAGE'")
+)
 IS_SUPERSEDED = memories.c.superseded_by_id != EMPTY
 IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
@@ -122,6 +125,7 @@ sa.Index("unique_memory_id", _c.id, unique=True)
 _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
 _conditional("memories_former_key", IS_FORMER_HOLDER, _c.owner, _c.project_id, _c.key)
 _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind, _c.speaker)
+_conditional("memories_forgotten", IS_FORGOTTEN, _c.owner, _c.content_hash, _c.update_time)
 _conditional("memories_indexed", IS_INDEXED, _c.row, _c.fingerprint, _c.chunk_count)
 _conditional("memories_superseded", IS_SUPERSEDED, _c.superseded_by_id)
 _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())
