@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from memsvc.v1 import admin_service_pb2 as admin_pb
 
 URL_VARIABLE = "MEMSVC_METADATA__OPTIONS__URL"
+TARGET_VARIABLE = "MEMSVC_MIGRATE_URL"
 
 
 class To(StrEnum):
@@ -45,7 +47,7 @@ def migrate_backend(  # noqa: PLR0913 - an option each
     url: Annotated[
         str,
         typer.Option(
-            envvar="MEMSVC_MIGRATE_URL",
+            envvar=TARGET_VARIABLE,
             help="Database: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; prefer the variable.",
         ),
     ] = "",
@@ -97,12 +99,13 @@ def migrate_backend(  # noqa: PLR0913 - an option each
 
 def _target(to: To, url: str) -> str | None:
     if to is To.EMBEDDED:
-        if url:
+        # The variable stays set for the way back of a move there.
+        if url and url != os.environ.get(TARGET_VARIABLE):
             message = "--url goes with --to postgres."
             raise CommandError(message)
         return None
     if not url:
-        message = "Name the database with --url or the variable MEMSVC_MIGRATE_URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+        message = f"Name the database with --url or the variable {TARGET_VARIABLE}: postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
         raise CommandError(message)
     return url
 

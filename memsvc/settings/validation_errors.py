@@ -81,6 +81,8 @@ def _unknown(path: str, model: type[BaseModel], known: Iterable[str], before: st
     for found in get_close_matches(path.replace(".", "_"), like, 1, _LIKENESS):
         variable = f"MEMSVC_{like[found].replace('.', '__').upper()}"
         return f"there is no such setting; did you mean {like[found]} ({variable})?"
+    if before and not like:
+        return "there is no such option; this backend has none"
     if before:
         return f"there is no such option; there are {', '.join(known)}"
     return "there is no such setting; `memsvc settings` lists all of them"

@@ -142,14 +142,16 @@ def is_left(folder: Path) -> bool:
     return folder.exists()
 
 
-def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", ["gen-*", ""])
+def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path, lost: str) -> None:
     """While the server runs: what is written meanwhile is stored, found by the other index, and by both in the end."""
     with ServerProcess(tmp_path / "data", environment=QUICK_UPKEEP) as server, server.stubs() as stubs:
         create_all(stubs, SCOPE, WALRUSES)
         written = []
         for kind, name in ((LEXICAL, "lexical"), (VECTORS, "vectors")):
             before = next(one.generation for one in diagnosed(stubs).indexes if one.index == kind)
-            folders = list(server.data_dir.joinpath(name).glob("gen-*"))
+            place = server.data_dir.joinpath(name)
+            folders = list(place.glob(lost)) if lost else [place]
             until(lambda folders=folders: not any(map(is_left, folders)))
             if kind == VECTORS:
                 kill_edge(server)

@@ -196,6 +196,17 @@ def test_the_command_says_what_is_missing(arguments: tuple[str, ...], word: str)
     assert word in run(*arguments, exit_code=1)
 
 
+def test_the_variable_of_the_database_does_not_stop_the_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays set in the shell in which the move there was made."""
+    monkeypatch.setenv("MEMSVC_MIGRATE_URL", "postgresql://h/d")
+
+    said = run("--to", "embedded", "--data-dir", str(tmp_path), exit_code=1)
+
+    assert "--url" not in said
+
+
 def _to(url: str) -> admin_pb.MigrateBackendRequest:
     return admin_pb.MigrateBackendRequest(target=admin_pb.MigrationTarget(postgresql_url=url))
 

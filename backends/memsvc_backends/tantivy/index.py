@@ -104,7 +104,7 @@ class TantivyLexicalIndex:
         directory = self._folder(manifest)
         shutil.rmtree(directory, ignore_errors=True)
         with translate():
-            directory.mkdir()
+            directory.mkdir(parents=True)
         self._making = TantivyGeneration(directory, manifest, heap_bytes=self._heap_bytes, is_live=False)
         return self._making
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.diagnostics import IndexKind, ReindexPhase, ReindexProgress
@@ -54,7 +55,22 @@ class IndexRepairer:
         self._change_applier = change_applier
 
     def compare(self, writer: IndexWriter) -> IndexDifferences:
-        """Return the differences between index and store, without changes that are pending."""
+        """Return the differences between index and store, without changes that are pending.
+
+        A change may be stored and applied while the index is read: what differs is compared a second time.
+        """
+        first = self._compare_once(writer)
+        if not first.rows:
+            return first
+        second = self._compare_once(writer)
+        differing = set(first.rows)
+        missing, stale, orphaned = (
+            tuple(row for row in rows if row in differing) for rows in (second.missing, second.stale, second.orphaned)
+        )
+        return replace(second, missing=missing, stale=stale, orphaned=orphaned)
+
+    def _compare_once(self, writer: IndexWriter) -> IndexDifferences:
+        waiting = self._pending_rows()
         chunks: dict[int, int] = {}
         prints: dict[int, set[int]] = {}
         present = 0
@@ -64,11 +80,15 @@ class IndexRepairer:
             prints.setdefault(row, set()).add(listed.fingerprint)
             if listed.entry_id == entry_id(row, View.CHUNK, ordinal_of(listed.entry_id)):
                 chunks[row] = chunks.get(row, 0) + 1
-        return self._differences(chunks, prints, present)
+        return self._differences(chunks, prints, present, waiting | self._pending_rows())
 
-    def _differences(self, chunks: dict[int, int], prints: dict[int, set[int]], present: int) -> IndexDifferences:
+    def _pending_rows(self) -> set[int]:
+        return {change.row for change in self._feed.pending_changes(limit=PENDING)}
+
+    def _differences(
+        self, chunks: dict[int, int], prints: dict[int, set[int]], present: int, waiting: AbstractSet[int]
+    ) -> IndexDifferences:
         missing, stale, expected = [], [], 0
-        waiting = {change.row for change in self._feed.pending_changes(limit=100_000)}
         for memory in self._expected_entries():
             expected += min(memory.chunk_count, MAX_CHUNKS)
             count = chunks.pop(memory.row, 0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -17,7 +18,7 @@ from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.repair import IndexDifferences, IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
 from memsvc.engine.runtime.search_priority import SearchPriority
-from memsvc.ports.indexes import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, ListedEntry
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, attributes, memory
@@ -85,3 +86,25 @@ def test_a_change_that_waits_for_the_indexer_is_no_difference(bench: Bench) -> N
         transaction.update(before, Record(after), ChangeAction.UPDATED)
 
     assert IndexDifferences(3, 3, (), (), ()) == bench.differences()
+
+
+def test_a_change_while_the_index_is_read_is_no_difference(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stored and indexed after the index was listed, and before the store is read; damage is still found."""
+    listed = bench.index.inventory
+
+    def list_then_write() -> Iterator[ListedEntry]:
+        yield from listed()
+        with bench.store.transaction() as transaction:
+            transaction.insert([Record(memory(f"Written meanwhile, {uuid4()}"))])
+        changes = bench.store.feed.pending_changes(limit=10)
+        rows = [change.row for change in changes]
+        bench.side.write(rows, bench.store.feed.documents(rows))
+        bench.store.feed.mark_applied(changes)
+        monkeypatch.setattr(bench.index, "inventory", listed)
+
+    monkeypatch.setattr(bench.index, "inventory", list_then_write)
+    assert IndexDifferences(4, 4, (), (), ()) == bench.differences()
+
+    bench.index.replace({1: []})
+    monkeypatch.setattr(bench.index, "inventory", list_then_write)
+    assert bench.differences().missing == (1,)
