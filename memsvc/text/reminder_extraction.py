@@ -18,6 +18,7 @@ from memsvc.domain.reminders import YEARS, lunar_start, slot_of
 from memsvc.text import reminder_lexicon as words
 from memsvc.text.analysis import script_of, simplified_form, terms, word_terms
 from memsvc.text.reminder_dates import NamedDay, minutes_of, named_days, next_of, time_of_day
+from memsvc.text.reminder_offsets import Offset, moved_by, offsets_in
 from memsvc.text.sentences import sentences
 
 MOST_CHARS = 2_000
@@ -33,6 +34,8 @@ _MOST_DAYS = 8
 _ANY_DAY = date(2026, 1, 1)
 _LEAST_CHARS = 2
 """A clause that says less beside its day is read with its neighbours."""
+_EVENT_CHARS = 6
+"""The name of an event between its day and a distance from it is no longer in Chinese."""
 
 
 def reminder_in(text: str, moment: datetime) -> Reminder | None:
@@ -44,14 +47,17 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
         return None
     if not words.DATE_CUE.search(simplified_form(text).lower()):
         return None
-    for sentence in sentences(text):
+    parts = sentences(text)
+    for place, sentence in enumerate(parts):
         plain = _with_clock(simplified_form(sentence), moment)
         if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(plain.lower()):
             continue
         for said in words.EXCLAIMED.split(plain):
             found = _on_day(said, moment.date()) or _at_next_time(said, moment)
             if found is not None:
-                return replace(found, phrase=sentence)
+                found = replace(found, phrase=sentence)
+                is_last = place == len(parts) - 1
+                return found if is_last else _with_next_sentence(found, parts[place + 1], text, moment.date())
     return None
 
 
@@ -121,9 +127,9 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
     if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or _is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
-    feasts = (feast for named in clear if (feast := _feast(said, named, today)) is not None)
-    if (feast := next(feasts, None)) is not None:
-        return feast
+    for one in clear:
+        if (feast := _feast(said, one, today)) is not None:
+            return _at_distance(feast, said, one, clear, today)
     return _of_day(said, clear, today) if len(days) == len(clear) else None
 
 
@@ -135,10 +141,12 @@ def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
         return None
     if named.recurrence is not Recurrence.NONE:
         found = _of_rhythm(said, named, clear)
-        return found if found is None or asked is None else _with_slot(found, said)
-    if words.EVERY.search(said[: named.start]) or words.EVERY_YEAR.search(said):
-        return _of_every_year(said, named)
-    return _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
+        found = found if found is None or asked is None else _with_slot(found, said)
+    elif words.EVERY.search(said[: named.start]) or words.EVERY_YEAR.search(said):
+        found = _of_every_year(said, named)
+    else:
+        found = _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
+    return None if found is None else _at_distance(found, said, named, clear, today)
 
 
 def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:
@@ -299,6 +307,76 @@ def _is_duty_before(clause: str, named: NamedDay, other: NamedDay) -> bool:
 def _is_stay(said: str, clear: list[NamedDay]) -> bool:
     """Return whether two days are the first and the last one away from home."""
     return len(clear) == 2 and bool(words.AWAY.search(said))  # noqa: PLR2004 - the ends of a span
+
+
+# Distances from a day.
+
+
+def _at_distance(found: Reminder, said: str, named: NamedDay, days: list[NamedDay], today: date) -> Reminder:
+    """Return a reminder at the distance from its day at which the sentence asks for it, if at any."""
+    for start, end in _clauses(said, [(one.start, one.end) for one in days]):
+        others = [one for one in days if start <= one.start < end and one is not named]
+        offset = None if others else _asked_offset(said, (start, end), named)
+        if offset is not None:
+            # The time of day of the event is none of the reminder.
+            is_before = named.start >= offset.end
+            begin = max(start, named.end) if named.end <= offset.start else start
+            return moved_by(found, offset, said[begin : min(end, named.start) if is_before else end], today)
+    return found
+
+
+def _asked_offset(said: str, clause: tuple[int, int], named: NamedDay | None) -> Offset | None:
+    """Return the distance that a clause names and asks for, from the day *named* of its sentence or the one before."""
+    start, end = clause
+    for offset in offsets_in(said):
+        if not start <= offset.start < end:
+            continue
+        if named is not None and (named.start < offset.end and offset.start < named.end):
+            continue
+        if _is_asked_ahead(said, clause, offset, named) and not _is_of_another_event(said, end, offset, named):
+            return offset
+    return None
+
+
+def _is_asked_ahead(said: str, clause: tuple[int, int], offset: Offset, named: NamedDay | None) -> bool:
+    """Return whether the reminder of a distance is asked for: in its clause, or in that before it."""
+    start, end = clause
+    text = said[start:end]
+    asked = words.ASKED.search(text) or words.ASKED_AHEAD.search(text)
+    if asked is None:
+        rest = said[start : offset.start] + " " + said[offset.end : end]
+        before = next((said[at:until] for at, until in _clauses(said, []) if until == start), "")
+        return not _says_something(rest) and bool(words.ASKED.search(before))
+    if any(words.OTHERS_AHEAD.search(said[start:until]) for until in (offset.start, start + asked.start())):
+        return False
+    if named is None or not start + asked.end() <= named.start < offset.start:
+        return True
+    # "Remind me on Friday to book a week before the trip", but 提醒我5号考试前两天复习.
+    return not text.isascii() and offset.start - named.end <= _EVENT_CHARS
+
+
+def _is_of_another_event(said: str, end: int, offset: Offset, named: NamedDay | None) -> bool:
+    """Return whether a distance is from another event than that of the day: "a day before the party"."""
+    if named is None or offset.end <= named.start < end:
+        return False
+    behind = _events_of(said[offset.end : end])[0]
+    others = _events_of(said[: offset.start] + said[end:])[0]
+    return bool(behind and others) and not behind & others
+
+
+def _with_next_sentence(found: Reminder, following: str, text: str, today: date) -> Reminder:
+    """Return a reminder at the distance at which the next sentence asks for it, as in "Ping me a week before"."""
+    said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, simplified_form(following)))
+    if next(offsets_in(said), None) is None or next(offsets_in(simplified_form(found.phrase)), None) is not None:
+        return found
+    if named_days(said, today) or _is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
+        return found
+    start = text.find(found.phrase)
+    phrase = text[start : text.find(following, start + len(found.phrase)) + len(following)]
+    offset = next(filter(None, (_asked_offset(said, clause, None) for clause in _clauses(said, []))), None)
+    if offset is None or len(phrase) > PHRASE_CHARS:
+        return found
+    return replace(moved_by(found, offset, said, today), phrase=phrase)
 
 
 # Days of every year.

@@ -245,7 +245,8 @@ STILL = re.compile(r"还(?:没|要|得|有)[^，。？?]{0,10}呢")
 REQUEST = _any(
     r"\b(?:can|could|would|will) you (?:please |pls |kindly |also )?(?:remind|set|ping|nudge)\b"
     r"|\bwhy don['’]t you remind\b"
-    r"|\bmind reminding\b|\b(?:like|want|need) you to (?:remind|ping|nudge)\b|\bwould you\W*\Z|(?:能"
+    r"|\bmind reminding\b|\b(?:like|want|need) you to (?:remind|ping|nudge)\b"
+    r"|\bi(?:['’]d| would) like (?:an? (?:\w+ )?reminder|to be reminded)\b|\bwould you\W*\Z|(?:能"
     r"|可以|能不能|可不可以|麻烦).{0,12}提醒"
 )
 """A question that is none."""
@@ -448,6 +449,22 @@ ASKED = _any(
     r"(?P<han_remind>叫我(?=[今明起下上去抢关开拿收回打接出追]|[\s，。,！!~啊哈]|\Z)|提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
     r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?(?:忘了?记?|错过)))",
 )
+ASKED_AHEAD = _any(
+    r"(?:\A\W*|\b(?:please|pls|plz|so|and|then|just|(?:can|could|would) you) )(?:just )?"
+    r"(?:let me know|(?:tell|alert|warn|notify|prompt|buzz|text|message|wake) me)\b",
+    r"\b(?:i(?:['’]d| would)? (?:like|want|need|love)|add|put|make|give me|with|plus) (?:in )?an? (?:\w+ )?"
+    r"(?:reminder|alert|warning|notice)\b|\b(?:want|need|like|love) to be (?:reminded|told|warned)\b"
+    r"|\b(?:i|we)(?:['’]ve)? (?:\w+ )?(?:must|have to|need to|gotta|got to) (?:\w+ )?(?:apply|book|register|send|submit"
+    r"|renew|order|cancel|hand|pay|file|buy|confirm|request|sign up|give notice)\b",
+    r"(?:\A|[，,]|请|麻烦|帮我|记得|到时候?|就)[^，。,；会]{0,10}(?:告诉|通知|跟我说|和我说|给我提个醒|提个醒|给我说|喊|吱一?声|说一声)",
+    r"(?<![他她])(?:要|得|必须|需要|务必|最好)(?=提[前早][^，。,；]{1,6}[去把]?(?:[办续交报订买换递]|申请|预约|提交|通知))",
+)
+"""Beside a distance from a day: it is asked for, or a duty, at that distance."""
+OTHERS_AHEAD = _any(
+    r"\b(?:he|she|they|it|who|will|would|always|usually|normally)(?:['’]ll)? \Z",
+    r"[他她它们谁妈爸师板姐哥校司行](?:又|会|就|要|来|常|总是?|都|一般)?\s*\Z|(?<![开聚宴晚年例班议机舞展])会\s*\Z",
+)
+"""Before a request beside a distance: another person makes it."""
 OPENS_OWN = re.compile(
     r"\b(?:assignment|essay|coursework|homework|abstracts?|submissions?|applications?|registration|enrol?lment|ballot|poll"
     r"|tender|portal|survey|intake|call for \w+)\b[^,.;:]{0,30}?\b(?:opens?|closes?)\b|"

@@ -219,8 +219,9 @@ def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
         ("Remind me the evening before Friday to pack.", "2026-02-05"),
         ("The invoice is payable 14 days after 5 March.", "2026-03-19"),
         ("Remind me the week before 5 May to buy flowers.", None),
-        ("Remind me a month before 5 May to buy flowers.", None),
-        ("Remind me two days before the 5th of every month to pay.", None),
+        ("Remind me the month before 5 May to buy flowers.", None),
+        ("Remind me a month before 5 May to buy flowers.", "2026-04-05"),
+        ("Remind me two days before the 1st of every month to pay.", None),
         ("Remind me on the day before. 5 May is the wedding.", "2026-05-05"),
         ("提醒我5月5号前一天买花", "2026-05-04"),
         ("提醒我5月5号的前两天买花", "2026-05-03"),
@@ -239,8 +240,82 @@ def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
     ],
 )
 def test_distance_from_a_date_is_counted(text: str, day: str | None) -> None:
-    """What is not a number of days or weeks, such as "a month before", gives no reminder."""
+    """What is not a number of days, weeks or months, such as "the week before", gives no reminder."""
     assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("My passport expires on 10 May, remind me a month before.", "2026-04-10"),
+        ("due on 31 March, ping me a week ahead.", "2026-03-24"),
+        ("Remind me two days before the exam on 12 March.", "2026-03-10"),
+        ("Remind me to pack the night before my flight on 20 March.", "2026-03-19"),
+        ("The lease ends on 1 May. Remind me six weeks before.", "2026-03-20"),
+        ("I want a reminder a fortnight before the warranty runs out on 1 May.", "2026-04-17"),
+        ("I have to apply three weeks before the deadline, 15 April.", "2026-03-25"),
+        ("The concert is on 20 March, remind me a day or two before.", "2026-03-18"),
+        ("The concert is on 20 March, remind me the day after.", "2026-03-21"),
+        ("My flight is on 20 March at 7am, remind me the evening before at 8.", "2026-03-19T20:00"),
+        ("My flight is on 20 March at 7am, remind me the evening before at 8pm.", "2026-03-19T20:00"),
+        ("My flight is on 20 March at 7am, remind me two hours before.", "2026-03-20T05:00"),
+        ("Remind me on Friday to book the hotel a week before the trip.", "2026-02-06"),
+        ("The exam is on 12 March, I was ill two days before.", "2026-03-12"),
+        ("The exam is on 12 March, my teacher will text me a week before.", "2026-03-12"),
+        ("The exam is on 12 March, remind me a day before the party.", "2026-03-12"),
+        ("The exam is on 6 February, remind me a week before.", "2026-02-06"),
+        ("The exam is on 12 March, don't remind me the day before.", None),
+        ("If the exam is on 12 March, remind me two days before.", None),
+        ("护照5月10号到期，提前一个月提醒我", "2026-04-10"),
+        ("房租下个月1号要交，提前两天叫我", "2026-02-27"),
+        ("提醒我考试前两天复习，考试3月12号", "2026-03-10"),
+        ("3月20号的飞机，前一天晚上八点提醒我收拾行李", "2026-03-19T20:00"),
+        ("护照5月10号到期。提前半个月提醒我续签。", "2026-04-25"),
+        ("周五下午三点开会，开会前十分钟叫我", "2026-02-06T14:50"),
+        ("3月20号去上海，记得提前两天订票", "2026-03-18"),
+        ("3月12号考试，老师会提前两天通知我", "2026-03-12"),
+        ("3月12号考试，学校提前两天通知我们", "2026-03-12"),
+        ("我前两天让你提醒我3月12号考试", "2026-03-12"),
+        ("3月15号考试，提前两天到", "2026-03-15"),
+        ("如果3月12号考试，提前两天提醒我", None),
+    ],
+)
+def test_a_reminder_is_at_the_distance_at_which_it_is_asked_for(text: str, due: str | None) -> None:
+    """From the day that another part of the text names; a distance that is past, or of something else, moves nothing."""
+    reminder = reminder_in(text, SAID)
+
+    day = dated(reminder)
+    if reminder is not None and reminder.minute is not None:
+        day = f"{day}T{reminder.minute // 60:02}:{reminder.minute % 60:02}"
+    assert day == due
+    assert reminder is None or reminder.phrase == text
+
+
+@pytest.mark.parametrize(
+    ("text", "recurrence", "days"),
+    [
+        ("Mum's birthday is on 4 March, remind me three days before.", Recurrence.YEARLY, ["2026-03-01", "2027-03-01"]),
+        ("妈妈生日3月4号，提前一周提醒我买礼物", Recurrence.YEARLY, ["2026-02-25", "2027-02-25"]),
+        ("外婆生日正月十三，提前三天提醒我", Recurrence.YEARLY, ["2026-02-26", "2027-02-15"]),
+        ("外婆生日正月初三，提前三天提醒我", Recurrence.NONE, ["2026-02-16", None]),
+        ("Bin day is every Thursday, remind me the evening before.", Recurrence.WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("每周四收垃圾，前一天晚上提醒我", Recurrence.WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("Pay day is the 25th of every month, remind me 3 days before.", Recurrence.MONTHLY, ["2026-02-22", "2026-03-22"]),
+        ("Two days before the 5th of every month remind me to pay.", Recurrence.MONTHLY, ["2026-03-03", "2026-04-03"]),
+        ("房租每月1号交，提前一天提醒我", Recurrence.MONTHLY, ["2026-02-28", "2026-03-31"]),
+        ("Rent is due on the 1st of every month, remind me two days before.", Recurrence.NONE, ["2026-02-27", None]),
+    ],
+)  # fmt: skip
+def test_a_rhythm_is_kept_at_a_distance(text: str, recurrence: Recurrence, days: list[str | None]) -> None:
+    """Where every occurrence is as far from a day of the rhythm; else the next one is moved."""
+    found = reminder_in(text, SAID)
+
+    assert found is not None
+    assert found.recurrence is recurrence
+    first = next_day(found, SAID.date())
+    assert first is not None
+    following = next_day(found, first + timedelta(days=1))
+    assert days == [first.isoformat(), None if following is None else following.isoformat()]
 
 
 @pytest.mark.parametrize("text", ["Remind me in a year to renew the passport.", "提醒我一年后续签护照"])
