@@ -99,7 +99,8 @@ _RECURRING = re.compile(
     rf"|\b(?:on )?(?P<weekly4>{_DAY_NAME})(?:(?: (?:morning|afternoon|evening|night))?,?"
     r" (?:every week|each week|weekly)|,? (?:mornings|afternoons|evenings|nights)"
     r"(?:,? (?:every week|each week|weekly))?)"
-    rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?:{_DAY_NAME})s)?)\b(?!['’])"
+    rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s"
+    rf"(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?P<later>{_DAY_NAME})s)?)\b(?!['’])"
     rf"|每逢?(?:个|到)?{_HAN_WEEK}的?(?:{_HAN_WEEK})?(?P<每周>[一二三四五六日天])(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
     rf"[一二三四五六日天]|{_HAN_WEEK}?[一二三四五六日天](?![点个次起定直般早天家大十]))?"
     # Monthly.
@@ -113,6 +114,8 @@ _RECURRING = re.compile(
     rf"|每(?:个)?月的?(?P<月末>底|末|最后一天|月底|月末)|每(?:个)?月的?(?P<每月>{_HAN_DAY})[号日號]",
     _I,
 )
+_MOVED_FROM = re.compile(r"\b(?:moved|switched|shifted|changed|going)\b[^,;.]* from \Z", _I)
+"""Before two weekdays of which the second counts: "moved from Mondays to Thursdays"."""
 _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
@@ -235,9 +238,19 @@ _OFF_AFTER = re.compile(
 """The distance from a day: "two days before 5 May", 5月5号前两天."""
 _OFF_CHARS = 32
 _FIRST_OF_SPAN = re.compile(
-    r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?\s?(?:-|–|—|to|till|until|through)\s?(?:the )?\Z", _I
+    r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+    r"(?:\s?(?:-|–|—|to|till|until|through)\s?(?:the )?"
+    r"|(?:, (?:the )?\d{1,2}(?:st|nd|rd|th)?){0,6},? ?(?P<and>and|&) ?(?:the )?)\Z",
+    _I,
 )
-"""Before the last day of a span: 2 to 5 May."""
+"""Before the last day of a span, or of several days: 2 to 5 May, 2 and 3 May."""
+_COUNTED = re.compile(
+    r"\b(?:rooms?|pages?|chapters?|tables?|units?|no|numbers?|lines?|bus(?:es)?|platforms?|floors?|gates?|parts?|levels?"
+    r"|questions?|season|sizes?|ages?|aged|zones?|lots?|flats?|apartments?|years?|class|grades?|versions?|steps?|episodes?"
+    r"|exercises?|sections?|items?|groups?|teams?|for|of|paid|between)\.? \Z",
+    _I,
+)
+"""Before two numbers of which the first is no day: rooms 7 and 8."""
 _LUNAR = re.compile(
     r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?:(?P<month>正|冬|腊|十[一二]|1[0-2]"
     r"|[1-9]|[一二三四五六七八九十])月|大年(?=初))"
@@ -528,8 +541,14 @@ def _in_rhythm(one: NamedDay, day: date) -> NamedDay:
 
 def _from_first(text: str, last: NamedDay) -> NamedDay:
     """Return the first day of a span in one month, of which *last* is named with the month; else *last*."""
-    begin = max(0, last.start - _SPAN_CHARS)
+    begin = max(0, last.start - _OFF_CHARS)
     match = _FIRST_OF_SPAN.search(text[begin : last.start]) if text[last.start : last.start + 1].isdigit() else None
+    if (
+        match is not None
+        and match["and"]
+        and _COUNTED.search(text[max(0, begin + match.start() - _SPAN_CHARS) : begin + match.start()])
+    ):
+        return last
     if match is None or not 0 < (day := int(match["day"])) < last.day:
         return last
     exact = None if last.exact is None else last.exact.replace(day=day)
@@ -646,9 +665,11 @@ def _next_of_month(today: date, number: int) -> date | None:
 
 def _recurring(match: re.Match[str], today: date) -> NamedDay:
     start, end = match.span()
-    if match["odd"] or match["also1"] or match["also3"] or match["并"]:
+    later = match["later"] if _MOVED_FROM.search(match.string[max(0, start - _OFF_CHARS) : start]) else None
+    if match["odd"] or match["also1"] or (match["also3"] and not later) or match["并"]:
         return NamedDay(start, end)
-    weekday = match["weekly"] or match["weekly2"] or match["weekly3"] or match["weekly4"]
+    start = match.start("later") if later else start
+    weekday = later or match["weekly"] or match["weekly2"] or match["weekly3"] or match["weekly4"]
     if weekday or match["每周"]:
         ahead = (_weekday_number(weekday, match["每周"]) - today.weekday()) % _WEEK_DAYS
         day = _off_days(today, ahead)

@@ -136,6 +136,7 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
 def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
     """Return the reminder of a day that is no birthday or anniversary."""
     asked = words.ASKED.search(said)
+    clear = [_as_rhythm(said, one) for one in clear if not _is_over(said, one)]
     named = _meant(said, clear, today)
     if named is None or (asked is not None and _is_of_others(asked, said[: asked.start()])):
         return None
@@ -196,7 +197,9 @@ def _is_void_unasked(said: str) -> bool:
     """Return whether a sentence is none to be reminded of, for another reason than that it asks."""
     kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", said)
     is_request = bool(words.REQUEST.search(said))
-    if words.REFUSED.search(kept) or words.NOTES.search(said) or (words.NOT_FOR_US.search(said) and not is_request):
+    if words.REFUSED.search(kept) or words.NOTES.search(said):
+        return True
+    if (words.NOT_FOR_US.search(said) or words.AFFAIR_OF_OTHERS.search(said)) and not is_request:
         return True
     if words.HYPOTHETICAL.search(said) and not is_request:
         return True
@@ -268,8 +271,11 @@ def _is_narrated(text: str, named: NamedDay | None = None) -> bool:
 def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
     """Return the day that a sentence is about: the only one, that of a rhythm, or the first of several clauses."""
     rhythms = [one for one in clear if one.recurrence is not Recurrence.NONE]
-    if rhythms or len(clear) == 1:
-        return (rhythms or clear)[0] if len(rhythms) <= 1 else None
+    if rhythms:
+        held = [one for one in rhythms if len(rhythms) == 1 or not _is_off(said, one)]
+        return held[0] if held and len({(one.recurrence, one.exact) for one in rhythms}) == 1 else None
+    if len(clear) <= 1:
+        return clear[0] if clear else None
     if len({next_of(one, today) for one in clear}) == 1:
         return max(clear, key=lambda one: one.exact is not None)
     if any(words.CORRECTED.search(said[one.end : other.start]) for one, other in pairwise(clear)):
@@ -279,14 +285,29 @@ def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
     return _first_of_clauses(said, clear)
 
 
+def _is_over(said: str, named: NamedDay) -> bool:
+    """Return whether what took place on a weekday is said to be over: "no more Wednesdays"."""
+    is_weekday = named.is_weekday or named.recurrence is Recurrence.WEEKLY
+    return is_weekday and bool(words.OVER.search(_clause_of(said, named)))
+
+
+def _as_rhythm(said: str, named: NamedDay) -> NamedDay:
+    """Return the weekday to which something was moved as one of every week, if the sentence says so; else *named*."""
+    if not named.is_weekday or not words.STANDING.search(said) or words.THIS_WEEK.search(said):
+        return named
+    is_moved = words.MOVED_TO.search(said[: named.start]) is not None
+    return replace(named, recurrence=Recurrence.WEEKLY, is_weekday=False) if is_moved else named
+
+
 def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
-    if any(words.RANGE.search(said[one.end : other.start]) for one, other in pairwise(clear)):
+    between = [said[one.end : other.start] for one, other in pairwise(clear)]
+    if any(words.RANGE.search(part) and not words.JOINED.fullmatch(part) for part in between):
         return clear[0] if _is_stay(said, clear) else None
     spans = [(one.start, one.end) for one in clear]
     first: NamedDay | None = None
     for start, end in _clauses(said, spans):
         within = [one for one in clear if start <= one.start < end]
-        if len(within) > 1:
+        if len(within) > 1 and not _are_joined(said, start, within):
             return first
         if not within or _is_off(said, within[0]):
             continue
@@ -295,6 +316,19 @@ def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
         elif _is_duty_before(said[start:end], within[0], first):
             return within[0]
     return first
+
+
+def _are_joined(said: str, start: int, days: list[NamedDay]) -> bool:
+    """Return whether the days of a clause that begins at *start* are all meant: "out on 3 May and back on the 5th".
+
+    Weekdays are, if nothing is between them but "and".
+    """
+    if words.SPAN.search(said[start : days[0].start]):
+        return False
+    between = [said[one.end : other.start] for one, other in pairwise(days)]
+    if any(one.is_weekday for one in days):
+        return all(words.JOINED.fullmatch(part) for part in between)
+    return all(words.AND.search(part) and not words.OR.search(part) for part in between)
 
 
 def _is_duty_before(clause: str, named: NamedDay, other: NamedDay) -> bool:
@@ -543,7 +577,15 @@ def _ahead(said: str, named: NamedDay, today: date, *, most: int | None) -> Remi
 
 
 def _minute_of(said: str, named: NamedDay) -> int | None:
-    """Return the only time of day that a sentence names, or else the only one of the clause of its day."""
+    """Return the only time of day that a sentence names, or else the only one of the clause of its day.
+
+    A time behind another day that the clause adds is of that one: "exam on 3 May and gala on 5 May at 9am".
+    """
+    for other in named_days(said, _ANY_DAY):
+        part = said[named.end : other.start]
+        if other.start > named.end and words.AND.search(part) and not words.JOINED.fullmatch(part):
+            said = said[: other.start]
+            break
     minute, _ = time_of_day(said)
     if minute is not None:
         return minute
