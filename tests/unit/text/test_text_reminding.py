@@ -122,6 +122,8 @@ def test_no_reminder_lies_beyond_the_last_year() -> None:
     assert reminder_in("nudge me at 3pm to send the slides", eve) is None
     assert reminder_in("remind me in 2 hours to send the slides", eve) is None
     assert reminder_in("nudge me at 11:30pm to send the slides", eve) is not None
+    kept = reminder_in("The exam is tomorrow, remind me two days after.", eve - timedelta(days=1))
+    assert dated(kept) == "2999-12-31"
 
 
 @pytest.mark.parametrize(
