@@ -99,7 +99,8 @@ _RECURRING = re.compile(
     rf"|\b(?:on )?(?P<weekly4>{_DAY_NAME})(?:(?: (?:morning|afternoon|evening|night))?,?"
     r" (?:every week|each week|weekly)|,? (?:mornings|afternoons|evenings|nights)"
     r"(?:,? (?:every week|each week|weekly))?)"
-    rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?:{_DAY_NAME})s)?)\b(?!['’])"
+    rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s"
+    rf"(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?P<later>{_DAY_NAME})s)?)\b(?!['’])"
     rf"|每逢?(?:个|到)?{_HAN_WEEK}的?(?:{_HAN_WEEK})?(?P<每周>[一二三四五六日天])(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
     rf"[一二三四五六日天]|{_HAN_WEEK}?[一二三四五六日天](?![点个次起定直般早天家大十]))?"
     # Monthly.
@@ -113,6 +114,8 @@ _RECURRING = re.compile(
     rf"|每(?:个)?月的?(?P<月末>底|末|最后一天|月底|月末)|每(?:个)?月的?(?P<每月>{_HAN_DAY})[号日號]",
     _I,
 )
+_MOVED_FROM = re.compile(r"\b(?:moved|switched|shifted|changed|going)\b[^,;.]* from \Z", _I)
+"""Before two weekdays of which the second counts: "moved from Mondays to Thursdays"."""
 _RELATIVE = re.compile(
     rf"\b(?:(?P<overmorrow>(?:the )?day after tomorrow|overmorrow)|(?P<tomorrow>tomorrow|tomorow|tommorow|tmrw?|tmr)"
     r"|(?P<today>today|tonight|this (?:morning|afternoon|evening))"
@@ -235,9 +238,19 @@ _OFF_AFTER = re.compile(
 """The distance from a day: "two days before 5 May", 5月5号前两天."""
 _OFF_CHARS = 32
 _FIRST_OF_SPAN = re.compile(
-    r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?\s?(?:-|–|—|to|till|until|through)\s?(?:the )?\Z", _I
+    r"(?<![\d.,:/£$€#])(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+    r"(?:\s?(?:-|–|—|to|till|until|through)\s?(?:the )?"
+    r"|(?:, (?:the )?\d{1,2}(?:st|nd|rd|th)?){0,6},? ?(?P<and>and|&) ?(?:the )?)\Z",
+    _I,
 )
-"""Before the last day of a span: 2 to 5 May."""
+"""Before the last day of a span, or of several days: 2 to 5 May, 2 and 3 May."""
+_COUNTED = re.compile(
+    r"\b(?:rooms?|pages?|chapters?|tables?|units?|no|numbers?|lines?|bus(?:es)?|platforms?|floors?|gates?|parts?|levels?"
+    r"|questions?|season|sizes?|ages?|aged|zones?|lots?|flats?|apartments?|years?|class|grades?|versions?|steps?|episodes?"
+    r"|exercises?|sections?|items?|groups?|teams?|for|of|paid|between)\.? \Z",
+    _I,
+)
+"""Before two numbers of which the first is no day: rooms 7 and 8."""
 _LUNAR = re.compile(
     r"(?P<named>农历|阴历|旧历|老历|lunar\s+)?(?:每年)?(?:的)?(?P<leap>闰)?(?:(?P<month>正|冬|腊|十[一二]|1[0-2]"
     r"|[1-9]|[一二三四五六七八九十])月|大年(?=初))"
@@ -426,13 +439,13 @@ def minutes_of(match: re.Match[str]) -> int | None:
     """Return the minutes of a duration of `reminder_lexicon.FROM_NOW`; None for more than a day."""
     if match["zh"]:
         unit = {"分钟": 1, "刻钟": 15}.get(match["单位"], 60)
-        minutes = unit // 2 if match["zh"] == "半" else unit * _number(match["zh"])
+        minutes = unit // 2 if match["zh"] == "半" else unit * number_of(match["zh"])
         minutes += unit // 2 if match["半"] or match["又半"] else 0
     else:
         said = match["en"].lower().replace("-", " ")
         unit = 1 if match["unit"].lower().startswith("min") else 60
         known = {"half an": 0.5, "a": 1, "an": 1, "forty five": 45}
-        minutes = int(unit * known[said]) if said in known else unit * _number(said)
+        minutes = int(unit * known[said]) if said in known else unit * number_of(said)
     return minutes if 0 < minutes <= _HOURS * _MINUTES else None
 
 
@@ -479,41 +492,63 @@ def _named_year(text: str, start: int, end: int, today: date) -> tuple[int, int,
 def _off_named(text: str, one: NamedDay, today: date) -> NamedDay:
     """Return the day that is so many days or weeks before or after *one*, if *text* names it by that; else *one*.
 
-    One that is off by months, by "the week" or from a day that recurs is unclear.
+    One that is off by "the week" or "the month", or so far from a monthly day that it is of another month, is unclear.
     """
     begin = max(0, one.start - _OFF_CHARS)
     start, end = one.start, one.end
     if match := _OFF_BEFORE.search(text[begin:start]):
         start, is_before = begin + match.start(), match["side"].lower() != "after"
-        count = 1 if match["count"] is None or match["count"].lower() == "the" else _number(match["count"])
-        is_vague = match["count"] is None or (match["count"].lower() == "the" and match["unit"].lower() == "week")
+        count = 1 if match["count"] is None or match["count"].lower() == "the" else number_of(match["count"])
+        is_vague = match["count"] is None or (
+            match["count"].lower() == "the" and match["unit"].lower() in {"week", "month"}
+        )
         unit = match["unit"].lower()
     elif not text.isascii() and (match := _OFF_AFTER.match(text, end)):
         end, is_before, is_vague = match.end(), bool(match["before"]), False
-        count, unit = (1, "天") if match["next"] else (_number(match["count"]), match["unit"])
+        count, unit = (1, "天") if match["next"] else (number_of(match["count"]), match["unit"])
     else:
         return one
-    base = next_of(one, today)
-    if (
-        is_vague
-        or base is None
-        or one.recurrence is not Recurrence.NONE
-        or unit.startswith("month")
-        or unit[-1] == "月"
-    ):
+    base = None if is_vague else next_of(one, today)
+    if base is None:
         return NamedDay(start, end)
-    days = count * (_WEEK_DAYS if unit.startswith("week") or unit[-1] in "周期拜" else 1)
-    day = _off_days(base, -days if is_before else days)
+    sign = -1 if is_before else 1
+    if unit.startswith("month") or unit[-1] == "月":
+        day = None if one.recurrence is not Recurrence.NONE else months_after(base, sign * count)
+    else:
+        day = _off_days(base, sign * count * (_WEEK_DAYS if unit.startswith("week") or unit[-1] in "周期拜" else 1))
     if day is None:
         return NamedDay(start, end)
-    named = _exactly(start, end, day, is_ahead=one.is_ahead)
-    return replace(named, is_off=True) if one.exact is not None else replace(named, year=0, exact=None, is_off=True)
+    if one.recurrence is not Recurrence.NONE:
+        return _recurring_off(replace(one, start=start, end=end), day, today)
+    named = replace(_exactly(start, end, day, is_ahead=one.is_ahead), is_off=True)
+    # Of a day of any year the next is meant, which may be that far off already.
+    return named if one.exact is not None or day < today else replace(named, year=0, exact=None)
+
+
+def _recurring_off(one: NamedDay, day: date, today: date) -> NamedDay:
+    """Return the day of a rhythm that is moved to *day*; unclear when not every occurrence is as far off."""
+    if one.recurrence is Recurrence.WEEKLY:
+        ahead = (day.weekday() - today.weekday()) % _WEEK_DAYS
+        moved = _off_days(today, ahead)
+        return NamedDay(one.start, one.end) if moved is None else _in_rhythm(one, moved)
+    is_kept = one.exact is not None and one.exact.day < _MONTH_DAYS and day.month == one.exact.month
+    return _in_rhythm(one, day) if is_kept and one.recurrence is Recurrence.MONTHLY else NamedDay(one.start, one.end)
+
+
+def _in_rhythm(one: NamedDay, day: date) -> NamedDay:
+    return replace(_exactly(one.start, one.end, day), recurrence=one.recurrence, is_off=True)
 
 
 def _from_first(text: str, last: NamedDay) -> NamedDay:
     """Return the first day of a span in one month, of which *last* is named with the month; else *last*."""
-    begin = max(0, last.start - _SPAN_CHARS)
+    begin = max(0, last.start - _OFF_CHARS)
     match = _FIRST_OF_SPAN.search(text[begin : last.start]) if text[last.start : last.start + 1].isdigit() else None
+    if (
+        match is not None
+        and match["and"]
+        and _COUNTED.search(text[max(0, begin + match.start() - _SPAN_CHARS) : begin + match.start()])
+    ):
+        return last
     if match is None or not 0 < (day := int(match["day"])) < last.day:
         return last
     exact = None if last.exact is None else last.exact.replace(day=day)
@@ -630,9 +665,11 @@ def _next_of_month(today: date, number: int) -> date | None:
 
 def _recurring(match: re.Match[str], today: date) -> NamedDay:
     start, end = match.span()
-    if match["odd"] or match["also1"] or match["also3"] or match["并"]:
+    later = match["later"] if _MOVED_FROM.search(match.string[max(0, start - _OFF_CHARS) : start]) else None
+    if match["odd"] or match["also1"] or (match["also3"] and not later) or match["并"]:
         return NamedDay(start, end)
-    weekday = match["weekly"] or match["weekly2"] or match["weekly3"] or match["weekly4"]
+    start = match.start("later") if later else start
+    weekday = later or match["weekly"] or match["weekly2"] or match["weekly3"] or match["weekly4"]
     if weekday or match["每周"]:
         ahead = (_weekday_number(weekday, match["每周"]) - today.weekday()) % _WEEK_DAYS
         day = _off_days(today, ahead)
@@ -738,12 +775,12 @@ def _off_days(today: date, days: int) -> date | None:
 
 def _after(today: date, number: str, unit: str) -> date | None:
     if number == "半":
-        return _months_after(today, _HALF_YEAR) if unit == "年" else _half_month_after(today) if "月" in unit else None
-    count = 2 if number == "俩" else _number(number)
+        return months_after(today, _HALF_YEAR) if unit == "年" else _half_month_after(today) if "月" in unit else None
+    count = 2 if number == "俩" else number_of(number)
     if unit.startswith("y") or unit == "年":
-        return _months_after(today, count * _DECEMBER)
+        return months_after(today, count * _DECEMBER)
     if unit.startswith("m") or unit.endswith("月"):
-        day = _months_after(today, count)
+        day = months_after(today, count)
         return _half_month_after(day) if day is not None and "半" in unit else day
     return _off_days(today, count * (_WEEK_DAYS if unit[0] == "w" or unit[-1] in "周期拜" else 1))
 
@@ -752,10 +789,10 @@ def _half_month_after(day: date) -> date | None:
     return _off_days(day, _HALF_MONTH)
 
 
-def _months_after(today: date, months: int) -> date | None:
-    """Return the same day so many months later, in a month without it the last."""
+def months_after(today: date, months: int) -> date | None:
+    """Return the same day so many months later, in a month without it the last; *months* may be negative."""
     number = today.year * _DECEMBER + today.month - 1 + months
-    if number // _DECEMBER > date.max.year:
+    if not date.min.year <= number // _DECEMBER <= date.max.year:
         return None
     return _of_month(today, today.day, months=months) or _end_of(number)
 
@@ -843,7 +880,8 @@ def _of_month(today: date, day: int, *, months: int) -> date | None:
     return date(year, month + 1, day) if in_range and is_day(year, month + 1, day) else None
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
+    """Return the value of "two", "couple of", 两 or a numeral; 0: it is none."""
     if text.isdecimal():
         return int(text)
     return _NUMBERS.get(text.lower()) or han_number(text.replace("两", "二"))
@@ -891,7 +929,7 @@ def _minute(match: re.Match[str]) -> int | None:
 
 def _spoken_minute(match: re.Match[str]) -> int | None:
     """Return the time of a match without am or pm, by the part of the day that the text names, if any."""
-    hour = _number(match["half"] or match["of"] or match["at"] or match["named"])
+    hour = number_of(match["half"] or match["of"] or match["at"] or match["named"])
     is_morning, is_later = _MORNING.search(match.string), _LATER.search(match.string)
     is_known = is_morning or is_later or not (_LAST_OF_AFTERNOON < hour < _NOON or _RISING.search(match.string))
     if not is_known or (is_morning and is_later) or (is_later and hour == _NOON):
@@ -930,7 +968,7 @@ def _late(match: re.Match[str], hour: int) -> int:
 
 
 def _han_minute(match: re.Match[str]) -> int | None:
-    hour, part, said = _number(match["hour"]), match["part"] or "", match["minute"] or ""
+    hour, part, said = number_of(match["hour"]), match["part"] or "", match["minute"] or ""
     if match["less"] or _LESS.search(match.string[max(0, match.start() - _SPAN_CHARS) : match.start()]):
         return None
     is_night = part.endswith(_NIGHT) and part != "傍晚"
@@ -944,5 +982,5 @@ def _han_minute(match: re.Match[str]) -> int | None:
         hour += _NOON
     if hour >= _HOURS or (not part and hour <= _FRIENDLY_HOURS):
         return None
-    minute = _HAN_MINUTES.get(said) or (_number(said) if said else 0)
+    minute = _HAN_MINUTES.get(said) or (number_of(said) if said else 0)
     return hour * _MINUTES + minute if minute < _MINUTES else None

@@ -7,17 +7,17 @@ about the reminders of other people is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
-from memsvc.domain.reminders import YEARS, lunar_start, slot_of
+from memsvc.domain.reminders import YEARS, is_day, lunar_day, lunar_start, next_day, slot_of
 from memsvc.text import reminder_lexicon as words
-from memsvc.text.analysis import script_of, simplified_form, terms, word_terms
-from memsvc.text.reminder_dates import NamedDay, minutes_of, named_days, next_of, time_of_day
+from memsvc.text.analysis import HAN, script_of, simplified_form, terms, word_terms
+from memsvc.text.reminder_dates import NamedDay, minutes_of, months_after, named_days, next_of, number_of, time_of_day
 from memsvc.text.sentences import sentences
 
 MOST_CHARS = 2_000
@@ -33,6 +33,46 @@ _MOST_DAYS = 8
 _ANY_DAY = date(2026, 1, 1)
 _LEAST_CHARS = 2
 """A clause that says less beside its day is read with its neighbours."""
+_EVENT_CHARS = 6
+"""The name of an event between its day and a distance from it is no longer in Chinese."""
+
+_TENS = {
+    "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-eight": 48, "sixty": 60,
+    "ninety": 90, "forty-five": 45,
+}  # fmt: skip
+_DISTANCE_COUNT = (
+    rf"\d{{1,3}}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|the|half an?|{'|'.join(_TENS)}"
+)
+_DISTANCE = re.compile(
+    rf"(?<![\w.])(?:(?P<few>a few|several|(?:a )?couple of)|(?P<two>an? (?=\w+ or two\b))"
+    rf"|(?:(?:{_DISTANCE_COUNT})\s?(?:-|–|to|or)\s?)?(?P<count>{_DISTANCE_COUNT}))\s?(?:full |whole |good )?"
+    r"(?P<unit>min(?:ute)?s?|h(?:ou)?rs?|h|days?|nights?|evenings?|mornings?|afternoons?|w(?:ee)?ks?|fortnights?|months?"
+    r"|years?)(?: or two)?(?:['’])? "
+    r"(?:in advance|ahead|before(?:hand)?|prior|earlier(?=\s*(?:\Z|[,.;:!?)]|than\b))|(?P<after>after(?:wards)?))\b",
+    re.IGNORECASE,
+)
+_HAN_COUNT = "(?:[0-9]{1,3}(?:[-~到至][0-9]{1,3})?|[一二两三四五六七八九十]{1,3}|一个半|半|几)"
+_HAN_UNIT = "(?:分钟|刻钟|个?(?:小时|钟头)|天|日|晚|个?(?:周|星期|礼拜)|个?月|个半月|年)"
+_HAN_PART = "(?:的?(?P<part{}>晚上?|夜里|傍晚|下午|早上|早晨|上午|中午))?"
+_HAN_DISTANCE = re.compile(
+    rf"(?:提[前早]|(?<![最今明后])早|(?:(?<=[{HAN}])|之|以)(?<![从目当我你他她它们])前)"
+    rf"(?P<count>{_HAN_COUNT})(?P<unit>{_HAN_UNIT})(?!的?[都内里]){_HAN_PART.format('')}"
+    rf"|(?<![{HAN}])前(?P<count2>{_HAN_COUNT})(?P<unit2>{_HAN_UNIT}){_HAN_PART.format(2)}"
+    rf"(?=[^，。,；我你他她]{{0,8}}(?:提醒|叫|喊|再|记得)(?![过了]))"
+    rf"|(?<=[{HAN}])(?<!过)(?P<count3>{_HAN_COUNT})(?P<unit3>{_HAN_UNIT})[之以]?前(?=就?(?:提醒|叫|喊|通知|告诉))"
+    rf"|(?P<eve>头一?[天晚]|前一?晚){_HAN_PART.format(4)}"
+    rf"|(?P<next>第二天|次日|后一天){_HAN_PART.format(5)}"
+)
+_FEW = {"a few": 3, "several": 3, "几": 3}
+_UNIT_MINUTES = {"min": 1, "h": 60, "分钟": 1, "刻钟": 15, "小时": 60, "钟头": 60}
+_DAY_MINUTES, _NOON_MINUTES, _WEEK = 24 * 60, 12 * 60, 7
+_MONTHS_OF_YEAR, _HALF_MONTH = 12, 15
+_LAST_KEPT = 30
+"""A monthly reminder of a later day is due on the last one of its month, from which no distance is kept."""
+_PLAIN_YEAR, _LEAP_YEAR = 2001, 2000
+_AFTER_LONG = (1, 2, 4, 6, 8, 9, 11)
+"""The months after those of 31 days."""
+_MOST_TRIES = 3
 
 
 def reminder_in(text: str, moment: datetime) -> Reminder | None:
@@ -44,14 +84,17 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
         return None
     if not words.DATE_CUE.search(simplified_form(text).lower()):
         return None
-    for sentence in sentences(text):
+    parts = sentences(text)
+    for place, sentence in enumerate(parts):
         plain = _with_clock(simplified_form(sentence), moment)
         if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(plain.lower()):
             continue
         for said in words.EXCLAIMED.split(plain):
             found = _on_day(said, moment.date()) or _at_next_time(said, moment)
             if found is not None:
-                return replace(found, phrase=sentence)
+                found = replace(found, phrase=sentence)
+                is_last = place == len(parts) - 1
+                return found if is_last else _with_next_sentence(found, parts[place + 1], text, moment.date())
     return None
 
 
@@ -121,24 +164,27 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
     if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or _is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
-    feasts = (feast for named in clear if (feast := _feast(said, named, today)) is not None)
-    if (feast := next(feasts, None)) is not None:
-        return feast
+    for one in clear:
+        if (feast := _feast(said, one, today)) is not None:
+            return _at_distance(feast, said, one, clear, today)
     return _of_day(said, clear, today) if len(days) == len(clear) else None
 
 
 def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
     """Return the reminder of a day that is no birthday or anniversary."""
     asked = words.ASKED.search(said)
+    clear = [_as_rhythm(said, one) for one in clear if not _is_over(said, one)]
     named = _meant(said, clear, today)
     if named is None or (asked is not None and _is_of_others(asked, said[: asked.start()])):
         return None
     if named.recurrence is not Recurrence.NONE:
         found = _of_rhythm(said, named, clear)
-        return found if found is None or asked is None else _with_slot(found, said)
-    if words.EVERY.search(said[: named.start]) or words.EVERY_YEAR.search(said):
-        return _of_every_year(said, named)
-    return _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
+        found = found if found is None or asked is None else _with_slot(found, said)
+    elif words.EVERY.search(said[: named.start]) or words.EVERY_YEAR.search(said):
+        found = _of_every_year(said, named)
+    else:
+        found = _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
+    return None if found is None else _at_distance(found, said, named, clear, today)
 
 
 def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:
@@ -188,7 +234,9 @@ def _is_void_unasked(said: str) -> bool:
     """Return whether a sentence is none to be reminded of, for another reason than that it asks."""
     kept = words.ALLOWED_NOT.sub(lambda match: match["to"] or "", said)
     is_request = bool(words.REQUEST.search(said))
-    if words.REFUSED.search(kept) or words.NOTES.search(said) or (words.NOT_FOR_US.search(said) and not is_request):
+    if words.REFUSED.search(kept) or words.NOTES.search(said):
+        return True
+    if (words.NOT_FOR_US.search(said) or words.AFFAIR_OF_OTHERS.search(said)) and not is_request:
         return True
     if words.HYPOTHETICAL.search(said) and not is_request:
         return True
@@ -260,8 +308,11 @@ def _is_narrated(text: str, named: NamedDay | None = None) -> bool:
 def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
     """Return the day that a sentence is about: the only one, that of a rhythm, or the first of several clauses."""
     rhythms = [one for one in clear if one.recurrence is not Recurrence.NONE]
-    if rhythms or len(clear) == 1:
-        return (rhythms or clear)[0] if len(rhythms) <= 1 else None
+    if rhythms:
+        held = [one for one in rhythms if len(rhythms) == 1 or not _is_off(said, one)]
+        return held[0] if held and len({(one.recurrence, one.exact) for one in rhythms}) == 1 else None
+    if len(clear) <= 1:
+        return clear[0] if clear else None
     if len({next_of(one, today) for one in clear}) == 1:
         return max(clear, key=lambda one: one.exact is not None)
     if any(words.CORRECTED.search(said[one.end : other.start]) for one, other in pairwise(clear)):
@@ -271,14 +322,29 @@ def _meant(said: str, clear: list[NamedDay], today: date) -> NamedDay | None:
     return _first_of_clauses(said, clear)
 
 
+def _is_over(said: str, named: NamedDay) -> bool:
+    """Return whether what took place on a weekday is said to be over: "no more Wednesdays"."""
+    is_weekday = named.is_weekday or named.recurrence is Recurrence.WEEKLY
+    return is_weekday and bool(words.OVER.search(_clause_of(said, named)))
+
+
+def _as_rhythm(said: str, named: NamedDay) -> NamedDay:
+    """Return the weekday to which something was moved as one of every week, if the sentence says so; else *named*."""
+    if not named.is_weekday or not words.STANDING.search(said) or words.THIS_WEEK.search(said):
+        return named
+    is_moved = words.MOVED_TO.search(said[: named.start]) is not None
+    return replace(named, recurrence=Recurrence.WEEKLY, is_weekday=False) if is_moved else named
+
+
 def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
-    if any(words.RANGE.search(said[one.end : other.start]) for one, other in pairwise(clear)):
+    between = [said[one.end : other.start] for one, other in pairwise(clear)]
+    if any(words.RANGE.search(part) and not words.JOINED.fullmatch(part) for part in between):
         return clear[0] if _is_stay(said, clear) else None
     spans = [(one.start, one.end) for one in clear]
     first: NamedDay | None = None
     for start, end in _clauses(said, spans):
         within = [one for one in clear if start <= one.start < end]
-        if len(within) > 1:
+        if len(within) > 1 and not _are_joined(said, start, within):
             return first
         if not within or _is_off(said, within[0]):
             continue
@@ -287,6 +353,19 @@ def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
         elif _is_duty_before(said[start:end], within[0], first):
             return within[0]
     return first
+
+
+def _are_joined(said: str, start: int, days: list[NamedDay]) -> bool:
+    """Return whether the days of a clause that begins at *start* are all meant: "out on 3 May and back on the 5th".
+
+    Weekdays are, if nothing is between them but "and".
+    """
+    if words.SPAN.search(said[start : days[0].start]):
+        return False
+    between = [said[one.end : other.start] for one, other in pairwise(days)]
+    if any(one.is_weekday for one in days):
+        return all(words.JOINED.fullmatch(part) for part in between)
+    return all(words.AND.search(part) and not words.OR.search(part) for part in between)
 
 
 def _is_duty_before(clause: str, named: NamedDay, other: NamedDay) -> bool:
@@ -299,6 +378,258 @@ def _is_duty_before(clause: str, named: NamedDay, other: NamedDay) -> bool:
 def _is_stay(said: str, clear: list[NamedDay]) -> bool:
     """Return whether two days are the first and the last one away from home."""
     return len(clear) == 2 and bool(words.AWAY.search(said))  # noqa: PLR2004 - the ends of a span
+
+
+# Distances from a day.
+
+
+def _at_distance(found: Reminder, said: str, named: NamedDay, days: list[NamedDay], today: date) -> Reminder:
+    """Return a reminder at the distance from its day at which the sentence asks for it, if at any."""
+    for start, end in _clauses(said, [(one.start, one.end) for one in days]):
+        others = [one for one in days if start <= one.start < end and one is not named]
+        offset = None if others else _asked_offset(said, (start, end), named)
+        if offset is not None:
+            # The time of day of the event is none of the reminder.
+            is_before = named.start >= offset.end
+            begin = max(start, named.end) if named.end <= offset.start else start
+            return _moved_by(found, offset, said[begin : min(end, named.start) if is_before else end], today)
+    return found
+
+
+def _asked_offset(said: str, clause: tuple[int, int], named: NamedDay | None) -> Offset | None:
+    """Return the distance that a clause names and asks for, from the day *named* of its sentence or the one before."""
+    start, end = clause
+    for offset in _offsets_in(said):
+        if not start <= offset.start < end:
+            continue
+        if named is not None and (named.start < offset.end and offset.start < named.end):
+            continue
+        if _is_asked_ahead(said, clause, offset, named) and not _is_of_another_event(said, end, offset, named):
+            return offset
+    return None
+
+
+def _is_asked_ahead(said: str, clause: tuple[int, int], offset: Offset, named: NamedDay | None) -> bool:
+    """Return whether the reminder of a distance is asked for: in its clause, or in that before it."""
+    start, end = clause
+    text = said[start:end]
+    asked = words.ASKED.search(text) or words.ASKED_AHEAD.search(text)
+    if asked is None:
+        rest = said[start : offset.start] + " " + said[offset.end : end]
+        before = next((said[at:until] for at, until in _clauses(said, []) if until == start), "")
+        return not _says_something(rest) and bool(words.ASKED.search(before))
+    if any(words.OTHERS_AHEAD.search(said[start:until]) for until in (offset.start, start + asked.start())):
+        return False
+    if named is None or not start + asked.end() <= named.start < offset.start:
+        return True
+    # "Remind me on Friday to book a week before the trip", but 提醒我5号考试前两天复习.
+    return not text.isascii() and offset.start - named.end <= _EVENT_CHARS
+
+
+def _is_of_another_event(said: str, end: int, offset: Offset, named: NamedDay | None) -> bool:
+    """Return whether a distance is from another event than that of the day: "a day before the party"."""
+    if named is None or offset.end <= named.start < end:
+        return False
+    behind = _events_of(said[offset.end : end])[0]
+    others = _events_of(said[: offset.start] + said[end:])[0]
+    return bool(behind and others) and not behind & others
+
+
+def _with_next_sentence(found: Reminder, following: str, text: str, today: date) -> Reminder:
+    """Return a reminder at the distance at which the next sentence asks for it, as in "Ping me a week before"."""
+    said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, simplified_form(following)))
+    if next(_offsets_in(said), None) is None or next(_offsets_in(simplified_form(found.phrase)), None) is not None:
+        return found
+    if named_days(said, today) or _is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
+        return found
+    start = text.find(found.phrase)
+    phrase = text[start : text.find(following, start + len(found.phrase)) + len(following)]
+    offset = next(filter(None, (_asked_offset(said, clause, None) for clause in _clauses(said, []))), None)
+    if offset is None or len(phrase) > PHRASE_CHARS:
+        return found
+    return replace(_moved_by(found, offset, said, today), phrase=phrase)
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A distance from the day of an event, at these offsets of the text.
+
+    Attributes:
+        days: Whole days, negative before the event; likewise *months* and *minutes*. One of them is not 0.
+        slot: The part of that day which is named with the distance: "the evening before".
+    """
+
+    start: int
+    end: int
+    days: int = 0
+    months: int = 0
+    minutes: int = 0
+    slot: Slot | None = None
+
+
+def _offsets_in(text: str) -> Iterator[Offset]:
+    """Yield the distances that *text* names, in order, those in English first."""
+    found = [_in_english(match) for match in _DISTANCE.finditer(text)]
+    if not text.isascii():
+        found += [_in_chinese(match) for match in _HAN_DISTANCE.finditer(text)]
+    yield from (one for one in found if one.days or one.months or one.minutes)
+
+
+def _in_english(match: re.Match[str]) -> Offset:
+    few, said = (match["few"] or "").lower(), (match["count"] or "").lower()
+    if few or match["two"]:
+        count: float = _FEW.get(few, 2)
+    elif said.startswith("half"):
+        count = 0.5
+    else:
+        count = 1 if said == "the" else _TENS.get(said) or number_of(said)
+    return _of_unit(match, count, match["unit"].lower(), is_before=match["after"] is None)
+
+
+def _in_chinese(match: re.Match[str]) -> Offset:
+    if match["next"]:
+        return _of_unit(match, 1, "天", is_before=False)
+    if match["eve"]:
+        return _of_unit(match, 1, match["eve"][-1], is_before=True)
+    said = match["count"] or match["count2"] or match["count3"]
+    return _of_unit(match, _han_count(said), match["unit"] or match["unit2"] or match["unit3"], is_before=True)
+
+
+def _han_count(said: str) -> float:
+    if said in _FEW:
+        return _FEW[said]
+    if said in {"半", "一个半"}:
+        return 0.5 if said == "半" else 1.5
+    last = re.split("[-~到至]", said)[-1]
+    # 两三天: the larger of two numbers.
+    return number_of(last) or number_of(last[-1])
+
+
+def _of_unit(match: re.Match[str], count: float, unit: str, *, is_before: bool) -> Offset:
+    """Return the distance of a match; one that has no whole number of its unit is nothing."""
+    sign = -1 if is_before else 1
+    slot = _slot_of_part(unit, next((match[name] for name in _parts(match) if match[name]), ""))
+    for name, minutes in _UNIT_MINUTES.items():
+        if unit.lstrip("个").startswith(name):
+            total = int(count * minutes)
+            days, rest = divmod(total, _DAY_MINUTES)
+            return (
+                Offset(*match.span(), sign * days) if days and not rest else Offset(*match.span(), minutes=sign * total)
+            )
+    if unit[0] == "y" or unit == "年":
+        return Offset(*match.span(), months=sign * int(count * _MONTHS_OF_YEAR))
+    if unit.startswith("month") or unit.endswith("月"):
+        half = "半" in unit or count % 1
+        return Offset(*match.span(), sign * _HALF_MONTH * bool(half), sign * int(count))
+    length = 2 * _WEEK if unit.startswith("fortnight") else _WEEK if unit[0] == "w" or unit[-1] in "周期拜" else 1
+    return Offset(*match.span(), sign * int(count * length), slot=slot)
+
+
+def _parts(match: re.Match[str]) -> list[str]:
+    return [name for name in match.re.groupindex if name.startswith("part")]
+
+
+def _slot_of_part(unit: str, part: str) -> Slot | None:
+    """Return the part of the day of "the evening before" or 前一天晚上."""
+    if part:
+        return Slot.MORNING if part in {"早上", "早晨", "上午", "中午"} else Slot.AFTERNOON
+    if unit.startswith(("night", "evening", "afternoon")) or unit == "晚":
+        return Slot.AFTERNOON
+    return Slot.MORNING if unit.startswith("morning") else None
+
+
+def _moved_by(found: Reminder, offset: Offset, beside: str, today: date) -> Reminder:
+    """Return a reminder at a distance from its day, at the time of day that *beside* names, if any.
+
+    One that recurs stays so where a day gives its recurrence; else its next occurrence is moved. What would
+    be over by *today* stays on its day.
+    """
+    if offset.minutes:
+        return _moved_by_minutes(found, offset, today)
+    moved = _moved_by_days(found, offset, today)
+    if moved is None:
+        return found
+    minute, part = time_of_day(beside)
+    is_evening = offset.slot is Slot.AFTERNOON
+    if minute is not None and is_evening and minute < _NOON_MINUTES:
+        minute += _NOON_MINUTES
+    slot = offset.slot or part if minute is None else slot_of(minute // 60)
+    return replace(moved, minute=minute, slot=slot)
+
+
+def _moved_by_minutes(found: Reminder, offset: Offset, today: date) -> Reminder:
+    """Return a reminder so many minutes from its time of day; one without a time stays."""
+    if found.minute is None:
+        return found
+    days, minute = divmod(found.minute + offset.minutes, _DAY_MINUTES)
+    moved = _moved_by_days(found, Offset(offset.start, offset.end, days), today) if days else found
+    if moved is None:
+        return found
+    return replace(moved, minute=minute, slot=None if found.slot is None else slot_of(minute // 60))
+
+
+def _moved_by_days(found: Reminder, offset: Offset, today: date) -> Reminder | None:
+    """Return a reminder on another day, not before *today*; None: there is none."""
+    if found.is_lunar:
+        place = lunar_day(date(found.year, found.month, found.day))
+        keeps = place is not None and not offset.months and 0 < place[1] + offset.days < _LAST_KEPT
+        return _shifted(found, offset) if keeps else _next_moved(found, offset, today)
+    if found.recurrence is Recurrence.YEARLY:
+        return _yearly_moved(found, offset)
+    if found.recurrence is Recurrence.MONTHLY:
+        return _monthly_moved(found, offset, today)
+    moved = _shifted(found, offset)
+    if found.recurrence is Recurrence.WEEKLY and moved is not None:
+        ahead = max(0, (today - _date_of(moved)).days + _WEEK - 1) // _WEEK * _WEEK
+        return None if offset.months else _shifted(moved, Offset(0, 0, ahead))
+    return moved if moved is not None and _date_of(moved) >= today else None
+
+
+def _yearly_moved(found: Reminder, offset: Offset) -> Reminder | None:
+    year = found.year or (_PLAIN_YEAR if is_day(_PLAIN_YEAR, found.month, found.day) else _LEAP_YEAR)
+    moved = _shifted(replace(found, year=year), offset)
+    return moved if moved is None or found.year else replace(moved, year=0)
+
+
+def _monthly_moved(found: Reminder, offset: Offset, today: date) -> Reminder | None:
+    """Return a monthly reminder on an earlier or later day of the month; the day before the first is the last."""
+    day = found.day + offset.days
+    if not offset.months and found.day <= _LAST_KEPT and 0 < day <= _LAST_KEPT:
+        return _shifted(found, offset)
+    if not offset.months and day == 0:
+        # The 31st of an earlier month: a monthly reminder of the 31st is due on the last day of each.
+        return _shifted(replace(found, month=max(month for month in _AFTER_LONG if month <= found.month)), offset)
+    return _next_moved(found, offset, today)
+
+
+def _next_moved(found: Reminder, offset: Offset, today: date) -> Reminder | None:
+    """Return the next occurrence of a reminder that recurs, moved, as a reminder of one day."""
+    since: date | None = today
+    for _ in range(_MOST_TRIES):
+        day = None if since is None else next_day(found, since)
+        if day is None:
+            return None
+        alone = replace(found, month=day.month, day=day.day, year=day.year, recurrence=Recurrence.NONE, is_lunar=False)
+        moved = _shifted(alone, offset)
+        if moved is not None and _date_of(moved) >= today:
+            return moved
+        since = None if day == date.max else day + timedelta(days=1)
+    return None
+
+
+def _date_of(found: Reminder) -> date:
+    return date(found.year, found.month, found.day)
+
+
+def _shifted(found: Reminder, offset: Offset) -> Reminder | None:
+    """Return a reminder with its day moved; None: there is no such day."""
+    day = months_after(_date_of(found), offset.months)
+    if day is None or not 0 < day.toordinal() + offset.days <= date.max.toordinal():
+        return None
+    day += timedelta(days=offset.days)
+    if not YEARS[0] <= day.year <= YEARS[1]:
+        return None
+    return replace(found, month=day.month, day=day.day, year=day.year)
 
 
 # Days of every year.
@@ -465,7 +796,15 @@ def _ahead(said: str, named: NamedDay, today: date, *, most: int | None) -> Remi
 
 
 def _minute_of(said: str, named: NamedDay) -> int | None:
-    """Return the only time of day that a sentence names, or else the only one of the clause of its day."""
+    """Return the only time of day that a sentence names, or else the only one of the clause of its day.
+
+    A time behind another day that the clause adds is of that one: "exam on 3 May and gala on 5 May at 9am".
+    """
+    for other in named_days(said, _ANY_DAY):
+        part = said[named.end : other.start]
+        if other.start > named.end and words.AND.search(part) and not words.JOINED.fullmatch(part):
+            said = said[: other.start]
+            break
     minute, _ = time_of_day(said)
     if minute is not None:
         return minute

@@ -6,6 +6,8 @@ import re
 
 from memsvc.text.analysis import HAN
 
+DAY = "\x1f"
+"""The place of the day in a clause."""
 DATE_CUE = re.compile(
     r"[0-9]|day|hour|minute|小时|分钟|钟头|刻钟|tomorrow|tomorow|tmr|tonight|this |week|month|year|fortnight|overmorrow"
     r"|first|eenth|tieth|eleventh|tenth|twelfth|[日号天周期拜晚早儿月年]|[一二两三四五六七八九十]点"
@@ -130,14 +132,15 @@ NOT_FOR_US = _any(
     r"|[把将][^，。]{0,8}(?:翻[成译]|改写|润色)",
     r"\b(?:per ?cent|dataset|on average)\b|\b(?:film|movie|book|show|novel|story)(?:['’]s| is) about\b",
     r"\b(?:lad|girl|guy|man|woman|couple|family|kid|bloke)s? (?:upstairs|downstairs|next door|opposite|across)\b",
-    r"\A\W*我?(?:同学|室友|同事)(?![会聚群录])(?![^。]*(?:我|咱|一起))"
+    r"\A\W*我?(?:同学|室友|同事)(?![会聚群录])(?![^。]*(?:我|咱|一起|生日))"
     r"|[他她](?:儿子|女儿|妈|爸|老公|老婆)(?![^。]*(?:我|生日|周年|忌日))|[唐宋元明清秦汉]朝|皇帝",
     r"\b(?:regex|cron|in excel)\b|跟我没关系|不关我|没我(?:什么|啥)?事|就是想想|那会儿",
     r"\b(?:i|we) ?(?:ca(?:n['’]?t|nnot)|wo(?:n['’]?t)) be there\b|\b(?:i['’]?m|we['’]?re) not (?:going|invited)\b",
     r"\A\W*(?:my |our )?(?:brother|sister|cousin|uncle|aunt|friend|mate|roommate|flatmate|housemate|colleague"
     r"|coworker|boss|neighbou?r|ex|\w+ from work)\b[^,.;]{0,12}?"
     r" (?:has (?:his|her|their|surgery|an?)(?! (?:birthday|wedding|anniversary))"
-    r"|flies|defends|runs|leaves for|is (?:away|off|on leave|on call))\b"
+    r"|flies(?! (?:in|over|back|home|here|to (?:us|me|visit|see))\b)|defends|runs|leaves for"
+    r"|is (?:away|off|on leave|on call))\b"
     r"(?![^.;]*\b(?:i|we|i['’]?(?:m|ll|ve)|we['’]?(?:re|ll|ve))\b)",
     r"\blucky (?:sod|him|her|them|thing|devil|git|bugger|bastard|so-and-so)s?\b|\bso jealous\b|羡慕|没请我"
     r"|\b(?:not|n['’]t|wasn['’]t|weren['’]t) invited\b|\b(?:romans?|medieval|ancient|victorians?|emperor)\b",
@@ -168,6 +171,60 @@ NOT_FOR_US = _any(
     r"(?:喜欢|讨厌|最爱|最恨|害怕|偏好|习惯)(?:[过在]|每个?)?(?:周|星期)|是(?:我|他|她|咱)们?(?:家\w{1,3})?最(?:喜欢|爱|讨厌|怕)",
 )
 """Weather, farewells, tastes, and work for the assistant."""
+_KIN = (
+    r"(?:brother|sister|mother|father)-in-law|brother|sister|cousin|uncle|aunt(?:ie)?|nephew|niece|mum|mom|mother|dad|father"
+    r"|gran(?:ny|dma|dpa|dad)?|friend|mate|buddy|(?:room|flat|house)-?mate|colleague|co-?worker|boss|manager|neighbou?r|ex"
+)
+_ABROAD = r"(?:to (?-i:[A-Z])\w+|abroad|away|on (?:a (?:business |work )?trip|holiday|vacation|leave))"
+_OWN_JOB = (
+    r"(?:his|her|their|an?|the) (?:[\w-]+ ){0,2}(?:job|role|position|post|internship|apprenticeship|placement"
+    r"|traineeship|shift|degree|course|master['’]?s|phd)"
+)
+AFFAIR_OF_OTHERS = _any(
+    rf"\A\W*(?:(?:so|btw|fyi|oh|and|also|well|apparently),? )?(?:my|our) (?:\w+ )?(?:{_KIN})s?(?: (?-i:[A-Z])\w+)?"
+    r"(?:['’]s|['’]re| is| are| will| has to)? (?:just |also |finally |probably )?(?:be )?"
+    r"(?:(?:fly|flies|flying)\b(?! (?:in|over|back|home|here|(?:to|and) (?:us|me|visit|see|join))\b)"
+    rf"|(?:go|goes|going|travels?|travell?ing|drives?|driving|heads?|heading|off|moves?|moving|relocat(?:e|es|ing))"
+    rf" {_ABROAD}"
+    r"|(?:leave|leaves|leaving) for\b"
+    rf"|(?:start|starts|starting|begins?|beginning) (?:{_OWN_JOB}\b|work(?:ing)?\b|at (?-i:[A-Z])"
+    r"|uni(?:versity)?\b|college\b)"
+    r"|(?:work|works|working) (?:on|this|next|all|late|nights|a |from|tomorrow|tonight|over)|on (?:call|duty|shift)\b"
+    r"|(?:have|has) (?:got )?(?:an?|(?:his|her|their)) (?:\w+ )?"
+    r"(?:interview|shift|conference|work trip|business trip|work do))"
+    r"(?![^;]*(?:\b(?:i|we|me|us|my|our|ours|here|with you|i['’]?(?:m|ll|ve|d)|we['’]?(?:re|ll|ve|d))\b"
+    r"|\b(?:remind|forget|remember|must|buy|send|call|ring|text|wish|congratulate|pick|drop|lift|card|gift"
+    r"|feed|water|walk|mind|help|join|babysit|look after|due|deadline|present|birthday|wedding"
+    r"|anniversary|visit\w*|stay\w*)\b))",
+    r"\A\W*(?:(?:我|咱)们?家?(?:哥们?|姐|弟|妹|爸|妈|舅|姑|姨|叔|伯|婶|嫂|侄|外甥)|我?(?:哥哥|姐姐|弟弟|妹妹|爸爸|妈妈|爸妈|[表堂][哥姐弟妹]|舅舅|姑姑"
+    r"|姨妈|叔叔|伯伯|嫂子|姐夫|妹夫|朋友|闺蜜|发小|哥们|前任|同桌|室友|同事|老板|领导))[哥姐弟妹爸妈舅姑姨叔伯子女夫]?"
+    r"(?![^。；]*(?:我|咱|一起|来|接|送|回[家来]|到家|生日|婚|周年|提醒|记得|别忘|家长会|手术|医院|复查|体检|祝|红包|礼物|庆祝|[陪帮替喂交]|照看))"
+    r"[^，。,；]{0,14}?(?:飞(?!机)|出差|入职|上班|开工|实习|跳槽|面试|考试|考研|答辩|加班|值班|述职|调去|外派|出国|旅游|旅行|度假"
+    rf"|去(?![办拿取买看见做开交换问])[{HAN}]{{2,4}}(?=[，。！!,\s]|\Z))",
+)
+"""The travel or work of a relative, a friend or a flatmate, with nothing in it for the user.
+
+Visits, birthdays and weddings are none of it, nor is what concerns the user's children or spouse.
+"""
+OVER = _any(
+    rf"\bno more (?!than\b)(?:[a-z]+ ){{0,2}}{DAY}|\b(?:no|not|rather than|instead of) {DAY}"
+    rf"|\b(?:done|finished|through) with (?:the |my |our |those |these )?{DAY}"
+    rf"|\bend of (?:the |my |our |those |these )?{DAY}"
+    rf"|{DAY}[^,;.]{{0,30}}\b(?:any ?more|any longer)\b"
+    rf"|{DAY}(?: are| is|['’]s|['’]re) (?:now |all |finally )*(?:free|open|clear|empty|mine|ours)\b"
+    r"(?! (?:for|of|entry|to)\b)"
+    rf"|\b(?:moved|switched|shifted|changed)\b[^,;.]{{0,20}} from {DAY}"
+    rf"|\b(?:have|get|got|having) (?:my |our |the )?{DAY} (?:back|free|off|to (?:myself|ourselves))\b",
+)
+"""In the clause of a weekday: what took place on it is over."""
+STANDING = _any(
+    r"\b(?:from now on|going forward|permanently|for good|weekly|every week|each week|this (?:term|semester|season)"
+    r"|for the rest of the (?:term|year|season))\b",
+    r"以后(?!再)|今后|从今(?:往后|起)|每个?(?:周|星期|礼拜)|从?下个?(?:周|星期|礼拜|月)起|这学期|本学期|固定|长期|(?<![这本上下])周例会|周课",
+)
+"""Beside a weekday to which something was moved: it takes place on it every week."""
+THIS_WEEK = _any(r"\b(?:this|next) week\b(?! on\b)|(?:[这本]|下)个?(?:周|星期|礼拜)(?!起)|[这下]次")
+"""It does so once."""
 ELSEWHERE = _any(
     r"(?<!gate )(?<!door )(?<!doors )(?<!window )(?<!registration )(?<!applications )(?<!enrolment )(?<!enrollment )"
     r"(?<!voting )(?<!entries )(?<!submissions )(?<!nominations )"
@@ -245,7 +302,8 @@ STILL = re.compile(r"还(?:没|要|得|有)[^，。？?]{0,10}呢")
 REQUEST = _any(
     r"\b(?:can|could|would|will) you (?:please |pls |kindly |also )?(?:remind|set|ping|nudge)\b"
     r"|\bwhy don['’]t you remind\b"
-    r"|\bmind reminding\b|\b(?:like|want|need) you to (?:remind|ping|nudge)\b|\bwould you\W*\Z|(?:能"
+    r"|\bmind reminding\b|\b(?:like|want|need) you to (?:remind|ping|nudge)\b"
+    r"|\bi(?:['’]d| would) like (?:an? (?:\w+ )?reminder|to be reminded)\b|\bwould you\W*\Z|(?:能"
     r"|可以|能不能|可不可以|麻烦).{0,12}提醒"
 )
 """A question that is none."""
@@ -267,8 +325,6 @@ _NO_PAST = _words(
     " overdue married naked sacred related deed"
 )
 """Words in -ed that are no past, and what was arranged then for later."""
-DAY = "\x1f"
-"""The place of the day in a clause."""
 PAST = _any(
     r"\b(?:signed|filed|stamped|paid) on (?:the )?\x1f",
     r"\x1f[^，。,；]{0,2}出?生的|\b(?:was|were|had|did|didn['’]?t|wasn['’]?t|weren['’]?t|hadn['’]?t|ago|yesterday"
@@ -448,6 +504,22 @@ ASKED = _any(
     r"(?P<han_remind>叫我(?=[今明起下上去抢关开拿收回打接出追]|[\s，。,！!~啊哈]|\Z)|提醒(?:一下)?(?:我|咱|大家)|(?<=[，,。！\s])提醒|\A提醒|叫我一声|喊我)",
     r"(?P<han_remember>(?:千万)?(?:记得|(?:别|不要)(?:让我)?(?:忘了?记?|错过)))",
 )
+ASKED_AHEAD = _any(
+    r"(?:\A\W*|\b(?:please|pls|plz|so|and|then|just|(?:can|could|would) you) )(?:just )?"
+    r"(?:let me know|(?:tell|alert|warn|notify|prompt|buzz|text|message|wake) me)\b",
+    r"\b(?:i(?:['’]d| would)? (?:like|want|need|love)|add|put|make|give me|with|plus) (?:in )?an? (?:\w+ )?"
+    r"(?:reminder|alert|warning|notice)\b|\b(?:want|need|like|love) to be (?:reminded|told|warned)\b"
+    r"|\b(?:i|we)(?:['’]ve)? (?:\w+ )?(?:must|have to|need to|gotta|got to) (?:\w+ )?(?:apply|book|register|send|submit"
+    r"|renew|order|cancel|hand|pay|file|buy|confirm|request|sign up|give notice)\b",
+    r"(?:\A|[，,]|请|麻烦|帮我|记得|到时候?|就)[^，。,；会]{0,10}(?:告诉|通知|跟我说|和我说|给我提个醒|提个醒|给我说|喊|吱一?声|说一声)",
+    r"(?<![他她])(?:要|得|必须|需要|务必|最好)(?=提[前早][^，。,；]{1,6}[去把]?(?:[办续交报订买换递]|申请|预约|提交|通知))",
+)
+"""Beside a distance from a day: it is asked for, or a duty, at that distance."""
+OTHERS_AHEAD = _any(
+    r"\b(?:he|she|they|it|who|will|would|always|usually|normally)(?:['’]ll)? \Z",
+    r"[他她它们谁妈爸师板姐哥校司行](?:又|会|就|要|来|常|总是?|都|一般)?\s*\Z|(?<![开聚宴晚年例班议机舞展])会\s*\Z",
+)
+"""Before a request beside a distance: another person makes it."""
 OPENS_OWN = re.compile(
     r"\b(?:assignment|essay|coursework|homework|abstracts?|submissions?|applications?|registration|enrol?lment|ballot|poll"
     r"|tender|portal|survey|intake|call for \w+)\b[^,.;:]{0,30}?\b(?:opens?|closes?)\b|"
@@ -551,6 +623,13 @@ NOTES = _any(
     r"\b(?:notes|minutes|summary|recap|recording) (?:of|from|for|on)\b|会议纪要|会议记录"
     r"|纪要[:：]|记录[:：]|的(?:结果|总结|记录|纪要)"
 )
+JOINED = re.compile(r"\s*,?\s*(?:and|&|\+|plus|和|与|及|跟|以及|还有)\s*(?:on\s+)?(?:the\s*)?|\s*、\s*", re.IGNORECASE)
+"""Between two days, and nothing else: both are meant."""
+AND = re.compile(r"\b(?:and|then)\b|&|[和与及跟、]", re.IGNORECASE)
+OR = re.compile(
+    r"\b(?:or|either|between|not|instead|rather|until|till|to(?= the\b| \d|\Z))\b|或|还是|之间|不是|而是", re.IGNORECASE
+)
+"""Between two days of a clause: one is in doubt, or they are the ends of a span."""
 RANGE = re.compile(r"\A\s*(?:-|–|—|~|～|to|through|till|until|and|到|至)\s*(?:the\s*)?\Z", re.IGNORECASE)
 """Between two days: they are the ends of a span."""
 BESIDE = re.compile(r"[\s,，、(（]*(?:the\s+|on\s+|also\s+|是|即|也就是)?(?:the\s+)?", re.IGNORECASE)

@@ -122,6 +122,8 @@ def test_no_reminder_lies_beyond_the_last_year() -> None:
     assert reminder_in("nudge me at 3pm to send the slides", eve) is None
     assert reminder_in("remind me in 2 hours to send the slides", eve) is None
     assert reminder_in("nudge me at 11:30pm to send the slides", eve) is not None
+    kept = reminder_in("The exam is tomorrow, remind me two days after.", eve - timedelta(days=1))
+    assert dated(kept) == "2999-12-31"
 
 
 @pytest.mark.parametrize(
@@ -219,8 +221,9 @@ def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
         ("Remind me the evening before Friday to pack.", "2026-02-05"),
         ("The invoice is payable 14 days after 5 March.", "2026-03-19"),
         ("Remind me the week before 5 May to buy flowers.", None),
-        ("Remind me a month before 5 May to buy flowers.", None),
-        ("Remind me two days before the 5th of every month to pay.", None),
+        ("Remind me the month before 5 May to buy flowers.", None),
+        ("Remind me a month before 5 May to buy flowers.", "2026-04-05"),
+        ("Remind me two days before the 1st of every month to pay.", None),
         ("Remind me on the day before. 5 May is the wedding.", "2026-05-05"),
         ("提醒我5月5号前一天买花", "2026-05-04"),
         ("提醒我5月5号的前两天买花", "2026-05-03"),
@@ -239,8 +242,82 @@ def test_birth_of_the_last_century_is_a_birthday(text: str) -> None:
     ],
 )
 def test_distance_from_a_date_is_counted(text: str, day: str | None) -> None:
-    """What is not a number of days or weeks, such as "a month before", gives no reminder."""
+    """What is not a number of days, weeks or months, such as "the week before", gives no reminder."""
     assert dated(reminder_in(text, SAID)) == day
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("My passport expires on 10 May, remind me a month before.", "2026-04-10"),
+        ("due on 31 March, ping me a week ahead.", "2026-03-24"),
+        ("Remind me two days before the exam on 12 March.", "2026-03-10"),
+        ("Remind me to pack the night before my flight on 20 March.", "2026-03-19"),
+        ("The lease ends on 1 May. Remind me six weeks before.", "2026-03-20"),
+        ("I want a reminder a fortnight before the warranty runs out on 1 May.", "2026-04-17"),
+        ("I have to apply three weeks before the deadline, 15 April.", "2026-03-25"),
+        ("The concert is on 20 March, remind me a day or two before.", "2026-03-18"),
+        ("The concert is on 20 March, remind me the day after.", "2026-03-21"),
+        ("My flight is on 20 March at 7am, remind me the evening before at 8.", "2026-03-19T20:00"),
+        ("My flight is on 20 March at 7am, remind me the evening before at 8pm.", "2026-03-19T20:00"),
+        ("My flight is on 20 March at 7am, remind me two hours before.", "2026-03-20T05:00"),
+        ("Remind me on Friday to book the hotel a week before the trip.", "2026-02-06"),
+        ("The exam is on 12 March, I was ill two days before.", "2026-03-12"),
+        ("The exam is on 12 March, my teacher will text me a week before.", "2026-03-12"),
+        ("The exam is on 12 March, remind me a day before the party.", "2026-03-12"),
+        ("The exam is on 6 February, remind me a week before.", "2026-02-06"),
+        ("The exam is on 12 March, don't remind me the day before.", None),
+        ("If the exam is on 12 March, remind me two days before.", None),
+        ("护照5月10号到期，提前一个月提醒我", "2026-04-10"),
+        ("房租下个月1号要交，提前两天叫我", "2026-02-27"),
+        ("提醒我考试前两天复习，考试3月12号", "2026-03-10"),
+        ("3月20号的飞机，前一天晚上八点提醒我收拾行李", "2026-03-19T20:00"),
+        ("护照5月10号到期。提前半个月提醒我续签。", "2026-04-25"),
+        ("周五下午三点开会，开会前十分钟叫我", "2026-02-06T14:50"),
+        ("3月20号去上海，记得提前两天订票", "2026-03-18"),
+        ("3月12号考试，老师会提前两天通知我", "2026-03-12"),
+        ("3月12号考试，学校提前两天通知我们", "2026-03-12"),
+        ("我前两天让你提醒我3月12号考试", "2026-03-12"),
+        ("3月15号考试，提前两天到", "2026-03-15"),
+        ("如果3月12号考试，提前两天提醒我", None),
+    ],
+)
+def test_a_reminder_is_at_the_distance_at_which_it_is_asked_for(text: str, due: str | None) -> None:
+    """From the day that another part of the text names; a distance that is past, or of something else, moves nothing."""
+    reminder = reminder_in(text, SAID)
+
+    day = dated(reminder)
+    if reminder is not None and reminder.minute is not None:
+        day = f"{day}T{reminder.minute // 60:02}:{reminder.minute % 60:02}"
+    assert day == due
+    assert reminder is None or reminder.phrase == text
+
+
+@pytest.mark.parametrize(
+    ("text", "recurrence", "days"),
+    [
+        ("Mum's birthday is on 4 March, remind me three days before.", Recurrence.YEARLY, ["2026-03-01", "2027-03-01"]),
+        ("妈妈生日3月4号，提前一周提醒我买礼物", Recurrence.YEARLY, ["2026-02-25", "2027-02-25"]),
+        ("外婆生日正月十三，提前三天提醒我", Recurrence.YEARLY, ["2026-02-26", "2027-02-15"]),
+        ("外婆生日正月初三，提前三天提醒我", Recurrence.NONE, ["2026-02-16", None]),
+        ("Bin day is every Thursday, remind me the evening before.", Recurrence.WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("每周四收垃圾，前一天晚上提醒我", Recurrence.WEEKLY, ["2026-02-04", "2026-02-11"]),
+        ("Pay day is the 25th of every month, remind me 3 days before.", Recurrence.MONTHLY, ["2026-02-22", "2026-03-22"]),
+        ("Two days before the 5th of every month remind me to pay.", Recurrence.MONTHLY, ["2026-03-03", "2026-04-03"]),
+        ("房租每月1号交，提前一天提醒我", Recurrence.MONTHLY, ["2026-02-28", "2026-03-31"]),
+        ("Rent is due on the 1st of every month, remind me two days before.", Recurrence.NONE, ["2026-02-27", None]),
+    ],
+)  # fmt: skip
+def test_a_rhythm_is_kept_at_a_distance(text: str, recurrence: Recurrence, days: list[str | None]) -> None:
+    """Where every occurrence is as far from a day of the rhythm; else the next one is moved."""
+    found = reminder_in(text, SAID)
+
+    assert found is not None
+    assert found.recurrence is recurrence
+    first = next_day(found, SAID.date())
+    assert first is not None
+    following = next_day(found, first + timedelta(days=1))
+    assert days == [first.isoformat(), None if following is None else following.isoformat()]
 
 
 @pytest.mark.parametrize("text", ["Remind me in a year to renew the passport.", "提醒我一年后续签护照"])
@@ -532,6 +609,132 @@ def test_another_day_has_nothing_in_common(older: str, newer: str, *, is_another
 
 
 WEDNESDAY = datetime(2026, 12, 2, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Football's finished for the season, so no more Wednesdays for me.",
+        "Choir is over, so no more Thursdays",
+        "Pilates has finished, no Mondays any more",
+        "I've stopped tutoring, so no more Saturday mornings",
+        "Book club's done, Tuesdays are free again",
+        "Yoga has ended, so I have my Thursdays back",
+        "No more piano on Tuesdays.",
+        "I'm done with Monday mornings at the gym.",
+        "That's the end of our Sunday mornings at the allotment",
+        "合唱团散了，每周四不用去了",
+        "足球结束了，以后周三不用去了",
+        "读书会停了，每周二又空出来了",
+    ],
+)
+def test_a_weekday_on_which_something_is_over_gives_none(text: str) -> None:
+    assert reminder_in(text, WEDNESDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "due", "minute"),
+    [
+        ("No more coffee, I have choir on Thursdays", "2026-12-03", None),
+        ("Choir is every Thursday at 7pm, no more Mondays.", "2026-12-03", 19 * 60),
+        ("No more than ten people on Saturdays at the workshop I run", "2026-12-05", None),
+        ("football every Wednesday at 7, so we need a babysitter on Wednesdays", "2026-12-02", None),
+        ("Yoga is every Monday at 6 pm, I'm never home on Mondays.", "2026-12-07", 18 * 60),
+        ("I teach every Tuesday at 9am, Tuesdays are busy", "2026-12-08", 9 * 60),
+        ("Bins go out every Tuesday, not Mondays.", "2026-12-08", None),
+        ("每周三晚上七点踢球，所以每周三要找人看孩子", "2026-12-02", 19 * 60),
+        ("每周五交周报，每周五下午五点前", "2026-12-04", 17 * 60),
+        ("Yoga has moved to Thursdays", "2026-12-03", None),
+        ("Yoga has moved from Mondays to Thursdays", "2026-12-03", None),
+        ("Yoga is on Thursdays now instead of Mondays", "2026-12-03", None),
+        ("From now on yoga is on Thursday at 6pm", "2026-12-03", 18 * 60),
+        ("The weekly standup has moved to Tuesday at 10am", "2026-12-08", 10 * 60),
+        ("每周的钢琴课改到周日上午了", "2026-12-06", None),
+        ("钢琴课改到周四晚上了，以后周四别给我安排饭局", "2026-12-03", None),
+        ("Yoga is every Monday and every Thursday at 6 pm.", None, None),
+        ("Yoga is every Monday, football every Thursday.", None, None),
+        ("每周一瑜伽，每周三足球", None, None),
+    ],
+)
+def test_a_weekly_thing_has_one_weekday(text: str, due: str | None, minute: int | None) -> None:
+    """However often it is named; that to which it was moved is of every week, if the sentence says so."""
+    found = reminder_in(text, WEDNESDAY)
+
+    day = None if found is None else next_day(found, WEDNESDAY.date())
+    assert (None if day is None else day.isoformat()) == due
+    assert found is None or (found.recurrence, found.minute) == (Recurrence.WEEKLY, minute)
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("钢琴课改到周日上午了", "2026-12-06"),
+        ("这周的周例会改到周二了", "2026-12-08"),
+        ("Yoga has moved to Thursday", "2026-12-03"),
+        ("This week's weekly standup has moved to Tuesday", "2026-12-08"),
+        ("The course is on 7 and 8 December, 8:30 start both days", "2026-12-07T08:30"),
+        ("The workshop is on 3 and 4 December", "2026-12-03"),
+        ("Conference 10 and 11 December", "2026-12-10"),
+        ("I have exams on 7, 8 and 9 December", "2026-12-07"),
+        ("The exam is on Thursday and Friday at 9am", "2026-12-03T09:00"),
+        ("We fly on 22 December and come back on the 29th", "2026-12-22"),
+        ("We fly on 22 December at 9am and come back on the 29th", "2026-12-22T09:00"),
+        ("Piano exam on 9 December and swimming gala on 11 December at 9am", "2026-12-09"),
+        ("The rent for rooms 7 and 8 December is due", "2026-12-08"),
+        ("The parcel comes on the 7th or the 8th", None),
+        ("3 and 4 December were awful", None),
+        ("12月7号和8号培训", "2026-12-07"),
+        ("12月7号和8号考试，早上八点半开始", "2026-12-07T08:30"),
+        ("12月22号飞，29号回来", "2026-12-22"),
+        ("12月7号或者8号来修", None),
+    ],
+)
+def test_of_several_days_it_is_the_first(text: str, due: str | None) -> None:
+    """With its time of day; of two of which one is in doubt it is none. What was moved once is of one day."""
+    found = reminder_in(text, WEDNESDAY)
+
+    day = dated(found)
+    if found is not None and found.minute is not None:
+        day = f"{day}T{found.minute // 60:02}:{found.minute % 60:02}"
+    assert day == due
+
+
+@pytest.mark.parametrize(
+    ("text", "is_reminder"),
+    [
+        ("my roommate flies to Denver tomorrow", False),
+        ("my brother starts his new job on Monday", False),
+        ("My cousin is flying to Rome on Friday", False),
+        ("My dad is driving to Bristol tomorrow", False),
+        ("My mum is working on Saturday", False),
+        ("My flatmate has a job interview on Tuesday", False),
+        ("我室友明天飞成都", False),
+        ("我哥下周一入职新公司", False),
+        ("我姐周六去北京出差", False),
+        ("我表哥明天去东京", False),
+        ("我妹妹下周二面试", False),
+        ("my sister arrives on Friday", True),
+        ("My brother is flying in on Friday", True),
+        ("My sister flies in from Rome on Friday at 6pm", True),
+        ("pick up my son at 5 tomorrow", True),
+        ("My sister gets married on 12 December", True),
+        ("My mum has surgery on Tuesday", True),
+        ("My son starts school on Monday", True),
+        ("My brother starts his new job on Monday, I need to send flowers", True),
+        ("My roommate flies to Denver tomorrow, I'm taking her to the airport", True),
+        ("Remind me that my brother starts his new job on Monday", True),
+        ("我妹妹周五来看我", True),
+        ("我室友明天飞成都，我送她去机场", True),
+        ("我妹妹周五考试，陪她去", True),
+        ("我室友生日12月8号", True),
+        ("我妈周二手术", True),
+        ("我儿子周一开学", True),
+        ("提醒我我哥下周一入职", True),
+    ],
+)
+def test_travel_and_work_of_others_are_none_without_the_user(text: str, *, is_reminder: bool) -> None:
+    """Visits, birthdays, weddings, illness and children are of the user, too."""
+    assert (reminder_in(text, WEDNESDAY) is not None) is is_reminder
 
 
 @pytest.mark.parametrize(
