@@ -18,6 +18,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.command_line import invoke
 from tests.support.rpc import TIMEOUT, create, create_all, found, list_all, refused
 from tests.support.server_process import ServerProcess, Stubs
+from tests.support.server_thread import served
 from tests.support.until import until
 from tests.support.user_data import erase, export, furnish, records
 
@@ -112,6 +113,16 @@ def test_names_are_checked_and_taken_once(stubs: Stubs) -> None:
     for name in ("../x", "a/b", ".", "-a", "x" * 65, "a.unfinished", "a\0", "ä"):
         refusal = refused(stubs.admin.CreateBackup, admin_pb.CreateBackupRequest(name=name))
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("name",)) == (refusal.code, refusal.fields)
+
+
+def test_a_folder_that_cannot_be_written_is_named_by_its_setting(tmp_path: Path) -> None:
+    """Why, and what to change."""
+    tmp_path.joinpath("file").write_text("no folder")
+    with served(tmp_path / "data", backup={"directory": str(tmp_path / "file" / "backups")}) as stubs:
+        refusal = refused(stubs.admin.CreateBackup, admin_pb.CreateBackupRequest())
+
+    assert (grpc.StatusCode.UNAVAILABLE, "BACKEND_UNAVAILABLE") == (refusal.code, refusal.reason)
+    assert "(Not a directory): see the setting backup.directory" in refusal.message
 
 
 def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, user: str, tmp_path: Path) -> None:

@@ -127,7 +127,9 @@ class BackupService:
         try:
             yield from self._create(name or f"backup-{self._now().astimezone(UTC):%Y%m%dT%H%M%S}Z")
         except OSError as error:
-            raise BackendUnavailableError("backup") from error
+            raise BackendUnavailableError(
+                "backup", problem=f"cannot write its folder ({error.strerror}): see the setting backup.directory"
+            ) from error
         finally:
             self._running.release()
 
@@ -267,7 +269,10 @@ def _read_manifest(backup: Path) -> tuple[dict[str, Any], list[tuple[str, int, s
         files = [(str(file["path"]), int(file["bytes"]), str(file["sha256"])) for file in manifest["files"]]
         is_ours = manifest["format"] == FORMAT and isinstance(manifest["version"], int)
     except FileNotFoundError:
-        message = f"{name!r} is not a backup: it has no {MANIFEST}. Give its folder, such as DATA_DIR/backups/NAME."
+        message = (
+            f"{name!r} is not a backup, or one that was not finished: it has no {MANIFEST}. Give its folder, such as "
+            "DATA_DIR/backups/NAME."
+        )
         raise BackupError(message) from None
     except (ValueError, KeyError, TypeError) as error:
         message = f"The {MANIFEST} of {name!r} cannot be read."
