@@ -17,7 +17,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.http_stub import failed
 from tests.support.openai_chat_stub import said as openai_said
 from tests.support.openai_chat_stub import serving
-from tests.support.rpc import TIMEOUT, found, list_all, refused
+from tests.support.rpc import TIMEOUT, create, found, list_all, refused
 from tests.support.server_process import Stubs
 from tests.support.server_thread import served
 from tests.support.sessions import ARCHIVED, ASSISTANT, CLOSED, append, open_session, place, say, show, trim
@@ -50,6 +50,32 @@ def kept(stubs: Stubs, here: types_pb.Scope) -> list[str]:
     """Return what another session of the same project finds, apart from summaries."""
     elsewhere = types_pb.Scope(user_id=here.user_id, project_id=here.project_id, session_id="another")
     return sorted(one.content for one in list_all(stubs, elsewhere) if one.kind != types_pb.MEMORY_KIND_SUMMARY)
+
+
+CORRECTIONS = [
+    ("I've got a dentist appointment on Tuesday at 10:00.", "no wait, I said Tuesday but it's Thursday. Same time.",
+     "I've got a dentist appointment on Thursday at 10:00."),
+    ("My sister lives in Leeds.", "Correction: she lives in York, I mixed it up.", "My sister lives in York."),
+    ("下周三晚上七点开家长会。", "打错了，是下周四", "下周四晚上七点开家长会。"),
+    ("我儿子今年上四年级。", "更正一下，是五年级", "我儿子今年上五年级。"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "correction", "meant"), CORRECTIONS)
+def test_a_corrected_statement_is_remembered_as_it_was_meant(
+    stubs: Stubs, user: str, said: str, correction: str, meant: str
+) -> None:
+    """Neither what was said first, nor the correction alone; its reminder is that of the right day."""
+    here = place(user, project="p")
+    open_session(stubs, here)
+    append(stubs, here, (said, correction))
+
+    flush = close(stubs, here, wait_for=types_pb.WAIT_FOR_INDEXED).flush
+
+    assert [meant] == remembered(flush)
+    [result] = flush.results
+    alone = create(stubs, place(f"{user}-2"), meant)
+    assert result.memory.reminder == alone.reminder
 
 
 @both

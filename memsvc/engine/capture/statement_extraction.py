@@ -20,6 +20,7 @@ from memsvc.engine.capture.decider import CaptureDecider, StatementDecision
 from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.ports.features import ReminderReads
 from memsvc.text.analysis import simplified_form
+from memsvc.text.corrections import apply_corrections
 from memsvc.text.reminder_extraction import ScheduleChange, changed_event, reminder_in, schedule_change
 from memsvc.text.statement_split import statements
 
@@ -65,8 +66,12 @@ class StatementExtractor:
     ) -> Extraction:
         """Return the evaluated statements; those paired with True are recalled from memory and are not decided on."""
         fresh = [statement for statement, is_recalled in split if not is_recalled]
-        judgement = self._decider.decide(fresh, deadline)
-        judged = iter(self._event_scopes.applied_to(scope, judgement.judged))
+        meant, corrections = apply_corrections([(one.text, _corrector(one)) for one in fresh])
+        judgement = self._decider.decide(
+            [replace(one, text=text) for one, text in zip(fresh, meant, strict=True)], deadline
+        )
+        decisions = [_as_correction(one) if place in corrections else one for place, one in enumerate(judgement.judged)]
+        judged = iter(self._event_scopes.applied_to(scope, decisions))
         statements = [
             _as_recalled(statement) if is_recalled else self._with_known(scope, next(judged), deadline)
             for statement, is_recalled in split
@@ -143,6 +148,16 @@ def draft_from_statement(
         source=SOURCE,
         origin=ORIGINS[statement.role],
     )
+
+
+def _corrector(statement: SourceStatement) -> object:
+    """Return who may correct a statement later: its speaker, in the same role; a quotation corrects nothing."""
+    return (statement.role, statement.speaker, statement.is_quoted or statement.is_code)
+
+
+def _as_correction(decision: StatementDecision) -> StatementDecision:
+    detail = "It corrects an earlier statement, which is read as it was meant."
+    return replace(decision, verdict=CaptureVerdict.ignore(CaptureReason.NOTHING, detail))
 
 
 def _as_recalled(statement: SourceStatement) -> ExtractedStatement:

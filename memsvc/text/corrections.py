@@ -1,0 +1,173 @@
+"""Corrections of what was said a moment before: "no wait, I meant Thursday", 说错了，是下周五; English and Chinese.
+
+A correction names the right value alone. It is applied to the statement that it corrects, so that the statement is
+remembered as it was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+MOST_CHARS = 120
+"""A longer text is no mere correction."""
+MOST_WORDS = 3
+"""Words, or pairs of Han characters, of a correction that neither the corrected text nor a correction usually has."""
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
+_HAN_NUMBER = r"(?:\d{1,2}|[一二三四五六七八九十]{1,3})"
+_CUE = re.compile(
+    r"^(?:(?:oh|ah|um+|er+|argh|ugh|wait|hang on|hold on)\b[\s,.!…—-]*)*"
+    r"(?:(?:oops|whoops|correction|scratch that|make that|typo|my (?:mistake|bad)|i meant?|no,? wait|wait,? no)\b"
+    r"|(?:no|nope|sorry|actually)\b[\s,.:!—-]*(?:it['’]?s|it is|that['’]?s|she|he|they|i (?:said|meant?)|not|on|at)\b"
+    r"|(?:(?:啊|哦|噢|呃|哎呀?|等等)[，,。！!\s]*)*(?:不对|不是|[说打写记弄搞]错了|口误|更正|纠正|我是说|应该是))",
+    re.IGNORECASE,
+)
+_DATE = re.compile(
+    rf"\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b"
+    rf"|\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)\b|{_HAN_NUMBER}月{_HAN_NUMBER}[日号]?|{_HAN_NUMBER}号(?![线楼院])",
+    re.IGNORECASE,
+)
+_DAY = re.compile(
+    r"\b(?:(?:next|this) )?(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|tomorrow|tonight)\b"
+    r"|(?:这|本|下下?)?(?:周|星期|礼拜)[一二三四五六日天]|[今明后]天|大后天|[今明]晚",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)\b|\b\d{1,2}:\d\d\b|\b(?:half|quarter) (?:past|to) [a-z]+\b|\bnoon\b"
+    rf"|{_HAN_NUMBER}点(?:半|[一三]刻|{_HAN_NUMBER}分?)?",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    r"[£$€¥]\d+(?:[.,]\d+)*|\b\d+(?:[.,]\d+)*(?= ?(?P<unit>[a-z]+))"
+    r"|(?:\d+(?:\.\d+)?|[一二两三四五六七八九十百千万]+)(?=(?P<han>年级|岁|个|天|年|斤|块|元|万|次|楼|人|只|条|口|公里|米|页|分钟|小时|班))",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
+_NO_NAME = re.compile(rf"(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?", re.IGNORECASE)
+_DENIED = re.compile(r"(?:\bnot|\binstead of|\brather than|不是|而非)\s*(?:on |at |in )?$", re.IGNORECASE)
+_DAY_OF_MONTH = re.compile(r"\d{1,2}(?:st|nd|rd|th)?|[一二三四五六七八九十]{1,3}(?=[日号])")
+_USUAL = frozenset(
+    re.findall(
+        r"\S+",
+        "a an and am are as at bad be but by correct correction day days don't for from got have he her his i i'm "
+        "in instead is it it's its just keep lives made make mean meant miscounted misread mistake mistyped mixed "
+        "my no not oh on one oops place rather right said same say she sorry still than that that's the their they "
+        "time to typo up wait was wrong your",
+    )
+)
+_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?", re.IGNORECASE)
+_USUAL_HAN = re.compile(
+    r"不变|没错|没变|不动|时间|地点|其他|一样|刚才|刚刚|上面|之前|[说打写记弄搞]错|口误|更正|纠正|一下|不对|不是|应该|才对"
+    r"|[的了是在我他她它说啊哦吧呢都仍]"
+)
+_ADDS = re.compile(r"\b(?:also|too|as well)\b|[也还]", re.IGNORECASE)
+
+
+class _Value(NamedTuple):
+    start: int
+    end: int
+    text: str
+    unit: str
+
+
+def is_correction(text: str) -> bool:
+    """Return whether a text begins as a correction of what was said before, asks nothing and adds nothing."""
+    if len(text) > MOST_CHARS or text.rstrip().endswith(("?", "？")):
+        return False
+    return _CUE.match(text) is not None and _ADDS.search(text) is None
+
+
+def corrected(statement: str, correction: str) -> str | None:
+    """Return *statement* with the values that a correction names: a date, a day, a time, an amount, else a name.
+
+    None if it is not sure what is corrected: the correction names two values of a sort, or none of a sort of which the
+    statement has exactly one, or says more than the value.
+    """
+    if not is_correction(correction) or _says_more(correction, statement):
+        return None
+    result = statement
+    for pattern in (_DATE, _DAY, _TIME, _AMOUNT):
+        result = _replaced(result, correction, pattern)
+    if result == statement:
+        result = _replaced(statement, correction, _NAME)
+    return result if result != statement else None
+
+
+def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -> tuple[list[str], set[int]]:
+    """Return the statements of a conversation as they were meant, and the places of those that only correct others.
+
+    Args:
+        texts: Each statement in order, and who said it: nobody corrects somebody else.
+        most_back: The number of earlier statements of the same speaker among which the corrected one is looked for.
+    """
+    meant = [text for text, _ in texts]
+    corrections: set[int] = set()
+    for place, (text, speaker) in enumerate(texts):
+        if not is_correction(text):
+            continue
+        own = [at for at in range(place) if texts[at][1] == speaker and at not in corrections]
+        for at in reversed(own[-most_back:]):
+            if (found := corrected(meant[at], text)) is not None:
+                meant[at] = found
+                corrections.add(place)
+                break
+    return meant, corrections
+
+
+def _replaced(statement: str, correction: str, pattern: re.Pattern[str]) -> str:
+    """Return the statement with its one value of a sort replaced by the one other value of the correction."""
+    before = list(_values(statement, pattern))
+    if len(before) != 1:
+        return statement
+    [old] = before
+    named = [
+        value
+        for value in _values(correction, pattern)
+        if value.unit == old.unit
+        and _plain(value.text) != _plain(old.text)
+        and not _DENIED.search(correction[: value.start])
+    ]
+    if len(named) != 1:
+        return statement
+    return statement[: old.start] + _of_same_form(old.text, named[0].text, pattern) + statement[old.end :]
+
+
+def _values(text: str, pattern: re.Pattern[str]) -> Iterator[_Value]:
+    for match in pattern.finditer(text):
+        if pattern is _NAME and _NO_NAME.fullmatch(match[0]):
+            continue
+        groups = match.groupdict()
+        unit = (groups.get("unit") or groups.get("han") or "").lower().rstrip("s")
+        if pattern is _AMOUNT and unit in {"am", "pm", "st", "nd", "rd", "th", "o"}:
+            continue
+        yield _Value(match.start(), match.end(), match[0], unit)
+
+
+def _plain(value: str) -> str:
+    return re.sub(r"^(?:the|next|this) |\s|号|日", "", value.lower())
+
+
+def _of_same_form(old: str, new: str, pattern: re.Pattern[str]) -> str:
+    """Return the new value; a date without a month keeps the month of the old one."""
+    if pattern is not _DATE or re.search(rf"{_MONTH}|月", new, re.IGNORECASE):
+        return new
+    if not re.search(rf"{_MONTH}|月", old, re.IGNORECASE):
+        return new
+    day = _DAY_OF_MONTH.search(new)
+    *_, last = _DAY_OF_MONTH.finditer(old)
+    return new if day is None else old[: last.start()] + day[0] + old[last.end() :]
+
+
+def _says_more(correction: str, statement: str) -> bool:
+    """Return whether a correction has more words of its own than a mere correction has."""
+    rest = correction
+    for pattern in (_DATE, _DAY, _TIME, _AMOUNT):
+        rest = pattern.sub(" ", rest)
+    known = {word.lower() for word in _WORD.findall(statement)} | _USUAL
+    own = [word for word in _WORD.findall(_NAME.sub(" ", rest)) if word.lower().replace("’", "'") not in known]
+    han = [char for char in _USUAL_HAN.sub("", rest) if "一" <= char <= "鿿" and char not in statement]
+    return len(own) + len(han) / 2 > MOST_WORDS

@@ -1,0 +1,86 @@
+"""Corrections of what was said a moment before, in both languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsvc.text.corrections import apply_corrections, corrected, is_correction
+
+
+@pytest.mark.parametrize(
+    ("statement", "correction", "meant"),
+    [
+        ("I've got a dentist appointment on Tuesday at 10.", "no wait, I said Tuesday but it's Thursday. Same time.",
+         "I've got a dentist appointment on Thursday at 10."),
+        ("The meeting is on Wednesday at 6 pm", "Sorry, I meant Thursday.", "The meeting is on Thursday at 6 pm"),
+        ("I have 3 days of annual leave left", "Actually it's 4 days, I miscounted.", "I have 4 days of annual leave left"),
+        ("My sister lives in Leeds", "Correction: she lives in York, I mixed it up.", "My sister lives in York"),
+        ("The dentist is on the 24th at 4 pm", "No, it's the 25th, 4 pm is right.", "The dentist is on the 25th at 4 pm"),
+        ("My flight is on 3 December", "Oops, 4 December, not the 3rd.", "My flight is on 4 December"),
+        ("My flight is on 3 December", "Oops, the 4th.", "My flight is on 4th December"),
+        ("Call Ann at 3 pm on Friday", "sorry, it's 4 pm on Monday", "Call Ann at 4 pm on Monday"),
+        ("The rent is $900 a month", "no, it's $950", "The rent is $950 a month"),
+        ("Lily的牙医是24号下午四点", "不对，是25号，四点没错", "Lily的牙医是25号下午四点"),
+        ("周三晚上七点家长会", "打错了，是周四", "周四晚上七点家长会"),
+        ("我儿子今年上四年级", "更正一下，是五年级", "我儿子今年上五年级"),
+        ("下周四下午三点有个call", "说错了，是下周五，时间不变", "下周五下午三点有个call"),
+        ("我12月3号飞东京", "说错了，4号", "我12月4号飞东京"),
+    ],
+)  # fmt: skip
+def test_the_value_of_the_same_sort_is_replaced(statement: str, correction: str, meant: str) -> None:
+    """Days, dates, times, amounts with the same unit, and names."""
+    assert meant == corrected(statement, correction)
+
+
+@pytest.mark.parametrize(
+    ("statement", "other"),
+    [
+        ("The dentist is on Tuesday", "Actually it's raining, Bob arrives on Friday with the kids and the dog."),
+        ("The dentist is on Tuesday", "Sorry, I have to go on Friday to see my parents in law"),
+        ("The dentist is on Tuesday", "no it's not on Tuesday"),
+        ("The dentist is on Tuesday", "Actually, is it Thursday?"),
+        ("The dentist is on Tuesday", "I mean, on Friday too"),
+        ("The dentist is on Tuesday", "The optician is on Thursday"),
+        ("The dentist is on Tuesday or Wednesday", "I meant Thursday"),
+        ("The dentist is on Tuesday", "I meant Thursday or Friday"),
+        ("I have 3 cats", "Actually it's 20 degrees outside"),
+        ("I moved to Leeds", "I mean, Leeds is lovely"),
+        ("周三家长会", "不对，我想起来了，周五要去医院看奶奶"),
+        ("周三家长会", "不对，周五也有"),
+        ("周三家长会", "周五去看牙"),
+        ("我有两只猫", "不是我的错，是他周五没来"),
+    ],
+)
+def test_what_is_no_mere_correction_replaces_nothing(statement: str, other: str) -> None:
+    """It tells something else, asks, adds, or leaves open what is meant."""
+    assert corrected(statement, other) is None
+
+
+def test_a_correction_is_of_an_earlier_statement_of_the_same_speaker() -> None:
+    """The latest that has a value of the sort; at most three back. A correction may be corrected."""
+    texts = [
+        ("Yoga is on Monday.", "a"),
+        ("Choir is on Tuesday.", "b"),
+        ("I like tea.", "a"),
+        ("I meant Thursday.", "a"),
+    ]
+    assert apply_corrections(texts) == (
+        ["Yoga is on Thursday.", "Choir is on Tuesday.", "I like tea.", texts[3][0]],
+        {3},
+    )
+
+    again = [("家长会是周三。", ""), ("不对，是周四。", ""), ("说错了，周五。", "")]
+    assert apply_corrections(again) == (["家长会是周五。", "不对，是周四。", "说错了，周五。"], {1, 2})
+
+    far = [
+        ("Yoga is on Monday.", ""),
+        *[(f"I like tea no. {number}.", "") for number in range(3)],
+        ("I meant Friday.", ""),
+    ]
+    assert apply_corrections(far) == ([text for text, _ in far], set())
+
+
+def test_long_texts_correct_nothing() -> None:
+    """A text of more than 120 characters says more than a value."""
+    assert is_correction("I meant Thursday.")
+    assert not is_correction("I meant Thursday." + " So it goes." * 10)
