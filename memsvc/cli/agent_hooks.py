@@ -18,7 +18,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import HookAgent
 from memsvc.cli.errors import CommandError, print_error
 from memsvc.cli.moments import in_machine_zone
-from memsvc.cli.output import write
+from memsvc.cli.output import write, write_json_value
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
@@ -161,7 +161,7 @@ def _tell(agent: HookAgent, event: str, context: str) -> None:
     """Write a context, unless it is empty, in the form that the agent reads."""
     if context and agent is HookAgent.CLAUDE_CODE:
         output = {"hookEventName": event, "additionalContext": context}
-        write(json.dumps({"hookSpecificOutput": output}, ensure_ascii=False))
+        write_json_value({"hookSpecificOutput": output})
     elif context:
         write(context)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from memsvc.cli.output import visible
 from memsvc.domain.errors import ReportedError
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class CommandError(ReportedError):
 
 
 def print_error(message: str) -> None:
-    """Write a line to stderr."""
-    print(message, file=sys.stderr, flush=True)  # noqa: T201 - the command line
+    """Write a line to stderr, without characters that control a terminal: the message may quote contents."""
+    print(visible(message), file=sys.stderr, flush=True)  # noqa: T201 - the command line
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memsvc.cli.output import visible
+
 if TYPE_CHECKING:
     import grpc
 
@@ -150,7 +152,7 @@ def _reachable(address: str) -> str:
 
 
 def _fail(message: str, code: int) -> None:
-    typer.echo(f"memsvc: {message}", err=True)
+    typer.echo(visible(f"memsvc: {message}"), err=True)
     raise typer.Exit(code)
 
 

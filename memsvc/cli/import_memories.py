@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, cast
@@ -13,7 +12,7 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictPolicy, ImportFormat, OnDuplicate, OtherSystem
 from memsvc.cli.errors import FAILED, CommandError, print_error
-from memsvc.cli.output import progress_bar, shortened, write, write_json, write_table
+from memsvc.cli.output import progress_bar, shortened, write, write_json, write_json_value, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -170,7 +169,7 @@ def write_memory_line(memory: types_pb.Memory) -> None:
     """Write a memory as a line that `memsvc import` takes."""
     from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - a quick start
 
-    write(json.dumps(MessageToDict(memory, preserving_proto_field_name=True), ensure_ascii=False))
+    write_json_value(MessageToDict(memory, preserving_proto_field_name=True))
 
 
 class _Entries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsvc.cli.connection import ADDRESS_VARIABLE
 from memsvc.cli.errors import CommandError, print_error, require_server
-from memsvc.cli.output import progress_bar, write
+from memsvc.cli.output import progress_bar, write, write_json_value
 from memsvc.data_directory import private_files
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> Non
     except BackupError as error:
         raise CommandError(str(error)) from error
     if as_json:
-        write(json.dumps({"data_dir": str(data_dir), "row_counts": dict(counts)}))
+        write_json_value({"data_dir": str(data_dir), "row_counts": dict(counts)})
     else:
         found = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
         write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {quote(str(data_dir))}")

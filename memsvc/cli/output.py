@@ -26,11 +26,27 @@ LEAST_TEXT = 16
 """The least width of a column of texts; with less room for it, records are drawn in place of a table."""
 BORDER = 3
 """The width of a border and the space on both sides of it."""
+BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Embeddings, overrides and isolates, which show a text in another order than it is stored in."""
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in b"\t\n"}
+_BIDI_ESCAPES = {code: f"\\u{code:04x}" for code in BIDI_CONTROLS}
+_ESCAPES = _CONTROLS | _BIDI_ESCAPES
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)} | _BIDI_ESCAPES
+"""Escapes of what `json.dumps` leaves as it is; it escapes the characters below U+0020 itself."""
+
+
+def visible(text: str) -> str:
+    r"""Return *text* with escapes such as `\x1b` in place of the characters that control a terminal.
+
+    These are the C0 controls other than line feed and tab, DEL, the C1 controls, and `BIDI_CONTROLS`. CR LF becomes LF.
+    A pipe needs the escapes, too: a pager or another terminal may be at its end.
+    """
+    return text.replace("\r\n", "\n").translate(_ESCAPES)
 
 
 def write(line: str = "") -> None:
-    """Write a line to stdout."""
-    print(line)  # noqa: T201 - the command line
+    """Write a line to stdout, without characters that control a terminal."""
+    print(visible(line))  # noqa: T201 - the command line
 
 
 def flush() -> None:
@@ -42,7 +58,12 @@ def write_json(message: Message) -> None:
     """Write a message as one line of JSON, with the API's field names."""
     from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - a quick start
 
-    write(json.dumps(MessageToDict(message, always_print_fields_with_no_presence=True), ensure_ascii=False))
+    write_json_value(MessageToDict(message, always_print_fields_with_no_presence=True))
+
+
+def write_json_value(value: object) -> None:
+    r"""Write a value as one line of JSON, with `\u` escapes in place of the characters that control a terminal."""
+    write(json.dumps(value, ensure_ascii=False).translate(_JSON_ESCAPES))
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str = "") -> None:
@@ -50,10 +71,12 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
 
     The first sign of a column's name says how it is drawn: ">" to the right, for numbers; "=" in one piece; "~" cut
     where the terminal ends. A terminal shows those last, and gets a line for each cell when it is too narrow
-    for the table.
+    for the table. Cells of str are escaped as by `visible`; a Text must be already.
     """
     names = [column.lstrip(MARKS) for column in columns]
-    body: list[Sequence[str | Text]] = list(rows)
+    body: list[Sequence[str | Text]] = [
+        [visible(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+    ]
     if not sys.stdout.isatty():
         if title:
             write(title)
@@ -180,10 +203,12 @@ def highlighted(hit: search_pb.Hit, who: str = "") -> str | Text:
         return f"{said}{hit.snippet}"
     from rich.text import Text  # noqa: PLC0415 - a quick start
 
-    text = Text(hit.snippet)
+    text = Text(visible(hit.snippet))
     for span in hit.spans:
-        text.stylize("bold yellow", span.start, span.end)
-    return Text.assemble((said, "dim"), text)
+        # An escape is longer than its character.
+        start, end = (len(visible(hit.snippet[:place])) for place in (span.start, span.end))
+        text.stylize("bold yellow", start, end)
+    return Text.assemble((visible(said), "dim"), text)
 
 
 def local_time(moment: Timestamp) -> datetime:

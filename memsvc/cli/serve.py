@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
-import json
 import math
 import mmap
 import os
@@ -21,7 +20,7 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, report_errors, require_server
 from memsvc.cli.moments import is_time_zone, machine_time_zone
-from memsvc.cli.output import MILLI, flush, write, write_table
+from memsvc.cli.output import MILLI, flush, write, write_json_value, write_table
 from memsvc.data_directory import private_files
 
 if TYPE_CHECKING:
@@ -388,7 +387,7 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
             found = check_backends(settings, directory.path)
     if as_json:
         for one in found:
-            write(json.dumps(asdict(one), ensure_ascii=False))
+            write_json_value(asdict(one))
     else:
         rows = [
             (each.port, each.backend, each.trouble or "well", each.model, f"{each.seconds * MILLI:.1f}")

@@ -11,7 +11,7 @@ import typer
 
 from memsvc.cli.connection import project_of
 from memsvc.cli.errors import CommandError, print_error, report_errors, require_server
-from memsvc.cli.output import write, write_table
+from memsvc.cli.output import write, write_json_value, write_table
 from memsvc.cli.serve import AsJson, Config, read_settings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def settings(
             _put(into, "\n".join(_markdown(found)))
         elif as_json:
             for one in found:
-                write(json.dumps(_described(one), ensure_ascii=False))
+                write_json_value(_described(one))
         elif is_document:
             for line in _markdown(found):
                 write(line)
@@ -143,10 +143,8 @@ def backends(
         rows.append((each.port, each.name, is_chosen, profiles, each.distribution, each.target))
     if as_json:
         for row in rows:
-            write(
-                json.dumps(
-                    dict(zip(("port", "name", "chosen", "profiles", "distribution", "target"), row, strict=True))
-                )
+            write_json_value(
+                dict(zip(("port", "name", "chosen", "profiles", "distribution", "target"), row, strict=True))
             )
         return
     write_table(
@@ -168,7 +166,7 @@ def project(
     with report_errors():
         found = project_of(folder)
     if as_json:
-        write(json.dumps({"id": found.id, "root": str(found.root)}, ensure_ascii=False))
+        write_json_value({"id": found.id, "root": str(found.root)})
         return
     write(f"{'id':<11}{found.id}")
     write(f"{'root':<11}{found.root}")

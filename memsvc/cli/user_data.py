@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, print_error
 from memsvc.cli.options import STDIN
-from memsvc.cli.output import progress_bar, write, write_json, write_table
+from memsvc.cli.output import progress_bar, write, write_json, write_json_value, write_table
 from memsvc.domain.user_data import FORMAT
 
 if TYPE_CHECKING:
@@ -80,8 +79,10 @@ def export(
     line = f"{records:,} records, {size:,} bytes"
     if file == STDIN:
         print_error(f"memsvc: {line}")
+    elif session.as_json:
+        write_json_value({"record_count": records, "bytes": size})
     else:
-        write(json.dumps({"record_count": records, "bytes": size}) if session.as_json else line)
+        write(line)
 
 
 @contextmanager

@@ -306,7 +306,7 @@ def search_to_proto(scope: types_pb.Scope, query: str, options: SearchOptions) -
 
 
 def message_to_proto(message: Message | types_pb.ChatMessage) -> types_pb.ChatMessage:
-    """Return one message of a conversation; messages of the API are taken as they are.
+    """Return one message of a conversation, of the user if it has no role; messages of the API are taken as they are.
 
     Raises:
         ValueError: The name of the role is unknown, or the time has no zone.
@@ -314,8 +314,8 @@ def message_to_proto(message: Message | types_pb.ChatMessage) -> types_pb.ChatMe
     if isinstance(message, types_pb.ChatMessage):
         return message
     given: dict[str, Any] = dict(message)
-    if "role" in given:
-        given["role"] = named("role", given["role"])
+    role = given.get("role")
+    given["role"] = named("role", "USER" if role is None else role)
     if "event_time" in given:
         given["event_time"] = timestamp_to_proto("event_time", given["event_time"])
     if "metadata" in given:

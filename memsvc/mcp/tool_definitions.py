@@ -72,7 +72,7 @@ TOOLS = (
     ),
     OfferedTool(
         "recall",
-        "Search memories by meaning and words, in any language. Use it before you answer what may depend on the past.",
+        "Search memories by meaning and words, in any language. Use before you answer what may depend on the past.",
         tool_inputs.Recall,
         formatting.Shows,
         READS,
@@ -123,7 +123,7 @@ TOOLS = (
     ),
     OfferedTool(
         "conflicts",
-        "Memories that contradict each other, with the question to ask the user.",
+        "Memories that contradict each other, and what to ask the user.",
         tool_inputs.Conflicts,
         formatting.OpenConflicts,
         READS,

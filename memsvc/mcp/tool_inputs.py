@@ -143,7 +143,8 @@ OneKind = Annotated[Kind, BeforeValidator(_upper)]
 Kinds = Annotated[list[OneKind], BeforeValidator(_listed)]
 KeptLayer = Annotated[Literal["CORE", "LONG_TERM", "SHORT_TERM"], BeforeValidator(_upper)]
 Mode = Annotated[SearchMode, BeforeValidator(_upper)]
-Speaker = Annotated[Literal["USER", "ASSISTANT"], BeforeValidator(_upper)]
+Speaker = Annotated[str, Field(max_length=limits.SPEAKER)]
+Role = Annotated[Literal["USER", "ASSISTANT"], BeforeValidator(_upper)]
 
 
 class Remember(Arguments):
@@ -162,19 +163,20 @@ class Remember(Arguments):
     """Name of your choice; writing it again updates that memory."""
     happened: Moment | None = None
     """ISO date or time of the event."""
+    speaker: Speaker = ""
+    """As in capture."""
     everywhere: bool = False
-    """True: holds in all projects, as what concerns the person."""
+    """True: in all projects, as what concerns the person."""
     replaces: MemoryId = ""
-    """Id of the memory that is no longer true."""
+    """Memory that is no longer true."""
     request_id: RequestId = ""
-    """Only to repeat a call that failed."""
+    """To repeat a failed call."""
 
 
 class Recall(Arguments):
     """Arguments of recall."""
 
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY)]
-    """What to look for, in any language."""
     limit: Limit = limits.SEARCH_LIMIT_DEFAULT
     """Default 10."""
     mode: Mode | None = None
@@ -207,7 +209,7 @@ class GetMemory(Arguments):
     key: Key = ""
     """In place of the id."""
     offset: Annotated[int, Field(ge=0, le=limits.CONTENT)] = 0
-    """Character to begin at, in a long text."""
+    """Character to begin at."""
 
     @model_validator(mode="after")
     def _names_one(self) -> GetMemory:
@@ -226,13 +228,14 @@ class UpdateMemory(Arguments):
     layer: KeptLayer | None = None
     importance: Importance | None = None
     tags: Tags | None = None
-    """Takes the place of all tags."""
+    """Replaces all tags."""
     key: Key | None = None
     happened: Moment | None = None
+    speaker: Speaker | None = None
     expected_revision: Annotated[int, Field(ge=0)] = 0
-    """Change it only at this revision."""
+    """Change only this revision."""
     request_id: RequestId = ""
-    """Only to repeat a call that failed."""
+    """To repeat a failed call."""
 
     @model_validator(mode="after")
     def _changes_something(self) -> UpdateMemory:
@@ -243,7 +246,7 @@ class UpdateMemory(Arguments):
 
     def changed(self) -> dict[str, Any]:
         """Return what is to be changed, by argument."""
-        names = ("content", "kind", "layer", "importance", "tags", "key", "happened")
+        names = ("content", "kind", "layer", "importance", "tags", "key", "happened", "speaker")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
@@ -256,7 +259,7 @@ class Forget(Arguments):
     undo: bool = False
     """True: bring it back."""
     request_id: RequestId = ""
-    """Only to repeat a call that failed."""
+    """To repeat a failed call."""
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Forget:
@@ -281,13 +284,15 @@ class Capture(Arguments):
     """Arguments of capture."""
 
     text: Annotated[str, Field(min_length=1, max_length=limits.SPOKEN)]
-    """What was said, word for word."""
-    role: Speaker = "USER"
+    """Word for word."""
+    role: Role = "USER"
     """Default USER."""
+    speaker: Speaker = ""
+    """Who said it, if several people share this memory."""
     dry_run: bool = False
     """True: only tell."""
     request_id: RequestId = ""
-    """Only to repeat a call that failed."""
+    """To repeat a failed call."""
 
 
 class Conflicts(Arguments):
@@ -303,9 +308,9 @@ class ResolveConflict(Arguments):
     id: Annotated[str, Field(min_length=1, max_length=limits.KEY)]
     """Of the conflict."""
     resolution: Annotated[Resolution, BeforeValidator(_upper)]
-    """CONFIRM: the newer holds. REJECT: the older holds."""
+    """CONFIRM: the newer holds; REJECT: the older."""
     request_id: RequestId = ""
-    """Only to repeat a call that failed."""
+    """To repeat a failed call."""
 
 
 class Reminders(Arguments):
@@ -314,9 +319,8 @@ class Reminders(Arguments):
     given: Annotated[list[MemoryId], BeforeValidator(_listed), Field(max_length=limits.SEARCH_LIMIT)] = Field(
         default_factory=list
     )
-    """Ids of those the user knows: they are not returned again."""
+    """Ids of those the user knows; not returned again."""
     days_ahead: Annotated[int, Field(ge=0, le=limits.DAYS_AHEAD)] = 0
-    """Also what is due within so many days."""
 
 
 # A call of a tool and its reply.

@@ -50,7 +50,12 @@ _DONE = {"CREATED": "Remembered", "UPDATED": "Updated", "DUPLICATE": "It was rem
 async def remember(asked: ToolCall, given: Remember) -> Reply:
     """Store a memory, or put it in the place of another."""
     client = asked.link.everywhere if given.everywhere else asked.link.here
-    fields: NewMemory = {"key": given.key, "tags": given.tags, "importance": given.importance or 0}
+    fields: NewMemory = {
+        "key": given.key,
+        "tags": given.tags,
+        "importance": given.importance or 0,
+        "speaker": given.speaker,
+    }
     if given.kind is not None:
         fields["kind"] = given.kind
     if given.layer is not None:
@@ -161,7 +166,13 @@ async def forget(asked: ToolCall, given: Forget) -> Reply:
 async def capture(asked: ToolCall, given: Capture) -> Reply:
     """Hand over what was said; the service decides."""
     reply = await asked.link.call(
-        lambda: asked.link.here.capture(given.text, role=given.role, dry_run=given.dry_run, request_id=asked.request_id)
+        lambda: asked.link.here.capture(
+            given.text,
+            role=given.role,
+            speaker=given.speaker,
+            dry_run=given.dry_run,
+            request_id=asked.request_id,
+        )
     )
     statements = [_statement(each) for each in reply.decisions]
     kept = [each for each in statements if each.remembered]

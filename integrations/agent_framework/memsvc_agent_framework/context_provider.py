@@ -18,8 +18,9 @@ _SAID_BY = ("user", "assistant")
 class MemsvcContextProvider(ContextProvider):
     """Adds a context for the messages of the user before a run, and stores the messages of user and agent after it.
 
-    Messages are stored as memories of kind MESSAGE with their role as speaker. The context shows all memories of the
-    client's user and project, also those of other sessions and programs.
+    Messages are stored as memories of kind MESSAGE with their role as speaker and category, as those of a session:
+    what the user says later marks what the user said before, what an agent says marks nothing. The context
+    shows all memories of the client's user and project, also those of other sessions and programs.
     """
 
     DEFAULT_SOURCE_ID = "memsvc"
@@ -59,7 +60,14 @@ class MemsvcContextProvider(ContextProvider):
             return
         said = [*context.input_messages, *(context.response.messages if context.response else [])]
         drafts = [
-            Draft(content=text, kind="MESSAGE", speaker=role, event_time=datetime.now(UTC), source="agent-framework")
+            Draft(
+                content=text,
+                kind="MESSAGE",
+                category=role,
+                speaker=role,
+                event_time=datetime.now(UTC),
+                source="agent-framework",
+            )
             for message in said
             for role in _SAID_BY
             for text in _texts([message], role)

@@ -19,6 +19,8 @@ from memsvc.v1 import types_pb2 as types_pb
 FIELD = "google_adk"
 """The member of the metadata that holds the content of an event or entry, and what it came with."""
 _SOURCE = "google-adk"
+_USER = "user"
+"""The author of events of the user; other authors are agents. It is also the category of what a user says."""
 _MOST_BYTES = 12_000
 """The largest content in the metadata, which have at most 16 KiB; of a larger one the text is kept."""
 _MOST_ID_CHARS = 96
@@ -31,7 +33,10 @@ def session_prefix(session_id: str) -> str:
 
 
 def draft_of_event(event: Event, session_id: str, custom: Mapping[str, object]) -> Draft | None:
-    """Return the memory of an event, or None if nothing is said in it."""
+    """Return the memory of an event, or None if nothing is said in it.
+
+    Its category is that of a message of a session: "user" or "assistant".
+    """
     text = _text_of(event.content)
     if event.partial or event.content is None or not text:
         return None
@@ -39,6 +44,7 @@ def draft_of_event(event: Event, session_id: str, custom: Mapping[str, object]) 
         content=text,
         key=session_prefix(session_id) + _segment(event.id),
         kind="MESSAGE",
+        category=_USER if event.author == _USER else "assistant",
         speaker=event.author[:_MOST_SPEAKER_CHARS],
         event_time=datetime.fromtimestamp(event.timestamp, UTC),
         source=_SOURCE,
@@ -61,6 +67,8 @@ def draft_of_entry(entry: MemoryEntry, custom: Mapping[str, object]) -> Draft:
         source=_SOURCE,
         metadata=_metadata(entry.content, {**custom, **entry.custom_metadata}),
     )
+    if entry.author == _USER:
+        draft["category"] = _USER
     if entry.id:
         draft["key"] = f"adk-entries/{_segment(entry.id)}"
     moment = _moment(entry.timestamp)

@@ -15,6 +15,13 @@ from memsvc.v1 import search_service_pb2 as search_pb
 _CHARS_PER_TOKEN = 4
 _MOST_QUERY_CHARS = 8_192
 _MOST_IN_BATCH = 1_000
+_CATEGORIES = {
+    MessageRole.CHATBOT: "assistant",
+    MessageRole.MODEL: "assistant",
+    MessageRole.DEVELOPER: "system",
+    MessageRole.FUNCTION: "tool",
+}
+"""Categories of messages of which the role has another name than in a session."""
 
 
 class MemsvcMemoryBlock(BaseMemoryBlock[str]):
@@ -22,8 +29,9 @@ class MemsvcMemoryBlock(BaseMemoryBlock[str]):
 
     A line begins with "[outdated]", "[possibly outdated]" or "[conflicted]" if a newer memory says otherwise.
 
-    Messages are stored as memories of kind MESSAGE with their role as speaker. The block finds all memories of the
-    client's user and project, also those of other sessions and programs.
+    Messages are stored as memories of kind MESSAGE with their role as speaker and category, as those of a session:
+    what the user says later marks what the user said before, what an assistant says marks nothing. The block
+    finds all memories of the client's user and project, also those of other sessions and programs.
     """
 
     name: str = Field(default="LongTermMemory", description="The name of the memory block.")
@@ -46,6 +54,7 @@ class MemsvcMemoryBlock(BaseMemoryBlock[str]):
             Draft(
                 content=text,
                 kind="MESSAGE",
+                category=_CATEGORIES.get(message.role, message.role.value),
                 speaker=message.role.value,
                 event_time=datetime.now(UTC),
                 source="llama-index",

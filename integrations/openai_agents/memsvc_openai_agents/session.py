@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from agents import SessionSettings, TResponseInputItem
 
 from memsvc.client import AsyncMemsvc, MemsvcCallError, Message
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc_openai_agents.item_messages import MOST_MESSAGES, items_of, messages_of, parts_of
 
+T = TypeVar("T")
 _PAGE_SIZE = 1_000
 
 
 class MemsvcSession:
     """A conversation in the session of the same id. The session is opened by the first items.
+
+    A session that was closed or archived is reopened by a change, and stays open then.
 
     The service never trims it by itself; `AsyncMemsvc.trim_session` does, and trimmed items are not returned.
     """
@@ -65,10 +70,10 @@ class MemsvcSession:
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item and return it, or None."""
         try:
-            last = list((await self._client.pop_messages(session_id=self.session_id)).messages)
+            last = list((await self._change(self._pop)).messages)
             missing = parts_of(last[0]) - 1 if last else 0
             if missing:
-                reply = await self._client.pop_messages(missing, session_id=self.session_id)
+                reply = await self._change(lambda: self._pop(missing))
                 last = [*reply.messages, *last]
         except MemsvcCallError as error:
             if error.reason != "SESSION_NOT_FOUND":
@@ -78,16 +83,32 @@ class MemsvcSession:
         return items[-1] if items else None
 
     async def clear_session(self) -> None:
-        """Remove all items; the session stays."""
+        """Remove all items; the session stays, and is open."""
         try:
-            await self._client.clear_messages(self.session_id)
+            await self._change(lambda: self._client.clear_messages(self.session_id))
         except MemsvcCallError as error:
             if error.reason != "SESSION_NOT_FOUND":
                 raise
 
-    async def _append(self, messages: list[Message]) -> None:
+    async def _change(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return what a call returns that changes the session; it is reopened and the call repeated if it has ended."""
         try:
-            await self._client.append_messages(messages, session_id=self.session_id)
+            return await call()
+        except MemsvcCallError as error:
+            if error.reason != "SESSION_NOT_ACTIVE":
+                raise
+        await self._client.reopen_session(self.session_id, on_open="KEEP_OTHERS")
+        return await call()
+
+    def _pop(self, count: int = 1) -> Awaitable[session_pb.PopMessagesResponse]:
+        return self._client.pop_messages(count, session_id=self.session_id)
+
+    async def _append(self, messages: list[Message]) -> None:
+        def append() -> Awaitable[session_pb.AppendMessagesResponse]:
+            return self._client.append_messages(messages, session_id=self.session_id)
+
+        try:
+            await self._change(append)
         except MemsvcCallError as error:
             if error.reason != "SESSION_NOT_FOUND":
                 raise
@@ -98,7 +119,7 @@ class MemsvcSession:
         except MemsvcCallError as error:
             if error.reason != "SESSION_EXISTS":  # another writer opened it
                 raise
-        await self._client.append_messages(messages, session_id=self.session_id)
+        await self._change(append)
 
 
 def _is_first(message: types_pb.ChatMessage) -> bool:

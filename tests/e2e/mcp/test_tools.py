@@ -260,6 +260,38 @@ def test_capture_tells_what_it_contradicts(bridge: Bridge) -> None:
     assert f"[mem:{old['id']}] My brother lives in Hamburg." in told
 
 
+@pytest.mark.parametrize(
+    ("text", "speakers"), [("I am allergic to hazelnuts.", ("Lily", "Tom")), ("我对榛子过敏。", ("小明", "小红"))]
+)
+def test_people_who_share_an_assistant_are_told_apart(
+    server: ServerProcess, text: str, speakers: tuple[str, str]
+) -> None:
+    """What each says of himself is kept under his name, and shown once, without a title that repeats it."""
+    with bridged(parameters(server.bound, f"user-{uuid.uuid4()}")) as bridge:
+        for speaker in (*speakers, speakers[0]):
+            bridge.done("capture", text=text, speaker=speaker)
+        recent = bridge.done("recent")["memories"]
+        recalled = bridge.done("recall", query=text)["memories"]
+
+    expected = sorted(f"{speaker}: {text}" for speaker in speakers)
+    assert sorted(each["text"] for each in recent) == expected
+    assert sorted(each["text"] for each in recalled) == expected
+
+
+def test_the_speaker_of_a_memory_is_stored_and_corrected(bridge: Bridge) -> None:
+    """By remember and update_memory; one too long is refused by name."""
+    stored = bridge.done("remember", content="The tent leaks at the zip.", speaker="Tom")
+    shown = bridge.said("recall", query="tent leaks zip", mode="KEYWORD", limit=1)
+    bridge.done("update_memory", id=stored["id"], speaker="Lily")
+    corrected = bridge.said("recall", query="tent leaks zip", mode="KEYWORD", limit=1)
+    new = bridge.done("remember", content="The tent does not leak any more.", speaker="Tom", replaces=stored["id"])
+
+    assert "Tom: The tent leaks" in shown
+    assert "Lily: The tent leaks" in corrected
+    assert f"[mem:{new['id']}]" in bridge.said("recall", query="tent does not leak any more", mode="KEYWORD")
+    assert "speaker" in bridge.refused("capture", text="I like tea.", speaker="x" * 129)
+
+
 def test_a_list_that_is_cut_says_so(server: ServerProcess) -> None:
     """Conflicts beyond the limit, and a text that is read behind its end."""
     with bridged(parameters(server.bound, f"user-{uuid.uuid4()}")) as bridge:

@@ -34,7 +34,7 @@ def service(server: ServerProcess) -> Iterator[MemsvcMemoryService]:
 def event(event_id: str, text: str, *, author: str = "user", **fields: Any) -> Event:
     """Return an event in which something is said."""
     content = types.Content(role=author, parts=[types.Part(text=text)])
-    return Event(id=event_id, author=author, content=content, timestamp=SAID_AT, **fields)
+    return Event(**{"id": event_id, "author": author, "content": content, "timestamp": SAID_AT} | fields)
 
 
 def session(user: str, *events: Event, session_id: str = "s/1", app: str = "app") -> Session:
@@ -88,6 +88,31 @@ def test_what_is_not_current_says_so(
         asyncio.run(service.add_memory(app_name="app", user_id=user, memories=[entry]))
     texts = [[part.text for part in entry.content.parts or ()] for entry in found(service, user, question)]
     assert any(one in texts for one in (["[conflicted]", old], ["[outdated]", old])), texts
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I live in Hamburg. My cat is called Mia.", "I live in Berlin now.", "Where do I live?"),
+        ("我住在北京。我的猫叫米亚。", "我现在住在上海。", "我住在哪里？"),
+    ],
+    ids=["English", "Chinese"],
+)
+def test_what_the_user_says_later_marks_an_earlier_event(
+    service: MemsvcMemoryService, user: str, server: ServerProcess, old: str, new: str, question: str
+) -> None:
+    """As in a session: what an agent says is neither compared nor marked."""
+    events = event("e1", old), event("e2", new, author="agent")
+    asyncio.run(service.add_session_to_memory(session(user, *events)))
+    before = [[part.text for part in entry.content.parts or ()] for entry in found(service, user, question)]
+    asyncio.run(service.add_session_to_memory(session(user, event("e3", new, timestamp=SAID_AT + 60))))
+    after = [[part.text for part in entry.content.parts or ()] for entry in found(service, user, question)]
+    with Memsvc(server.bound, user_id=user, project_id="app") as client:
+        stored = sorted(memory.category for memory in client.list())
+
+    assert [old] in before
+    assert any(one in after for one in (["[conflicted]", old], ["[outdated]", old])), after
+    assert stored == ["assistant", "user", "user"]
 
 
 def test_a_session_may_be_added_again(service: MemsvcMemoryService, user: str, server: ServerProcess) -> None:

@@ -81,6 +81,55 @@ def test_what_is_not_current_says_so(run: Run, old: str, new: str, question: str
     run(test)
 
 
+MOVES = [
+    ("I live in Hamburg. My cat is called Mia.", "I live in Berlin now.", "Where do I live?"),
+    ("我住在北京。我的猫叫米亚。", "我现在住在上海。", "我住在哪里？"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "question"), MOVES, ids=["English", "Chinese"])
+def test_what_the_user_says_later_marks_an_earlier_message(run: Run, old: str, new: str, question: str) -> None:
+    """As in a session: the category of a message is its role."""
+
+    async def test(block: MemsvcMemoryBlock) -> None:
+        await block.aput([user_says(old), ChatMessage(role="assistant", content="A good choice.")])
+        await block.aput([user_says(new)])
+        lines = (await block.aget([user_says(question)])).splitlines()
+        stored = {memory.content: memory.category async for memory in block.client.list()}
+        assert {f"- [conflicted] {old}", f"- [outdated] {old}"} & set(lines), lines
+        assert stored == {old: "user", "A good choice.": "assistant", new: "user"}
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("role", "said", "category"),
+    [
+        ("assistant", "I live in Berlin now.", "assistant"),
+        ("model", "You live in Berlin now.", "assistant"),
+        ("chatbot", "I live in Berlin now.", "assistant"),
+        ("tool", "I live in Berlin now.", "tool"),
+        ("system", "I live in Berlin now.", "system"),
+        ("user", "My brother lives in Berlin now.", "user"),
+        ("user", "If I lived in Berlin, I would cycle.", "user"),
+        ("user", 'Lena said: "I live in Berlin now."', "user"),
+        ("user", "我弟弟现在住在柏林。", "user"),
+    ],
+)
+def test_what_others_say_or_do_marks_nothing(run: Run, role: str, said: str, category: str) -> None:
+    """Nor what the user only imagines or quotes."""
+
+    async def test(block: MemsvcMemoryBlock) -> None:
+        await block.aput([user_says("I live in Hamburg.")])
+        await block.aput([ChatMessage(role=role, content=said)])
+        lines = (await block.aget([user_says("Where do I live, in Hamburg?")])).splitlines()
+        stored = {memory.content: memory.category async for memory in block.client.list()}
+        assert "- I live in Hamburg." in lines
+        assert stored[said] == category
+
+    run(test)
+
+
 def test_a_block_is_truncated_by_lines(run: Run) -> None:
     """The best memories stay."""
 

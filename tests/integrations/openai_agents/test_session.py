@@ -16,6 +16,7 @@ from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from memsvc.client import AsyncMemsvc, Filters, Memsvc
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc_openai_agents import MemsvcSession
 from tests.integrations.example_runs import run_example
 from tests.support.server_process import ServerProcess
@@ -118,6 +119,55 @@ def test_a_cleared_session_goes_on(run: Run) -> None:
         assert await session.get_items() == []
         await session.add_items(said(1))
         assert await session.get_items() == said(1)
+
+    run(test)
+
+
+def test_a_closed_session_is_cleared(run: Run, client: Memsvc) -> None:
+    """Without reopening it by hand; it goes on then. What was extracted from it stays."""
+
+    async def test(session: MemsvcSession) -> None:
+        await session.add_items([{"role": "user", "content": "I am allergic to peanuts. 我住在杭州。"}])
+        closed = await asyncio.to_thread(client.close_session, "chat")
+        await session.clear_session()
+        assert await session.get_items() == []
+        await session.add_items(said(1))
+        assert await session.get_items() == said(1)
+        kept = await asyncio.to_thread(lambda: {memory.content for memory in client.list()})
+        assert {result.memory.content for result in closed.flush.results} == kept >= {"我住在杭州。"}
+
+    run(test)
+
+
+def test_a_closed_session_goes_on(run: Run, client: Memsvc) -> None:
+    """Its items stay, and new ones follow; an item of several messages is popped as a whole. Other sessions stay open."""
+
+    async def test(session: MemsvcSession) -> None:
+        await asyncio.to_thread(client.create_session, "other")
+        large: Any = {"role": "user", "content": "word " * 50_000}
+        await session.add_items([*said(1), large])
+        await asyncio.to_thread(client.close_session, "chat", flush=False)
+        assert await session.pop_item() == large
+        await asyncio.to_thread(client.close_session, "chat", flush=False)
+        await asyncio.gather(*(session.add_items(said(1)) for _ in range(4)))
+        assert await session.get_items() == said(1) * 5
+        states = await asyncio.to_thread(lambda: {one.scope.session_id: one.state for one in client.list_sessions()})
+        assert set(states.values()) == {session_pb.SESSION_STATE_ACTIVE}
+        assert set(states) == {"chat", "other"}
+
+    run(test)
+
+
+def test_a_session_of_another_fault_is_not_reopened(run: Run, client: Memsvc) -> None:
+    """A refused call leaves a closed session closed."""
+
+    async def test(session: MemsvcSession) -> None:
+        await session.add_items(said(1))
+        await asyncio.to_thread(client.close_session, "chat", flush=False)
+        with pytest.raises(TypeError):
+            await session.add_items([{"role": "user", "content": {1}}])
+        assert await session.get_items() == said(1)
+        assert (await asyncio.to_thread(client.get_session, "chat")).state == session_pb.SESSION_STATE_CLOSED
 
     run(test)
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from memsvc.cli.output import write_table
+from memsvc.cli.output import highlighted, visible, write_table
+from memsvc.v1 import search_service_pb2 as search_pb
 
 
 class Terminal(io.StringIO):
@@ -94,3 +95,46 @@ def test_an_id_that_a_narrow_terminal_has_no_room_for_beside_its_name_gets_a_lin
     lines = drawn(("=reference", "name"), [(f"chart:{IDS[0]}", "sales.png")], 45, monkeypatch)
 
     assert [line.rstrip() for line in lines[2:]] == ["reference", f"chart:{IDS[0]}", "name       sales.png"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[2J", r"\x1b[2J"),
+        ("\x00\x08\x0d\x7f\x80\x9f", r"\x00\x08\x0d\x7f\x80\x9f"),
+        ("\u202a\u202b\u202c\u202d\u202e", r"\u202a\u202b\u202c\u202d\u202e"),
+        ("\u2066\u2067\u2068\u2069", r"\u2066\u2067\u2068\u2069"),
+        ("one\r\ntwo\n\tthree", "one\ntwo\n\tthree"),
+        ("\xa0naïve 👩‍👩‍👧 é ❤️ 你好，世界。", "\xa0naïve 👩‍👩‍👧 é ❤️ 你好，世界。"),
+        ("שלום\u200e, سلام\u200c", "שלום\u200e, سلام\u200c"),
+        (r"C:\x1b\new", r"C:\x1b\new"),
+    ],
+)
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
+    """Controls and bidirectional overrides; joiners, marks of direction and other letters stay."""
+    assert visible(text) == expected
+
+
+@pytest.mark.parametrize(("before", "word"), [("\x1b]52;c;eA==\x07the ", "kiln"), ("\u202e请把", "窑炉")])
+def test_matching_words_are_marked_behind_escapes(before: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marks move with the text, which escapes lengthen."""
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    hit = search_pb.Hit(snippet=f"{before}{word} opens")
+    hit.spans.add(start=len(before), end=len(before) + len(word))
+
+    told = highlighted(hit, "\x1b[2JAnn")
+
+    assert not isinstance(told, str)
+    marked = [told.plain[span.start : span.end] for span in told.spans if span.style == "bold yellow"]
+    assert marked == [word]
+    assert told.plain == f"{visible(chr(27))}[2JAnn: {visible(before)}{word} opens"
+
+
+def test_a_table_counts_the_width_of_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table with escapes fits its terminal, and no control character reaches it."""
+    text = "\x1b[2J\x9b2J\u202e" * 9
+    lines = drawn(("=id", "name", "~content"), [(IDS[0], text, text)], 100, monkeypatch)
+
+    assert max(map(cell_len, lines)) <= 100
+    assert r"\x1b[2J" in "\n".join(lines)
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", "".join(lines))

@@ -166,6 +166,18 @@ def test_the_role_of_a_message_may_be_in_lower_case(role: Any) -> None:
     assert message.role == types_pb.MESSAGE_ROLE_ASSISTANT
 
 
+@pytest.mark.parametrize("given", [{"content": "我住在杭州。"}, {"content": "I live in Rome.", "role": None}])
+def test_a_message_without_a_role_is_the_users(given: Any) -> None:
+    """A message of the API stays as it is, and so do other roles."""
+    unset = types_pb.ChatMessage(content="a")
+
+    assert to_proto.message_to_proto(given).role == types_pb.MESSAGE_ROLE_USER
+    assert to_proto.message_to_proto({"role": "TOOL", "content": "a"}).role == types_pb.MESSAGE_ROLE_TOOL
+    assert to_proto.message_to_proto(unset) == types_pb.ChatMessage(content="a")
+    with pytest.raises(ValueError, match="role: '' is none of"):
+        to_proto.message_to_proto({"role": "", "content": "a"})  # type: ignore[arg-type]  # refused
+
+
 def test_messages_pass_through_batches() -> None:
     """A batch takes messages as well as plain values."""
     drafts: Iterable[Any] = [{"content": "a", "vector": [1.0]}, types_pb.Memory(content="b")]

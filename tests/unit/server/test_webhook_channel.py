@@ -201,15 +201,30 @@ def test_a_request_that_is_broken_off_keeps_no_connection(*, is_connected: bool)
     [
         "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",  # noqa: S104 - refused
         "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fd00:ec2::254", "ff02::1", "::ffff:10.0.0.1",
-        "64:ff9b::7f00:1", "2002:7f00:1::", "names",
+        "64:ff9b::7f00:1", "2002:7f00:1::", "names", "192.0.0.8", "192.0.0.192", "192.0.2.1", "192.88.99.1", "198.19.0.1",
+        "198.51.100.1", "203.0.113.1", "240.0.0.1", "fec0::1", "::7f00:1", "::8.8.8.8", "::ffff:0:7f00:1",
+        "::ffff:0:808:808", "::ffff:169.254.169.254", "64:ff9b::a00:1", "64:ff9b:1::7f00:1", "64:ff9b:1:7f00:1:0:808:808",
+        "2001:0:7f00:1::", "2001:0:808:808::f7f7:f7f7", "2001:db8::1", "2002:808:808::1", "3fff::1", "3fff:fff::1",
+        "5f00::1", "100::1", "fdff::1", "febf::1", "ffff::1", "4000::1", "1fff:ffff::1",
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_public(address: str) -> None:
-    """Loopback, private, link-local, metadata, shared, multicast, and IPv6 that leads to such."""
+    """Loopback, private, link-local, metadata, shared, multicast, reserved, and IPv6 that leads to such.
+
+    With every patch version of Python: 3.11.7 takes 192.0.0.192, fec0::1, ::7f00:1, 3fff::1 and 5f00::1 for public.
+    """
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "93.184.215.14", "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "1.0.0.1", "9.255.255.255", "11.0.0.1",
+        "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1", "192.0.1.1", "192.88.98.1", "192.167.1.1",
+        "198.17.0.1", "198.20.0.1", "223.255.255.254", "::ffff:8.8.8.8", "64:ff9b:1::808:808", "2001:200::1",
+        "2001:4860:4860::8888", "2003::1", "2a00:1450:4001::1", "3ffe:ffff::1", "3fff:1000::1",
+    ],
+)  # fmt: skip
 def test_public_addresses(address: str) -> None:
     """Those of the Internet."""
     assert is_public(address)
