@@ -81,7 +81,7 @@ def is_correction(text: str) -> bool:
     return _CUE.match(text) is not None and _ADDS.search(text) is None
 
 
-def corrected(statement: str, correction: str) -> str | None:
+def correct_statement(statement: str, correction: str) -> str | None:
     """Return *statement* with the values that a correction names: a date, a day, a time, an amount, else a name.
 
     None if it is not sure what is corrected: the correction names two values of a sort, or none of a sort of which the
@@ -101,7 +101,7 @@ def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -
     """Return the statements of a conversation as they were meant, and the places of those that only correct others.
 
     Args:
-        texts: Each statement in order, and who said it: nobody corrects somebody else.
+        texts: Each statement in order, and who said it: a speaker corrects only their own statements.
         most_back: The number of earlier statements of the same speaker among which the corrected one is looked for.
     """
     meant = [text for text, _ in texts]
@@ -111,7 +111,7 @@ def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -
             continue
         own = [at for at in range(place) if texts[at][1] == speaker and at not in corrections]
         for at in reversed(own[-most_back:]):
-            if (found := corrected(meant[at], text)) is not None:
+            if (found := correct_statement(meant[at], text)) is not None:
                 meant[at] = found
                 corrections.add(place)
                 break

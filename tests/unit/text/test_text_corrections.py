@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.text.corrections import apply_corrections, corrected, is_correction
+from memsvc.text.corrections import apply_corrections, correct_statement, is_correction
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from memsvc.text.corrections import apply_corrections, corrected, is_correction
 )  # fmt: skip
 def test_the_value_of_the_same_sort_is_replaced(statement: str, correction: str, meant: str) -> None:
     """Days, dates, times, amounts with the same unit, and names."""
-    assert meant == corrected(statement, correction)
+    assert meant == correct_statement(statement, correction)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_value_of_the_same_sort_is_replaced(statement: str, correction: str,
 )
 def test_what_is_no_mere_correction_replaces_nothing(statement: str, other: str) -> None:
     """It tells something else, asks, adds, or leaves open what is meant."""
-    assert corrected(statement, other) is None
+    assert correct_statement(statement, other) is None
 
 
 def test_a_correction_is_of_an_earlier_statement_of_the_same_speaker() -> None:

@@ -3646,9 +3646,11 @@ func (x *ExportUserResponse) GetTotalCount() int32 {
 // `file_refs`, in the `memory_id` of attachments, and in contents, summaries and their earlier revisions, in the places
 // where the service finds references; the hashes of contents change accordingly. References to other files stay as they
 // are. In a file of the same user only ids are replaced that belong to memories or files of other users: none of these
-// is changed or shown. Vectors are kept when they are of length 1 and of the model and the version of the service, and
-// the API key of the call, if there is one, has the role ADMIN: all users share the vectors of equal texts, and they are
-// not compared with the texts. Otherwise the texts are embedded again, and so is a content with replaced ids.
+// is changed or shown.
+//
+// Vectors are kept when they are of length 1 and of the model and the version of the service, and the API key of the
+// call, if there is one, has the role ADMIN: all users share the vectors of equal texts, and they are not compared with
+// the texts. Otherwise the texts are embedded again, and so is a content with replaced ids.
 //
 // Lines must obey the rules for writes of memories and files, with exceptions for data that this service can have
 // stored: a reminder may be of any year, and of a time zone that is not known here, and texts may be longer because of
