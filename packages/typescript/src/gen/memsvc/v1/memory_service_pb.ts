@@ -2149,9 +2149,9 @@ export const ResolveConflictResponseSchema: GenMessage<ResolveConflictResponse> 
  * Text that is quoted, pasted to be worked on, or said in a role-play does not count as a statement of the user: see
  * CAPTURE_REASON_QUOTED.
  *
- * A correction ("no wait, I meant Thursday", 说错了，是下周五) that names another day, date, time, amount or name replaces
- * that of one of the three statements of the same speaker before it in the same text, flush or session: the statement is
- * remembered as it was meant, and the correction is not (NOTHING). It does not change what is stored already.
+ * A correction ("no wait, I meant Thursday", 说错了，是下周五) that names another day, date, time, amount or name takes its
+ * place in one of the three statements of the same speaker before it in the same text, flush or session: the statement
+ * is remembered as it was meant, and the correction is not (NOTHING). It does not change what is stored already.
  *
  * Recalled text is not captured again: every line of a rendered context carries a citation, "[m3]" or "[mem:ID]".
  *
