@@ -117,6 +117,10 @@ def _sections() -> dict[str, list[str]]:
 
 CODE = Cue("CODE")
 """Program code, logs, data."""
+SECRECY = Cue("SECRECY")
+"""A clause that asks not to pass on what was said, with a pronoun or no object: to be matched whole."""
+CONFIDENTIAL = Cue("CONFIDENTIAL", ignores_case=False)
+"""A request not to pass something on that names from whom, or what."""
 FORGET = Cue("FORGET")
 """The wish that something be not remembered."""
 MATERIAL = Cue("MATERIAL")

@@ -25,6 +25,7 @@ from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
 from memsvc.text.reminder_dates import named_days
 from memsvc.text.reminder_extraction import names_event, reminder_in, schedule_change
+from memsvc.text.statement_split import without_secrecy
 
 LEAST_CHARS = 2
 _LEAST_AHEAD, _MOST_AHEAD = timedelta(days=2), timedelta(days=366)
@@ -116,17 +117,17 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
         return _of_agent(shown)
     if is_quoted:
         return _QUOTED
-    return _with_title(_of_material(shown) or _of_user(shown), text)
+    return _with_title(_of_material(shown) or _of_user(without_secrecy(shown)), text)
 
 
 def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
     """Return what to do with a statement of a user, said at *moment*, in which `judge` finds nothing but a day to come.
 
-    None: it names no day to be reminded of from the day after tomorrow on, within a year. A day of the week alone
-    counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
+    None: it names no day to be reminded of from the day after tomorrow on, within a year, or hands over text. A day of
+    the week alone counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
     """
-    shown = _plain(text)
-    reminder = reminder_in(shown, moment)
+    shown = without_secrecy(_plain(text))
+    reminder = None if _of_material(shown) else reminder_in(shown, moment)
     if reminder is None:
         return None
     if reminder.recurrence is Recurrence.NONE:
@@ -551,7 +552,7 @@ def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
 
 def _is_lasting_bid(text: str) -> bool:
     """Return whether a request holds from now on."""
-    if cues.LASTING.search(text) or cues.MANNER.search(text):
+    if cues.LASTING.search(text) or cues.MANNER.search(text) or _confidentiality(text):
         return True
     is_chinese = _is_chinese(text)
     spoken = text if is_chinese else " ".join(cues.plain_words(text))
@@ -561,7 +562,18 @@ def _is_lasting_bid(text: str) -> bool:
 def is_standing(text: str) -> bool:
     """Return whether a text says in so many words that a request holds from now on or no more."""
     text = simplified_form(text)
-    return bool(cues.LASTING.search(text) or cues.MANNER.search(text) or _revocation(text))
+    return bool(cues.LASTING.search(text) or cues.MANNER.search(text) or _revocation(text) or _confidentiality(text))
+
+
+def _confidentiality(text: str) -> re.Match[str] | None:
+    """Return the words that ask not to pass something on, of which a person or the thing is named, or None.
+
+    Requests on a text at hand ("don't mention the price to the client in this email") and on technology are none.
+    """
+    cue = cues.CONFIDENTIAL.search(text)
+    if cue is None or cues.WORDING.search(text) or _ARTEFACT.search(text) or cues.TECHNOLOGY.search(text):
+        return None
+    return None if text.isascii() and cues.ONCE.search(text) else cue
 
 
 def is_of_health(text: str) -> bool:
@@ -654,7 +666,7 @@ def english_everyday_reason(text: str) -> _Reason:
     """Return why an English text is or is not worth keeping, by everyday words."""
     words = cues.plain_words(text)
     plain = " ".join(words)
-    if cue := cues.BID["en"].search(plain):
+    if cue := _confidentiality(text) or cues.BID["en"].search(plain):
         return CaptureReason.RULE, cue
     is_own = not _OWN.isdisjoint(words)
     said = words[next((place for place, word in enumerate(words) if word not in _LEADS), 0) :]
@@ -778,7 +790,7 @@ _PRICE = re.compile(r"\d(?:k|,\d{3})?\s?(?:/|per |a |an )(?:mo|month|yr|year|hr|
 @lru_cache(maxsize=64)
 def chinese_everyday_reason(text: str) -> _Reason:
     """Return why a Chinese text is or is not worth keeping, by everyday words."""
-    if cue := cues.BID["zh"].search(text):
+    if cue := _confidentiality(text) or cues.BID["zh"].search(text):
         return CaptureReason.RULE, cue
     if health := cues.HEALTH["zh"].first_in(text):
         return CaptureReason.PERSONAL_FACT, re.search(re.escape(health), text)
@@ -963,7 +975,7 @@ def _is_global(reason: CaptureReason, text: str) -> bool:
 
 def _is_global_rule(text: str) -> bool:
     """Return whether a rule is about the user or the manner of answers, and not about work in a project."""
-    if cues.MANNER.search(text):
+    if cues.MANNER.search(text) or (_confidentiality(text) and not cues.EXPLICIT_PROJECT.search(text)):
         return True
     is_about_user = _SINGULAR.search(text) is not None or (_is_of_style(text) and not _ARTEFACT.search(text))
     return is_about_user and not cues.PROJECT.search(text)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memsvc.text.capture_cues import CONTINUED, CONTINUED_NOT, MATERIAL, ROLE_PLAY, ROLE_PLAY_END
+from memsvc.text.analysis import simplified_form
+from memsvc.text.capture_cues import CONTINUED, CONTINUED_NOT, MATERIAL, ROLE_PLAY, ROLE_PLAY_END, SECRECY
 from memsvc.text.recalled_text import CITATION, LEADING_CITATION, is_rendered, spans_of_quotes, spans_of_rendered
 from memsvc.text.sentences import sentences
 
@@ -19,6 +20,16 @@ _MARKED = re.compile(r"\s*(?:>|```|~~~|[\"'“「『«])")
 _CUE_CHARS = 2_000
 """What hands text over says so at its beginning."""
 _TRAILING = re.compile(rf"(?:{CITATION.pattern.replace('(?P<id>', '(?:')}[\s.。,，;；]*)+")
+
+_SECRECY_CUT = re.compile(
+    r"[,;:，；：]\s{0,3}|(?<=\S)\s{1,3}[-–—]{1,3}\s{1,3}|——|(?<=[.!。！])\s{0,3}(?=\S)"
+    r"|(?<=[\u3400-\u9fff])\s{1,3}(?=[\u3400-\u9fff])"
+    r"|(?<=\S)\s{1,3}(?:but|so|and)\s{1,3}",
+    re.IGNORECASE,
+)
+"""Between a clause that asks not to pass on what was said and other clauses."""
+_SECRECY_CHARS = 60
+_SIGNS = " .!。！~～…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +53,44 @@ def statements(text: str, *, most: int | None = None) -> list[StatementPiece]:
     """Return the statements of *text* in order, trimmed, none blank; at most the first *most*.
 
     A sentence or line is one, without the mark of its list or heading; fenced code is one, as it is. A citation after a
-    sentence belongs to it, unless the line begins with one, as those of a context do.
+    sentence belongs to it, unless the line begins with one, as those of a context do. So does a sentence that only asks
+    not to pass on what was said ("Don't tell her!"), unless it follows a question.
     """
     return list(islice(_marking_cited(_StatementSplitter(text).pieces()), most))
+
+
+def without_secrecy(text: str) -> str:
+    """Return *text* without the clauses at its ends that ask not to pass it on; the text if there are only such.
+
+    "I'm pregnant, don't tell anyone yet" gives "I'm pregnant". The text is in simplified characters.
+    """
+    clauses = _clauses_of(text)
+    kept = [at for at, (start, end) in enumerate(clauses) if not _asks_secrecy(text[start:end])]
+    if not kept or len(kept) == len(clauses):
+        return text
+    return text[clauses[kept[0]][0] : clauses[kept[-1]][1]]
+
+
+def is_secrecy(sentence: str) -> bool:
+    """Return whether a sentence only asks not to pass on what was said before it, such as "Don't tell her!"."""
+    if len(sentence) > 2 * _SECRECY_CHARS:
+        return False
+    sentence = simplified_form(sentence)
+    return all(_asks_secrecy(sentence[start:end]) for start, end in _clauses_of(sentence))
+
+
+def _asks_secrecy(clause: str) -> bool:
+    clause = clause.strip(_SIGNS)
+    return 0 < len(clause) <= _SECRECY_CHARS and SECRECY.pattern.fullmatch(clause) is not None
+
+
+def _clauses_of(text: str) -> list[tuple[int, int]]:
+    """Return where the clauses of *text* begin and end, at least one."""
+    cuts = [cut.span() for cut in _SECRECY_CUT.finditer(text)]
+    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
+    return [(start, end) for start, end in zip(starts, ends, strict=True) if text[start:end].strip(_SIGNS)] or [
+        (0, len(text))
+    ]
 
 
 class _StatementSplitter:
@@ -120,7 +166,7 @@ class _StatementSplitter:
 
 
 def _spans(line: str) -> list[tuple[int, int]]:
-    """Return where the sentences of *line* are, each with the citations that follow it."""
+    """Return where the sentences of *line* are, each with the citations and the request for secrecy that follow it."""
     spans: list[tuple[int, int]] = []
     is_cited_after = CITATION.search(line) and not LEADING_CITATION.match(line)
     end = 0
@@ -131,7 +177,9 @@ def _spans(line: str) -> list[tuple[int, int]]:
         if citations is not None:
             spans[-1] = (spans[-1][0], citations.end())
             start = citations.end()
-        if start < end:
+        if spans and start < end and is_secrecy(line[start:end]) and line[spans[-1][1] - 1] not in "?？":
+            spans[-1] = (spans[-1][0], end)
+        elif start < end:
             spans.append((start, end))
     return spans
 

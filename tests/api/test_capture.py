@@ -304,3 +304,159 @@ def test_the_present_home_is_kept_next_to_the_past_one(stubs: Stubs, user: str, 
 
     assert (past.content, now.content) == ("I used to live in Boston.", present)
     assert (now.scope.project_id, now.kind) == ("", types_pb.MEMORY_KIND_FACT)
+
+
+CONFIDED = [
+    "I'm three months pregnant, don't tell anyone yet",
+    "I'm three months pregnant. Please don't tell anybody yet!",
+    "I'm leaving my job, keep it between us",
+    "Between you and me, I'm leaving my job in March.",
+    "我怀孕三个月了，先别跟别人说",
+    "我懷孕三個月了，先別跟別人說",
+    "我要离职了，别告诉别人",
+    "我要离职了。这事千万别让任何人知道！",
+    "我工资三万，别跟别人讲",
+]
+
+
+@pytest.mark.parametrize("text", CONFIDED)
+def test_a_fact_that_is_to_be_kept_secret_is_captured(stubs: Stubs, user: str, text: str) -> None:
+    """As a fact, in one memory with the words that ask for secrecy, be they in the sentence or one of their own."""
+    [memory] = capture(stubs, user, text)
+
+    assert (memory.content, memory.kind) == (text, types_pb.MEMORY_KIND_FACT)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("I have an MRI on Friday at 9:40, don't tell anyone", date(2026, 12, 4)),
+        ("Jia's birthday is on 14 December. It's a surprise party, don't mention it to her!", date(2026, 12, 14)),
+        ("小佳生日是12月14号。是个惊喜派对，别告诉她！", date(2026, 12, 14)),
+    ],
+)
+def test_a_day_that_is_to_be_kept_secret_is_captured_with_its_reminder(
+    stubs: Stubs, user: str, text: str, day: date
+) -> None:
+    [memory] = capture(stubs, user, text)
+    due = memory.reminder.date
+    assert (memory.content, (due.month, due.day)) == (text, (day.month, day.day))
+
+
+def test_an_appointment_that_is_to_be_kept_secret_is_captured(stubs: Stubs, user: str) -> None:
+    text = "我下周三下午三点要去做胎心监护，先别跟别人说"
+    [memory] = capture(stubs, user, text)
+    assert (memory.content, memory.kind) == (text, types_pb.MEMORY_KIND_TASK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm leaving now, don't tell anyone",
+        "She says she's pregnant, don't tell anyone.",
+        "If I were pregnant, I'd say don't tell anyone.",
+        "Is Jia coming? Don't tell her!",
+        "Don't mention it.",
+        "Don't tell anyone.",
+        "别人说我怀孕了，别跟别人说",
+        "别人都说我怀孕了，不要跟他们说",
+        "要是我怀孕了，你别跟别人说",
+        "小佳来吗？别告诉她！",
+        "先别跟别人说",
+    ],
+)
+def test_secrecy_makes_no_fact_of_what_is_none(stubs: Stubs, user: str, text: str) -> None:
+    assert capture(stubs, user, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Translate into French: I'm arriving next Friday and I'm vegetarian",
+        "How do I say in French: I'm arriving next Friday and I'm vegetarian",
+        "Put this into German: I'm vegetarian. I arrive next Friday.",
+        "Can you turn this into polite Spanish: I'm arriving next Friday and I'm vegetarian",
+        "帮我把这句翻成英文：我下周三去香港见客户，不吃牛肉",
+        "幫我把這句翻成英文：我下週三去香港見客戶，不吃牛肉",
+        "帮我翻成日语：我是素食者，下周五到东京",
+        "帮我译成法语：我下周五到巴黎。我吃素。",
+        "用日语怎么说：我对花生过敏，下周三去东京",
+        "把这段话改成英文：我下周三去香港见客户",
+    ],
+)
+def test_a_text_to_be_translated_is_no_fact(stubs: Stubs, user: str, text: str) -> None:
+    """Whatever day it names."""
+    assert capture(stubs, user, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Put this in my calendar: dentist on 9 December at 10:00",
+        "Turn off the lights: I'm away from 9 December on, my flight leaves at 10:00",
+        "帮我把简历翻成英文，我下周五要交",
+        "帮我把日历翻到十二月：我十二月十四号去香港",
+        "帮我把这个记到日历：12月14号牙医",
+    ],
+)
+def test_a_day_beside_a_request_for_something_else_is_captured(stubs: Stubs, user: str, text: str) -> None:
+    [memory] = capture(stubs, user, text)
+    assert memory.content == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't tell Jia about the party.",
+        "It's a surprise party, don't mention it to Jia!",
+        "Please keep this from my wife.",
+        "Don't tell her about the party.",
+        "Don't mention the party to him!",
+        "Don't let the kids know we're moving.",
+        "Keep the surprise trip secret from Tom.",
+        "别告诉我老婆聚会的事",
+        "這事別告訴我老婆",
+        "别告诉张伟派对的事",
+        "派对的事别告诉她",
+        "先别让王经理知道我要离职",
+        "请对我老公保密",
+    ],
+)
+def test_a_request_for_secrecy_that_names_a_person_or_a_thing_is_a_standing_instruction(
+    stubs: Stubs, user: str, text: str
+) -> None:
+    """A global preference that is always loaded, of the importance of other instructions."""
+    [memory] = capture(stubs, user, text)
+
+    assert memory.content == text
+    assert (memory.kind, memory.layer) == (types_pb.MEMORY_KIND_PREFERENCE, types_pb.MEMORY_LAYER_CORE)
+    assert (memory.importance, memory.scope.project_id) == (5, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He said don't tell Jia about the party.",
+        "I didn't tell Jia about the party.",
+        "If it were me: don't tell Jia about the party.",
+        "Should I not tell Jia about the party?",
+        '"Don\'t tell Jia about the party," she said.',
+        "Don't tell Jia what to do.",
+        "Don't mention the price to the client in this email.",
+        "Don't tell people what they want to hear.",
+        "Keep this from Chapter 2.",
+        "Write a scene: don't tell Romeo about the poison.",
+        "That's between us, don't mention it to him.",
+        "他说这事别告诉小佳",
+        "我没告诉小佳派对的事",
+        "妈妈让我别告诉小佳",
+        "要不要告诉小佳派对的事？",
+        "别和孩子讲大道理",
+        "别告诉我你没吃饭",
+        "这事别告诉她",
+    ],
+)
+def test_what_others_say_of_secrets_and_requests_for_a_text_are_no_instructions(
+    stubs: Stubs, user: str, text: str
+) -> None:
+    assert capture(stubs, user, text) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.text.statement_split import statements
+from memsvc.text.statement_split import is_secrecy, statements, without_secrecy
 
 
 def test_sentences_items_and_code_are_statements() -> None:
@@ -91,3 +91,47 @@ def test_a_citation_belongs_to_the_sentence_before_it() -> None:
 def test_blank_text_has_none() -> None:
     """Nothing but white space states nothing."""
     assert statements(" \n\n\t") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I'm pregnant. Don't tell anyone yet!", ["I'm pregnant. Don't tell anyone yet!"]),
+        ("I'm pregnant. It's a secret. Keep it between us.", ["I'm pregnant. It's a secret. Keep it between us."]),
+        ("I live in Rome. Don't tell Jia.", ["I live in Rome.", "Don't tell Jia."]),
+        ("Is Jia coming? Don't tell her!", ["Is Jia coming?", "Don't tell her!"]),
+        ("I'm pregnant.\nDon't tell anyone.", ["I'm pregnant.", "Don't tell anyone."]),
+        ("Don't tell anyone. I'm pregnant.", ["Don't tell anyone.", "I'm pregnant."]),
+        ("我怀孕了。先別告訴別人！我住在东京。", ["我怀孕了。先別告訴別人！", "我住在东京。"]),
+        ("小佳来吗？别告诉她。", ["小佳来吗？", "别告诉她。"]),
+        ("我怀孕了。别告诉我老婆。", ["我怀孕了。", "别告诉我老婆。"]),
+    ],
+)
+def test_a_request_for_secrecy_belongs_to_the_sentence_before_it(text: str, expected: list[str]) -> None:
+    """In the same line, if it names nobody and follows no question."""
+    assert [piece.text for piece in statements(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("I'm pregnant, don't tell anyone yet.", "I'm pregnant"),
+        ("Between us, I'm pregnant, so please keep it to yourself!", "I'm pregnant"),
+        ("我怀孕三个月了，先别跟别人说", "我怀孕三个月了"),
+        ("别告诉别人，我怀孕了", "我怀孕了"),
+        ("我怀孕了 先别跟别人说", "我怀孕了"),
+        ("Don't tell anyone.", "Don't tell anyone."),
+        ("She told me, don't tell anyone what I do, I'm shy", "She told me, don't tell anyone what I do, I'm shy"),
+        ("我跟别人说过，我不吃肉", "我跟别人说过，我不吃肉"),
+        ("", ""),
+    ],
+)
+def test_clauses_that_ask_for_secrecy_are_cut_off(text: str, rest: str) -> None:
+    assert without_secrecy(text) == rest
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Keep it short.", "Don't tell me.", "别告诉我。", "要对数据库保密码", "", "Don't tell Jia."]
+)
+def test_other_requests_are_none_for_secrecy(sentence: str) -> None:
+    assert not is_secrecy(sentence)
