@@ -37,7 +37,7 @@ _DAY = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(
-    r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)\b|\b\d{1,2}:\d\d\b|\b(?:half|quarter) (?:past|to) [a-z]+\b|\bnoon\b"
+    r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)\b|(?<=\bat )\d{1,2}\b(?![:.]\d)|\b\d{1,2}:\d\d\b|\b(?:half|quarter) (?:past|to) [a-z]+\b|\bnoon\b"
     rf"|{_HAN_NUMBER}点(?:半|[一三]刻|{_HAN_NUMBER}分?)?",
     re.IGNORECASE,
 )
@@ -46,6 +46,11 @@ _AMOUNT = re.compile(
     r"|(?:\d+(?:\.\d+)?|[一二两三四五六七八九十百千万]+)(?=(?P<han>年级|岁|个|天|年|斤|块|元|万|次|楼|人|只|条|口|公里|米|页|分钟|小时|班))",
     re.IGNORECASE,
 )
+_NUMBERED = re.compile(
+    r"\b(?P<unit>number|room|gate|platform|seat|flat|apartment|line|bus|version|size|floor|level|page) ?#?\d+\b",
+    re.IGNORECASE,
+)
+_SORTS = (_DATE, _DAY, _TIME, _NUMBERED, _AMOUNT)
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
 _NO_NAME = re.compile(rf"(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?", re.IGNORECASE)
 _DENIED = re.compile(r"(?:\bnot|\binstead of|\brather than|不是|而非)\s*(?:on |at |in )?$", re.IGNORECASE)
@@ -90,7 +95,7 @@ def correct_statement(statement: str, correction: str) -> str | None:
     if not is_correction(correction) or _says_more(correction, statement):
         return None
     result = statement
-    for pattern in (_DATE, _DAY, _TIME, _AMOUNT):
+    for pattern in _SORTS:
         result = _replaced(result, correction, pattern)
     if result == statement:
         result = _replaced(statement, correction, _NAME)
@@ -165,7 +170,7 @@ def _of_same_form(old: str, new: str, pattern: re.Pattern[str]) -> str:
 def _says_more(correction: str, statement: str) -> bool:
     """Return whether a correction has more words of its own than a mere correction has."""
     rest = correction
-    for pattern in (_DATE, _DAY, _TIME, _AMOUNT):
+    for pattern in _SORTS:
         rest = pattern.sub(" ", rest)
     known = {word.lower() for word in _WORD.findall(statement)} | _USUAL
     own = [word for word in _WORD.findall(_NAME.sub(" ", rest)) if word.lower().replace("’", "'") not in known]
