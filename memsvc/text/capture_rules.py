@@ -565,13 +565,23 @@ def is_standing(text: str) -> bool:
     return bool(cues.LASTING.search(text) or cues.MANNER.search(text) or _revocation(text) or _confidentiality(text))
 
 
+_JEST = re.compile(r"\b(?:lol|lmao|haha\w*|jk|just kidding)\b|哈哈|开玩笑", re.IGNORECASE)
+
+
 def _confidentiality(text: str) -> re.Match[str] | None:
     """Return the words that ask not to pass something on, of which a person or the thing is named, or None.
 
-    Requests on a text at hand ("don't mention the price to the client in this email") and on technology are none.
+    Requests on a text at hand ("don't mention the price to the client in this email"), on technology and in jest are
+    none.
     """
     cue = cues.CONFIDENTIAL.search(text)
-    if cue is None or cues.WORDING.search(text) or _ARTEFACT.search(text) or cues.TECHNOLOGY.search(text):
+    if (
+        cue is None
+        or _JEST.search(text)
+        or cues.WORDING.search(text)
+        or _ARTEFACT.search(text)
+        or cues.TECHNOLOGY.search(text)
+    ):
         return None
     return None if text.isascii() and cues.ONCE.search(text) else cue
 
@@ -974,8 +984,8 @@ def _is_global(reason: CaptureReason, text: str) -> bool:
 
 
 def _is_global_rule(text: str) -> bool:
-    """Return whether a rule is about the user or the manner of answers, and not about work in a project."""
-    if cues.MANNER.search(text) or (_confidentiality(text) and not cues.EXPLICIT_PROJECT.search(text)):
+    """Return whether a rule is about the user, secrets or the manner of answers, and not about work in a project."""
+    if cues.MANNER.search(text) or (_confidentiality(text) and not cues.PROJECT.search(text)):
         return True
     is_about_user = _SINGULAR.search(text) is not None or (_is_of_style(text) and not _ARTEFACT.search(text))
     return is_about_user and not cues.PROJECT.search(text)

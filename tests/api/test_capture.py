@@ -309,6 +309,8 @@ def test_the_present_home_is_kept_next_to_the_past_one(stubs: Stubs, user: str, 
 CONFIDED = [
     "I'm three months pregnant, don't tell anyone yet",
     "I'm three months pregnant. Please don't tell anybody yet!",
+    "I'm three months pregnant, don't tell my boss",
+    "我怀孕三个月了，别告诉我老板",
     "I'm leaving my job, keep it between us",
     "Between you and me, I'm leaving my job in March.",
     "我怀孕三个月了，先别跟别人说",
@@ -394,6 +396,7 @@ def test_a_text_to_be_translated_is_no_fact(stubs: Stubs, user: str, text: str) 
     [
         "Put this in my calendar: dentist on 9 December at 10:00",
         "Turn off the lights: I'm away from 9 December on, my flight leaves at 10:00",
+        "What do I pack for Rome in English weather: I fly on 12 December",
         "帮我把简历翻成英文，我下周五要交",
         "帮我把日历翻到十二月：我十二月十四号去香港",
         "帮我把这个记到日历：12月14号牙医",
@@ -433,6 +436,12 @@ def test_a_request_for_secrecy_that_names_a_person_or_a_thing_is_a_standing_inst
     assert (memory.importance, memory.scope.project_id) == (5, "")
 
 
+@pytest.mark.parametrize("text", ["Don't tell the client about the failed deployment.", "别跟客户提上线失败的事"])
+def test_a_request_for_secrecy_about_the_project_belongs_to_it(stubs: Stubs, user: str, text: str) -> None:
+    [memory] = capture(stubs, user, text)
+    assert (memory.importance, memory.scope.project_id) == (5, "proj")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -445,6 +454,8 @@ def test_a_request_for_secrecy_that_names_a_person_or_a_thing_is_a_standing_inst
         "Don't mention the price to the client in this email.",
         "Don't tell people what they want to hear.",
         "Keep this from Chapter 2.",
+        "Don't let Mum know I ate it all haha",
+        "别让室友发现哈哈哈",
         "Write a scene: don't tell Romeo about the poison.",
         "That's between us, don't mention it to him.",
         "他说这事别告诉小佳",
