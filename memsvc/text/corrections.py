@@ -37,7 +37,8 @@ _DAY = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(
-    r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)\b|(?<=\bat )\d{1,2}\b(?![:.]\d)|\b\d{1,2}:\d\d\b|\b(?:half|quarter) (?:past|to) [a-z]+\b|\bnoon\b"
+    r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)\b|(?<=\bat )\d{1,2}\b(?![:.]\d)|\b\d{1,2}:\d\d\b"
+    r"|\b(?:half|quarter) (?:past|to) [a-z]+\b|\bnoon\b"
     rf"|{_HAN_NUMBER}点(?:半|[一三]刻|{_HAN_NUMBER}分?)?",
     re.IGNORECASE,
 )
