@@ -19,6 +19,7 @@ from memsvc.text import reminder_lexicon as words
 from memsvc.text.analysis import HAN, script_of, simplified_form, terms, word_terms
 from memsvc.text.reminder_dates import NamedDay, minutes_of, months_after, named_days, next_of, number_of, time_of_day
 from memsvc.text.sentences import sentences
+from memsvc.text.statement_split import without_secrecy
 
 MOST_CHARS = 2_000
 """A longer text is no note to remember, and is not looked at."""
@@ -86,7 +87,7 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
         return None
     parts = sentences(text)
     for place, sentence in enumerate(parts):
-        plain = _with_clock(simplified_form(sentence), moment)
+        plain = _with_clock(without_secrecy(simplified_form(sentence)), moment)
         if len(sentence) > PHRASE_CHARS or not words.DATE_CUE.search(plain.lower()):
             continue
         for said in words.EXCLAIMED.split(plain):

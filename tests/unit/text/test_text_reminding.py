@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -819,3 +820,20 @@ def test_a_weekend_is_its_saturday_and_on_its_sunday_that_day(said: str, due: st
 )
 def test_what_only_sounds_like_a_day_to_come_gives_no_reminder(text: str) -> None:
     assert reminder_in(text, WEDNESDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "tail"),
+    [
+        ("我下周三下午三点要去做胎心监护", "，先别跟别人说"),
+        ("我下周三去体检", "，别告诉别人"),
+        ("I have a scan on Friday at 3pm", ", don't tell anyone yet"),
+    ],
+)
+def test_a_request_for_secrecy_takes_no_reminder_away(text: str, tail: str) -> None:
+    """The day and the time are those of the statement without it; the phrase has it."""
+    found, alone = reminder_in(text + tail, WEDNESDAY), reminder_in(text, WEDNESDAY)
+
+    assert found is not None
+    assert alone is not None
+    assert (found.phrase, replace(found, phrase="")) == (text + tail, replace(alone, phrase=""))
