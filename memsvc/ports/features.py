@@ -698,6 +698,10 @@ class HistoryReads(Protocol):
         """
         ...
 
+    def has_deleted(self, *, reach: Reach) -> bool:
+        """Return whether any memory other than a message is deleted, of those that `deletion_times` knows."""
+        ...
+
     def deletion_times(self, content_hashes: Iterable[str], *, reach: Reach) -> dict[str, datetime]:
         """Return when memories with these contents, other than messages, were deleted last, by content_hash.
 

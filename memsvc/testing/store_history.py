@@ -196,6 +196,9 @@ class StoreHistoryContract(StoreSeams):
             revise(store, memory, status=Status.DELETED, update_time=at(seconds))
         purge(store, again)
         hashes = [memory.content_hash for memory in (one, again, web, said, kept)]
+        assert store.memories.has_deleted(reach=ADA)
+        assert not store.memories.has_deleted(reach=reach_of("bob"))
+        assert not store.memories.has_deleted(reach=reach_of(projects=("docs",)))
 
         times = store.memories.deletion_times
         assert times(hashes, reach=ADA) == {one.content_hash: at(10)}

@@ -59,6 +59,12 @@ class SqlHistoryReads:
             for snapshot, action, until in found
         ]
 
+    def has_deleted(self, *, reach: Reach) -> bool:
+        """Return whether any memory is deleted."""
+        parameters = {"owner": reach.owner, "projects": list_parameter(reach.project_ids)}
+        with self._database.read_connection() as connection:
+            return execute(connection, _select_any_deleted(), parameters).first() is not None
+
     def deletion_times(self, content_hashes: Iterable[str], *, reach: Reach) -> dict[str, datetime]:
         """Return when contents were deleted last."""
         wanted, projects = list_parameter(content_hashes), list_parameter(reach.project_ids)
@@ -89,6 +95,14 @@ def _current(reach: Reach) -> sa.Select[Any]:
         without_index(memories.c.project_id).in_(reach.project_ids),
     )
     return sa.select(*MEMORY_COLUMNS).where(owner, projects)
+
+
+@cached_statement
+def _select_any_deleted() -> sa.Select[Any]:
+    of_projects = in_json_list(without_index(memories.c.project_id), "projects")
+    return (
+        sa.select(memories.c.row).where(IS_FORGOTTEN, memories.c.owner == sa.bindparam("owner"), of_projects).limit(1)
+    )
 
 
 @cached_statement

@@ -162,9 +162,15 @@ class EvidenceSearch:
         return replace(reply, hits=tuple(self._without_deleted(scope, known)))
 
     def _without_deleted(self, scope: Scope, hits: Sequence[SearchHit]) -> list[SearchHit]:
-        """Return the hits without those that say what a memory said that was deleted after them."""
+        """Return the hits without those that say what a memory said that was deleted after them.
+
+        To split 30 messages into statements takes 3 ms, which users who deleted nothing are spared.
+        """
+        reach = Reach.from_scope(scope)
+        if not hits or not self._history.has_deleted(reach=reach):
+            return [*hits]
         said = [_hashes_of_statements(hit.memory.content) for hit in hits]
-        deleted = self._history.deletion_times(set().union(*said), reach=Reach.from_scope(scope)) if said else {}
+        deleted = self._history.deletion_times(set().union(*said), reach=reach)
         return [
             hit
             for hit, hashes in zip(hits, said, strict=True)

@@ -121,6 +121,7 @@ USES: dict[str, Use] = {
     "chunks": lambda store: store.memories.chunks([(1, 0), (1, 1)]),
     "revision": lambda store: store.memories.revision("a", 1, reach=ADA),
     "revisions": lambda store: store.memories.revisions("a", reach=ADA, before=None, limit=9),
+    "has_deleted": lambda store: store.memories.has_deleted(reach=ADA),
     "deletion_times": lambda store: store.memories.deletion_times(["a", "b"], reach=ADA),
     "known_at": lambda store: store.memories.known_at([1, 2, 3], NOW, reach=ADA),
     "changed since": lambda store: store.memories.rows_where(Range(Field.UPDATE_TIME, above=1), reach=ADA),
