@@ -32,7 +32,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _DAY = re.compile(
-    r"\b(?:(?:next|this) )?(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|tomorrow|tonight)\b"
+    r"\b(?:(?:next|this) )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tues?|wed|thu(?:rs)?|fri|tomorrow|tonight)\b"
     r"|(?:这|本|下下?)?(?:周|星期|礼拜)[一二三四五六日天]|[今明后]天|大后天|[今明]晚",
     re.IGNORECASE,
 )
@@ -82,7 +82,7 @@ class _Value(NamedTuple):
 
 def is_correction(text: str) -> bool:
     """Return whether a text begins as a correction of what was said before, asks nothing and adds nothing."""
-    if len(text) > MOST_CHARS or text.rstrip().endswith(("?", "？")):
+    if len(text) > MOST_CHARS or text.rstrip().endswith(("?", "？", "吗", "呢", "么")):
         return False
     return _CUE.match(text) is not None and _ADDS.search(text) is None
 
