@@ -26,13 +26,20 @@ _CUE = re.compile(
     r"|(?:(?:啊|哦|噢|呃|哎呀?|等等)[，,。！!\s]*)*(?:不对|不是|[说打写记弄搞]错了|口误|更正|纠正|我是说|应该是))",
     re.IGNORECASE,
 )
+_OWN_ERROR = re.compile(
+    r"\b(?:oops|whoops|correction|scratch that|make that|typo|my (?:mistake|bad)|i meant?|no,? wait|wait,? no|i said)\b"
+    r"|\bmixed\b",
+    re.IGNORECASE,
+)
+"""Signs that the speaker was wrong, without which a name may be that of something else: "no, that's Bob calling"."""
 _DATE = re.compile(
     rf"\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b"
     rf"|\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)\b|{_HAN_NUMBER}月{_HAN_NUMBER}[日号]?|{_HAN_NUMBER}号(?![线楼院])",
     re.IGNORECASE,
 )
 _DAY = re.compile(
-    r"\b(?:(?:next|this) )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tues?|wed|thu(?:rs)?|fri|tomorrow|tonight)\b"
+    r"\b(?:(?:next|this) )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tues?|wed|thu(?:rs)?|fri)\b"
+    r"|\b(?:tomorrow|tonight)\b"
     r"|(?:这|本|下下?)?(?:周|星期|礼拜)[一二三四五六日天]|[今明后]天|大后天|[今明]晚",
     re.IGNORECASE,
 )
@@ -52,7 +59,7 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _SORTS = (_DATE, _DAY, _TIME, _NUMBERED, _AMOUNT)
-_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
+_NAME = re.compile(r"(?<=[a-z,:] )[A-Z][a-z]+(?: [A-Z][a-z]+)*\b(?!['’]s)")
 _NO_NAME = re.compile(rf"(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?", re.IGNORECASE)
 _DENIED = re.compile(r"(?:\bnot|\binstead of|\brather than|不是|而非)\s*(?:on |at |in )?$", re.IGNORECASE)
 _DAY_OF_MONTH = re.compile(r"\d{1,2}(?:st|nd|rd|th)?|[一二三四五六七八九十]{1,3}(?=[日号])")
@@ -98,7 +105,7 @@ def correct_statement(statement: str, correction: str) -> str | None:
     result = statement
     for pattern in _SORTS:
         result = _replaced(result, correction, pattern)
-    if result == statement:
+    if result == statement and _OWN_ERROR.search(correction):
         result = _replaced(statement, correction, _NAME)
     return result if result != statement else None
 
