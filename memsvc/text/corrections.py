@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from memsvc.text.facts.values import MONTHS
+
 MOST_CHARS = 120
 """A longer text is no mere correction."""
 MOST_WORDS = 3
 """Words, or pairs of Han characters, of a correction that neither the corrected text nor a correction usually has."""
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
+_MONTH = rf"(?:{'|'.join(MONTHS)})"
 _HAN_NUMBER = r"(?:\d{1,2}|[一二三四五六七八九十]{1,3})"
 _CUE = re.compile(
     r"^(?:(?:oh|ah|um+|er+|argh|ugh|wait|hang on|hold on)\b[\s,.!…—-]*)*"

@@ -456,6 +456,7 @@ def test_who_speaks_is_told_apart_for_each_user(stubs: Stubs) -> None:
 SHARED = [
     ("Jia", "I'm allergic to nuts.", "I'm not allergic to nuts.", "Is anybody allergic to nuts?"),
     ("小雨", "我住在北京。", "我搬到上海了。", "住在哪里？"),
+    ("Al", "I live in Leeds.", "I moved to York, already in May.", "Who lives in Leeds?"),
     (
         "Jia",
         "I work from home on Mondays and Fridays.",

@@ -151,7 +151,7 @@ def draft_from_statement(
 
 
 def _corrector(statement: SourceStatement) -> object:
-    """Return who may correct a statement later: its speaker, in the same role; a quotation corrects nothing."""
+    """Return who may correct a statement later: its speaker, in the same role; quotations correct quotations alone."""
     return (statement.role, statement.speaker, statement.is_quoted or statement.is_code)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -341,7 +342,10 @@ def _is_of_another_speaker(older: Memory, newer: Memory) -> bool:
     some memories may have the name and others not.
     """
     before, after = _named_speaker(older), _named_speaker(newer)
-    return bool(before and after) and before != after and before not in newer.content.casefold()
+    if not before or not after or before == after:
+        return False
+    name = rf"\b{re.escape(before)}\b" if before.isascii() else re.escape(before)
+    return re.search(name, newer.content.casefold()) is None
 
 
 def _named_speaker(memory: Memory) -> str:

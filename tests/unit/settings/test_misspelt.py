@@ -94,3 +94,13 @@ def test_a_url_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.M
         "metadata.options.url: must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
     )
     assert "s3cret" not in told.output
+
+
+def test_a_backend_without_options_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lists none."""
+    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "wordllama")
+    monkeypatch.setenv("MEMSVC_EMBEDDER__OPTIONS__ENGIN", "c")
+
+    told = invoke("check", "--data-dir", str(tmp_path / "data"))
+
+    assert "there is no such option; this backend has none" in told.output
