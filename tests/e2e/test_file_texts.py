@@ -28,7 +28,8 @@ from tests.support.until import until
 
 ADA = types_pb.Scope(user_id="ada")
 MB = 1_000_000
-ENDLESS = documents.pdf([], streams=[zlib.compress(b"q Q " * 60 * MB)])
+ENDLESS = documents.pdf([], streams=[zlib.compress(b"q Q " * 10 * MB)] * 60)
+"""Some 40 seconds of processor time, of which no page needs much memory."""
 SMALL_LIMITS = FAST | {
     "MEMSVC_FILES__TEXT__CPU_SECONDS": "4",
     "MEMSVC_FILES__TEXT__MEMORY_BYTES": str(1 << 29),
