@@ -15,6 +15,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.domain.use_feedback import FeedbackRules
 from memsvc.engine.conflicts.currency import CurrencyJudge
+from memsvc.engine.conflicts.extraction_marks import ExtractionMarkReader
 from memsvc.engine.conflicts.resolution import ConflictMarkReader
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.reminder_currency import ReminderCurrencyReader
@@ -55,8 +56,7 @@ def build_search_services(
     store, threads = backends.metadata, settings.server.search_threads
     reads = store.memories
     questions = load_question_layer() if settings.ranking.question_layer else None
-    retriever = _retriever(assembly, index, questions)
-    rules = _feedback_rules(settings)
+    retriever, rules = _retriever(assembly, index, questions), _feedback_rules(settings)
     signal = UseSignal(store.uses, rules)
     ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance, signal)
     refiner = ResultRefiner(reads, backends.reranker)
@@ -65,8 +65,9 @@ def build_search_services(
     file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    currency = _currency_judge(store, index.embedding)
-    evidence = EvidenceSearch(search.search, store.sessions, reads)
+    extractions = ExtractionMarkReader(reads, store.sessions, store.statements)
+    currency = _currency_judge(store, index.embedding, extractions)
+    evidence = EvidenceSearch(search.search, store.sessions, reads, extractions)
     dependencies = ContextDependencies(
         reads,
         core,
@@ -85,8 +86,8 @@ def build_search_services(
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
-    yield_to_searches = assembly.search_priority.yield_to_searches
-    replayer = UseReplayer(store.uses, retriever, ranker, rules, backends.now, yield_to_searches)
+    priority = assembly.search_priority
+    replayer = UseReplayer(store.uses, retriever, ranker, rules, backends.now, priority.yield_to_searches)
     return SearchParts(
         search,
         GlobalSearch(search, file_searcher),
@@ -129,8 +130,11 @@ def _when_indexed(assembly: Assembly, index: IndexParts) -> Callable[[str], Futu
     return when_indexed
 
 
-def _currency_judge(store: MetadataStore, embedding: CachedEmbedder) -> CurrencyJudge:
-    return CurrencyJudge(embedding.stored_vectors, lambda: embedding.model, ConflictMarkReader(store.statements))
+def _currency_judge(
+    store: MetadataStore, embedding: CachedEmbedder, extractions: ExtractionMarkReader
+) -> CurrencyJudge:
+    conflicts = ConflictMarkReader(store.statements)
+    return CurrencyJudge(embedding.stored_vectors, lambda: embedding.model, conflicts, extractions)
 
 
 def _feedback_rules(settings: Settings) -> FeedbackRules:

@@ -191,6 +191,19 @@ class NewMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtractedMemory:
+    """A memory that was extracted from a message, or that stated the same already.
+
+    Attributes:
+        content_hash: The hash of its content at that time; empty if the message says something else, because another
+            message corrected it.
+    """
+
+    memory_id: str
+    content_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MessageRecord:
     """Session data of a message; its memory holds the content.
 
@@ -199,6 +212,7 @@ class MessageRecord:
         ordinal: The message's place in its session: 1 for the first, without gaps when appended, never reused.
         has_content: False: the message had none, and the memory's content describes its tool calls.
         summary_id: The memory that sums it up, once it was trimmed away.
+        extracted: The memories that were extracted from it, in order.
     """
 
     row: int
@@ -211,6 +225,7 @@ class MessageRecord:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     summary_id: str = ""
+    extracted: tuple[ExtractedMemory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

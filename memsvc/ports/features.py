@@ -19,6 +19,7 @@ from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import FoundFile, FoundPassage
 from memsvc.domain.sessions import (
+    ExtractedMemory,
     Message,
     MessageRecord,
     MessageState,
@@ -50,6 +51,10 @@ class SessionReads(Protocol):
 
     def agents(self, owner: str, project_id: str, session_ids: Collection[str]) -> dict[str, str]:
         """Return which agents opened these sessions of exactly this project, by session id; "" for none."""
+        ...
+
+    def extractions(self, rows: Collection[int]) -> dict[int, tuple[ExtractedMemory, ...]]:
+        """Return the memories that were extracted from the messages of these rows, by row; none are left out."""
         ...
 
     def page(
@@ -124,6 +129,10 @@ class SessionWrites(Protocol):
 
     def set_summary(self, rows: Sequence[int], summary_id: str) -> None:
         """Note which memory sums these messages up."""
+        ...
+
+    def note_extractions(self, extracted: Mapping[int, Sequence[ExtractedMemory]]) -> None:
+        """Note the memories that were extracted from messages, by the rows of the messages."""
         ...
 
 

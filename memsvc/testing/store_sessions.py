@@ -14,6 +14,7 @@ from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import (
     AutoTrim,
+    ExtractedMemory,
     Message,
     MessageRecord,
     MessageState,
@@ -165,6 +166,7 @@ class StoreSessionsContract(StoreSeams):
         """Every field."""
         [session] = _opened(store, _session())
         [memory] = insert(store, factories.memory("f()", kind=Kind.MESSAGE, session_id="s"))
+        extracted = (ExtractedMemory("a", "0f"), ExtractedMemory("b"))
         calls = (ToolCall("c1", "查", {"城": "里斯本", "n": [1, 2.5, None]}), ToolCall("", "g"))
         record = MessageRecord(
             memory.row, 1, Role.ASSISTANT, 123, is_pinned=True, has_content=False, tool_calls=calls, tool_call_id="c0"
@@ -172,9 +174,25 @@ class StoreSessionsContract(StoreSeams):
         with store.transaction() as transaction:
             transaction.sessions.append(session, [record])
             transaction.sessions.set_summary([memory.row, 999], "the summary")
+            transaction.sessions.note_extractions({memory.row: extracted, 999: extracted})
 
         [found] = store.sessions.messages(session, states=LIVE, after=None, limit=9, descending=False)
-        assert found == Message(replace(record, summary_id="the summary"), memory)
+        assert found == Message(replace(record, summary_id="the summary", extracted=extracted), memory)
+
+    def test_what_was_extracted_from_messages(self, store: MetadataStore) -> None:
+        """By the rows of the messages; those of which nothing was extracted are left out, and the last note counts."""
+        [session] = _opened(store, _session())
+        first, second, third = (one.memory.row for one in _said(store, session, "a", "b", "c"))
+        with store.transaction() as transaction:
+            transaction.sessions.note_extractions({first: [ExtractedMemory("m", "0f")], second: [ExtractedMemory("n")]})
+        with store.transaction() as transaction:
+            transaction.sessions.note_extractions({second: [ExtractedMemory("n"), ExtractedMemory("ö", "1")]})
+
+        assert store.sessions.extractions({first, second, third, 999}) == {
+            first: (ExtractedMemory("m", "0f"),),
+            second: (ExtractedMemory("n"), ExtractedMemory("ö", "1")),
+        }
+        assert store.sessions.extractions([third]) == store.sessions.extractions([]) == {}
 
     def test_a_place_is_taken_once(self, store: MetadataStore) -> None:
         """Two messages cannot have the same ordinal."""

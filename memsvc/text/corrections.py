@@ -109,15 +109,15 @@ def correct_statement(statement: str, correction: str) -> str | None:
     return result if result != statement else None
 
 
-def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -> tuple[list[str], set[int]]:
-    """Return the statements of a conversation as they were meant, and the places of those that only correct others.
+def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -> tuple[list[str], dict[int, int]]:
+    """Return the statements of a conversation as they were meant, and which of them only correct another, by place.
 
     Args:
         texts: Each statement in order, and who said it: a speaker corrects only their own statements.
         most_back: The number of earlier statements of the same speaker among which the corrected one is looked for.
     """
     meant = [text for text, _ in texts]
-    corrections: set[int] = set()
+    corrections: dict[int, int] = {}
     for place, (text, speaker) in enumerate(texts):
         if not is_correction(text):
             continue
@@ -125,7 +125,7 @@ def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -
         for at in reversed(own[-most_back:]):
             if (found := correct_statement(meant[at], text)) is not None:
                 meant[at] = found
-                corrections.add(place)
+                corrections[place] = at
                 break
     return meant, corrections
 

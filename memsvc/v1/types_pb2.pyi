@@ -1116,7 +1116,10 @@ class Memory(_message.Message):
     conversation that is stored as such has the kind MESSAGE.
     """
     title: _builtins.str
-    """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none."""
+    """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
+    that changes the content and gives no title keeps it, unless it names something that the change removes from the
+    content: then the first sentence of the new content becomes the title.
+    """
     content: _builtins.str
     """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not
     only white space. The service keeps it exactly as sent, except for redacted secrets and extracted images. A long
@@ -1130,7 +1133,8 @@ class Memory(_message.Message):
     """
     summary: _builtins.str
     """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
-    find the memory by the words of its summary, too.
+    find the memory by the words of its summary, too. A write that changes the content and gives no summary removes it
+    if it names something that the change removes from the content.
     """
     importance: _builtins.int
     """importance is 1 (least) to 5 (most). 0 means 3. Anything else is INVALID_ARGUMENT."""
@@ -1605,6 +1609,7 @@ class ChatMessage(_message.Message):
     ARCHIVED_FIELD_NUMBER: _builtins.int
     SUMMARY_ID_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    EXTRACTED_IDS_FIELD_NUMBER: _builtins.int
     role: Global___MessageRole.ValueType
     """role is the role of the speaker. Unspecified: USER; AppendMessages requires a role."""
     content: _builtins.str
@@ -1653,6 +1658,14 @@ class ChatMessage(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """create_time is the time at which the message was appended."""
 
+    @_builtins.property
+    def extracted_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """extracted_ids are the ids of the memories that were extracted from the message when its session was flushed, and of
+        those that stated the same already. They stay when a memory is changed, superseded, deleted or purged: contexts
+        mark a message whose memory says something else now, and leave out one whose memory is gone or withheld. Empty: the
+        session was not flushed since, or nothing was worth keeping.
+        """
+
     def __init__(
         self,
         *,
@@ -1670,10 +1683,11 @@ class ChatMessage(_message.Message):
         archived: _builtins.bool = ...,
         summary_id: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        extracted_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "event_time", b"event_time", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "content", b"content", "create_time", b"create_time", "event_time", b"event_time", "memory_id", b"memory_id", "metadata", b"metadata", "ordinal", b"ordinal", "pinned", b"pinned", "role", b"role", "speaker", b"speaker", "summary_id", b"summary_id", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "content", b"content", "create_time", b"create_time", "event_time", b"event_time", "extracted_ids", b"extracted_ids", "memory_id", b"memory_id", "metadata", b"metadata", "ordinal", b"ordinal", "pinned", b"pinned", "role", b"role", "speaker", b"speaker", "summary_id", b"summary_id", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,6 +14,7 @@ from memsvc.domain.memory import FileRef, Json, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.sessions import (
     AutoTrim,
+    ExtractedMemory,
     Message,
     MessageRecord,
     MessageState,
@@ -64,10 +65,11 @@ SESSION_COLUMNS = tuple(sessions.c[name] for name in _SESSION_NAMES)
 """What `session_from_row` reads, in this order."""
 _MESSAGE_NAMES = (
     "row", "ordinal", "role", "token_count", "state", "is_pinned", "has_content", "tool_calls", "tool_call_id",
-    "summary_id",
+    "summary_id", "extracted",
 )  # fmt: skip
 MESSAGE_COLUMNS = tuple(messages.c[name] for name in _MESSAGE_NAMES)
 """What `record_from_row` reads, in this order."""
+_NONE_EXTRACTED = "[]"
 
 
 class SqlSessionReads:
@@ -89,6 +91,14 @@ class SqlSessionReads:
         place = {"owner": owner, "project_id": project_id, "wanted": list_parameter(session_ids)}
         with self._database.read_connection() as connection:
             return {row[0]: row[1] for row in execute(connection, _select_agents(), place)}
+
+    def extractions(self, rows: Collection[int]) -> dict[int, tuple[ExtractedMemory, ...]]:
+        """Return the memories that were extracted from messages, by row."""
+        if not rows:
+            return {}
+        with self._database.read_connection() as connection:
+            found = execute(connection, _select_extracted(), {"wanted": list_parameter(rows)}).all()
+        return {row: _extractions_from(text) for row, text in found}
 
     def page(
         self, owner: str, project_id: str, *, states: Collection[SessionState], before: int | None, limit: int
@@ -210,6 +220,11 @@ class SqlSessionWrites:
         """Note the summary of messages."""
         parameters = {"wanted": list_parameter(rows), "summary": summary_id}
         execute(self._connection, _update_summaries(), parameters)
+
+    def note_extractions(self, extracted: Mapping[int, Sequence[ExtractedMemory]]) -> None:
+        """Note the memories that were extracted from messages."""
+        for row, found in extracted.items():
+            execute(self._connection, _update_extracted(), {"at_row": row, "extracted": _plain_extracted(found)})
 
     @property
     def _connection(self) -> sa.Connection:
@@ -346,6 +361,18 @@ def _update_summaries() -> sa.Update:
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))
 
 
+@cached_statement
+def _select_extracted() -> sa.Select[Any]:
+    wanted = in_json_list(messages.c.row, "wanted")
+    return sa.select(messages.c.row, messages.c.extracted).where(wanted, messages.c.extracted != _NONE_EXTRACTED)
+
+
+@cached_statement
+def _update_extracted() -> sa.Update:
+    at_row = messages.c.row == sa.bindparam("at_row")
+    return sa.update(messages).where(at_row).values(extracted=sa.bindparam("extracted"))
+
+
 # Sessions and messages to rows and back.
 
 
@@ -405,6 +432,7 @@ def record_from_row(row: Row) -> MessageRecord:
     """Return what is kept of a message in a row of `MESSAGE_COLUMNS`."""
     (
         number, ordinal, role, token_count, state, is_pinned, has_content, tool_calls, tool_call_id, summary_id,
+        extracted,
     ) = row  # fmt: skip
     return MessageRecord(
         row=number,
@@ -417,6 +445,7 @@ def record_from_row(row: Row) -> MessageRecord:
         tool_calls=tuple(_tool_call(*call) for call in json_value(tool_calls)),
         tool_call_id=tool_call_id,
         summary_id=summary_id,
+        extracted=_extractions_from(extracted),
     )
 
 
@@ -434,7 +463,18 @@ def message_values(session_row: int, record: MessageRecord) -> Values:
         "tool_call_id": record.tool_call_id,
         "summary_id": record.summary_id,
         "tool_calls": json_text(_plain_calls(record.tool_calls)),
+        "extracted": _plain_extracted(record.extracted),
     }
+
+
+def _plain_extracted(extracted: Sequence[ExtractedMemory]) -> str:
+    return json_text([(one.memory_id, one.content_hash) for one in extracted])
+
+
+def _extractions_from(text: str) -> tuple[ExtractedMemory, ...]:
+    if text == _NONE_EXTRACTED:
+        return ()
+    return tuple(ExtractedMemory(memory_id, content_hash) for memory_id, content_hash in json_value(text))
 
 
 def _plain_calls(calls: Sequence[ToolCall]) -> list[tuple[object, ...]]:

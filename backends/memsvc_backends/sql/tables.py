@@ -343,6 +343,8 @@ messages = sa.Table(
     sa.Column("tool_call_id", sa.Text, nullable=False),
     sa.Column("summary_id", sa.Text, nullable=False),
     sa.Column("tool_calls", sa.Text, nullable=False),
+    # The ids of the memories that were extracted from it, each with the hash of the content that it says.
+    sa.Column("extracted", sa.Text, nullable=False, server_default=sa.text("'[]'")),
 )
 IS_LIVE_MESSAGE = messages.c.state == ACTIVE
 sa.Index("unique_message_ordinal", messages.c.session_row, messages.c.ordinal, unique=True)

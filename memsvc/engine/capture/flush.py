@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from memsvc.domain import limits
 from memsvc.domain.capture import (
@@ -22,7 +22,7 @@ from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import sum_redactions
-from memsvc.domain.sessions import Role
+from memsvc.domain.sessions import ExtractedMemory, Role
 from memsvc.domain.write_requests import Draft, Redaction, RejectedItem, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.capture.capture import CaptureWriter, capture_request, redactions_from_json, redactions_to_json
 from memsvc.engine.capture.statement_extraction import (
@@ -84,17 +84,30 @@ class ConversationFlusher:
         answer = self._writer.find_answer(request)
         if answer is None:
             extracted = self._extract_all(scope, self._store_images(scope, messages), artifacts, deadline)
-            answer = self._writer.store(scope, extracted.drafts, request, extracted.note, options.on_conflict)
+            drafts = [one.draft for one in extracted.drafts]
+            answer = self._writer.store(scope, drafts, request, extracted.note, options.on_conflict)
         return flush_result(answer.results, answer.note, answer.position)
 
     def prepare(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> PreparedFlush:
         """Return what a flush of stored *messages* will write: for writing it in the caller's own transaction."""
         extracted = self._extract_all(scope, messages, (), deadline)
-        return PreparedFlush(tuple(self._writer.prepare(scope, extracted.drafts)), extracted.note)
+        items = self._writer.prepare(scope, [one.draft for one in extracted.drafts])
+        return PreparedFlush(
+            tuple(items), extracted.note, tuple(one.said_in for one in extracted.drafts), extracted.known
+        )
 
-    def write(self, transaction: Transaction, prepared: PreparedFlush) -> list[UpsertResult | RejectedItem]:
+    def write(self, transaction: Transaction, prepared: PreparedFlush) -> WrittenFlush:
         """Write a prepared flush; older memories that it contradicts are marked."""
-        return self._writer.upsert(transaction, prepared.items, ConflictPolicy.MARK)
+        results = self._writer.upsert(transaction, prepared.items, ConflictPolicy.MARK)
+        extracted: dict[int, dict[ExtractedMemory, None]] = defaultdict(dict)
+        for place, known in prepared.known:
+            extracted[place][known] = None
+        for result, said_in in zip(results, prepared.said_in, strict=True):
+            if isinstance(result, UpsertResult):
+                memory = result.memory
+                for place, is_said in said_in:
+                    extracted[place][ExtractedMemory(memory.id, memory.content_hash if is_said else "")] = None
+        return WrittenFlush(results, {place: tuple(found) for place, found in extracted.items()})
 
     def note_duplicates(self, results: Sequence[RequestResult]) -> None:
         """Count the accesses of memories that a committed flush found to exist already."""
@@ -120,12 +133,16 @@ class ConversationFlusher:
         by_round: dict[int, list[FileRef]] = defaultdict(list)
         for place, refs in enumerate(files_of):
             by_round[rounds[place]].extend(refs)
-        remembered = [extracted for extracted in extraction.statements if extracted.verdict.remember]
-        drafts = [_draft(extracted, by_round[rounds[extracted.statement.place]], artifacts) for extracted in remembered]
-        drafts += _file_drafts(extraction, rounds, by_round, artifacts)
+        drafts = [
+            _SaidDraft(_draft(one, by_round[rounds[one.statement.place]], artifacts), _said_in(one))
+            for one in extraction.statements
+            if one.verdict.remember
+        ]
+        drafts += map(_SaidDraft, _file_drafts(extraction, rounds, by_round, artifacts))
         kept = _most_important(drafts)
         files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
-        return _ExtractedDrafts(tuple(kept), files, _note_from(extraction, files, left_out=len(drafts) - len(kept)))
+        note = _note_from(extraction, files, left_out=len(drafts) - len(kept))
+        return _ExtractedDrafts(tuple(kept), tuple(_known(extraction)), note)
 
     def _extract(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
         """Extract statements from all messages; a memory cited in one counts as recalled in all."""
@@ -147,20 +164,45 @@ class ConversationFlusher:
         return extraction.with_notice(_CUT if is_cut else "")
 
 
+_SaidIn: TypeAlias = tuple[tuple[int, bool], ...]
+"""The places of the messages that a memory is made of, and whether they say what it says."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedFlush:
-    """The memories of a flush, and the note that `flush_result` reads."""
+    """The memories of a flush.
+
+    Attributes:
+        note: What `flush_result` reads.
+        said_in: For each memory, see `_SaidIn`.
+        known: Memories that existed already, each with the place of a message that says the same.
+    """
 
     items: tuple[PreparedMemory | RejectedItem, ...]
     note: Json
+    said_in: tuple[_SaidIn, ...] = ()
+    known: tuple[tuple[int, ExtractedMemory], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFlush:
+    """The results of a flush, and what was extracted from the messages, by place."""
+
+    results: list[UpsertResult | RejectedItem]
+    extracted: Mapping[int, tuple[ExtractedMemory, ...]]
+
+
+class _SaidDraft(NamedTuple):
+    draft: Draft
+    said_in: _SaidIn = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _ExtractedDrafts:
-    """The result of extraction: drafts by importance and position, all files, and the note."""
+    """The result of extraction: drafts by importance and position, what is known already, and the note."""
 
-    drafts: tuple[Draft, ...]
-    files: tuple[FileRef, ...]
+    drafts: tuple[_SaidDraft, ...]
+    known: tuple[tuple[int, ExtractedMemory], ...]
     note: Json
 
 
@@ -182,6 +224,21 @@ def _draft(extracted: ExtractedStatement, files: Sequence[FileRef], artifacts: S
     return draft_from_statement(
         extracted, category=KNOWLEDGE_CATEGORIES.get(extracted.verdict.kind, "world"), files=refs
     )
+
+
+def _said_in(extracted: ExtractedStatement) -> _SaidIn:
+    """Return the message of a statement and those that correct it: what is corrected in another one is not said."""
+    place, corrections = extracted.statement.place, extracted.corrected_in
+    is_said = all(one == place for one in corrections)
+    return ((place, is_said), *((one, True) for one in corrections if one != place))
+
+
+def _known(extraction: Extraction) -> Iterator[tuple[int, ExtractedMemory]]:
+    """Yield the memories that state what messages say, with the places of these."""
+    for one in extraction.statements:
+        if one.known is not None:
+            for place, is_said in _said_in(one):
+                yield place, ExtractedMemory(one.known.id, one.known.content_hash if is_said else "")
 
 
 def _file_drafts(
@@ -223,11 +280,11 @@ def _file_draft(asked: SourceStatement | None, files: Sequence[FileRef]) -> Draf
     )
 
 
-def _most_important(drafts: Sequence[Draft]) -> list[Draft]:
+def _most_important(drafts: Sequence[_SaidDraft]) -> list[_SaidDraft]:
     """Return as many drafts as one transaction takes, in order; the least important are left out."""
     if len(drafts) <= limits.BATCH:
         return list(drafts)
-    ranked = sorted(range(len(drafts)), key=lambda place: -(drafts[place].importance or 0))
+    ranked = sorted(range(len(drafts)), key=lambda place: -(drafts[place].draft.importance or 0))
     return [drafts[place] for place in sorted(ranked[: limits.BATCH])]
 
 

@@ -71,11 +71,11 @@ class StatementExtractor:
             [replace(one, text=text) for one, text in zip(fresh, meant, strict=True)], deadline
         )
         decisions = [_as_correction(one) if place in corrections else one for place, one in enumerate(judgement.judged)]
-        judged = iter(self._event_scopes.applied_to(scope, decisions))
-        statements = [
-            _as_recalled(statement) if is_recalled else self._with_known(scope, next(judged), deadline)
-            for statement, is_recalled in split
-        ]
+        judged = [self._with_known(scope, one, deadline) for one in self._event_scopes.applied_to(scope, decisions)]
+        for place, at in corrections.items():
+            judged[at] = replace(judged[at], corrected_in=(*judged[at].corrected_in, fresh[place].place))
+        rest = iter(judged)
+        statements = [_as_recalled(statement) if is_recalled else next(rest) for statement, is_recalled in split]
         return Extraction(tuple(statements), redactions, judgement.decider, judgement.notice)
 
     def _with_known(self, scope: Scope, judged: StatementDecision, deadline: Deadline) -> ExtractedStatement:
@@ -91,12 +91,17 @@ class StatementExtractor:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedStatement:
-    """A statement with its verdict, the text to remember, and an existing memory that states the same."""
+    """A statement with its verdict, the text to remember, and an existing memory that states the same.
+
+    Attributes:
+        corrected_in: The places of the messages that correct it.
+    """
 
     statement: SourceStatement
     verdict: CaptureVerdict
     content: str
     known: Memory | None = None
+    corrected_in: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, product
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Kind, Memory, Recurrence
 from memsvc.domain.search import SearchHit
+from memsvc.engine.conflicts.extraction_marks import ExtractionMarkReader, ExtractionMarks
 from memsvc.engine.conflicts.replacement import (
     CONSTANTS,
     UNKNOWN_RELEVANCE,
@@ -119,9 +120,12 @@ class CurrencyJudge:
         vectors: VectorReader,
         embedding_model: Callable[[], str],
         conflicts: ConflictMarkReader,
+        extractions: ExtractionMarkReader,
         kept: int = 4_096,
     ) -> None:
         """Read the embeddings of *embedding_model* by *vectors*; keep what was read of *kept* texts.
+
+        Of messages *extractions* says what became of the memories that were extracted from them.
 
         Similarity is judged for the embedding model alone whose constants are known. If they cannot be read, statements
         alone count, and the log says so.
@@ -129,6 +133,7 @@ class CurrencyJudge:
         self._vectors = vectors
         self._embedding_model = embedding_model
         self._conflicts = conflicts
+        self._extractions = extractions
         self._model = _load_model()
         self._known = LruCache[tuple[str, str, bool], _Read](kept)
         self._readings = LruCache[bytes, StatementReading](kept)
@@ -150,16 +155,20 @@ class CurrencyJudge:
         statements alone count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
-        known = self._conflicts.read(memories)
+        extractions = self._extractions.read(memories)
+        said = {one.id: one for found in extractions.memories.values() for one in found}
+        known = _of_messages(
+            self._conflicts.read({one.id: one for one in (*said.values(), *memories)}.values()), extractions
+        )
         if hits:
-            return self._judge(hits, others, known, valid_time)
+            return self._judge(hits, others, known, valid_time, extractions.marks if valid_time is None else {})
         # What is loaded at each start is the same for long.
         revisions = tuple((one.id, one.revision) for one in others)
         key = revisions, tuple(known.open_sides.items()), known.kept, valid_time
         kept = self._marks.get(key)
         if kept is not None and time.monotonic() < kept.until:
             return kept.marks
-        marks = self._judge(hits, others, known, valid_time)
+        marks = self._judge(hits, others, known, valid_time, {})
         is_complete = all(self._readings.get(_digest(one)) is not None for one in others if _may_change(one))
         self._marks.put(key, _KeptMarks(marks, math.inf if is_complete else time.monotonic() + UNREAD_SECONDS))
         return marks
@@ -170,9 +179,11 @@ class CurrencyJudge:
         others: Sequence[Memory],
         known: ConflictMarks,
         valid_time: datetime | None,
+        of_messages: Mapping[str, CurrencyMark],
     ) -> dict[str, CurrencyMark]:
         memories = [*(hit.memory for hit in hits), *others]
         marks = {memory.id: mark for memory in memories if (mark := stored_mark(memory, valid_time)) is not CURRENT}
+        marks |= of_messages
         superseded = {one for one, mark in marks.items() if mark.currency is Currency.OUTDATED}
         said = sorted((hit for hit in hits if _is_compared(hit.memory, valid_time)), key=lambda hit: -_relevance(hit))
         beside = [one for one in others if _is_compared(one, valid_time)]
@@ -258,6 +269,23 @@ class CurrencyJudge:
             known = sure, () if cues.is_denial else loose_facts_in(content, speaker=voice), cues
             self._known.put(key, known)
         return known
+
+
+def _of_messages(known: ConflictMarks, extractions: ExtractionMarks) -> ConflictMarks:
+    """Return the conflicts of memories and of the messages that say the same."""
+    holders: dict[str, list[str]] = defaultdict(list)
+    for message_id, memories in extractions.memories.items():
+        for memory in memories:
+            holders[memory.id].append(message_id)
+    if not holders:
+        return known
+    sides = {message: mark for one, mark in known.open_sides.items() for message in holders.get(one, ())}
+    kept = {
+        pair
+        for older, newer in known.kept
+        for pair in product((older, *holders.get(older, ())), (newer, *holders.get(newer, ())))
+    }
+    return ConflictMarks(sides | known.open_sides, frozenset(kept))
 
 
 def _is_improbable(similar: _Similarity | None, older: Memory, newer: Memory) -> bool:

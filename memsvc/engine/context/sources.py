@@ -17,6 +17,7 @@ from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import FoundPassage, Order, OrderField, SearchHit, SearchQuery, SearchReply, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.visibility import session_privacy
+from memsvc.engine.conflicts.extraction_marks import ExtractionMarkReader
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.ports.features import HistoryReads, SessionReads
@@ -137,8 +138,9 @@ def evidence_search_of(query: ContextQuery) -> SearchQuery:
 class EvidenceSearch:
     """The search of `evidence_search_of`, without messages that contexts must not show. Thread-safe.
 
-    These are messages of sessions that another agent opened, since messages name only the agent that appended them, and
-    messages that say what a memory said that was deleted after them.
+    These are messages of sessions that another agent opened, since messages name only the agent that appended them;
+    messages from which a memory was extracted that was deleted, purged, quarantined or rejected; and messages that say
+    what a memory said that was deleted after them.
     """
 
     def __init__(
@@ -146,8 +148,10 @@ class EvidenceSearch:
         search: Callable[[SearchQuery, Deadline], SearchReply],
         sessions: SessionReads,
         history: HistoryReads,
+        extractions: ExtractionMarkReader,
     ) -> None:
-        """Search by *search*; *sessions* says who opened them, and *history* what was deleted."""
+        """Search by *search*; *sessions* says who opened them, *history* and *extractions* what was deleted."""
+        self._extractions = extractions
         self._search = search
         self._sessions = sessions
         self._history = history
@@ -159,6 +163,8 @@ class EvidenceSearch:
         openers = self._sessions.agents(scope.owner, scope.project_id, ids)
         shared = ("", scope.agent_id)
         known = [hit for hit in reply.hits if openers.get(hit.memory.scope.session_id, "") in shared]
+        withheld = self._extractions.read(hit.memory for hit in known).withheld
+        known = [hit for hit in known if hit.memory.id not in withheld]
         return replace(reply, hits=tuple(self._without_deleted(scope, known)))
 
     def _without_deleted(self, scope: Scope, hits: Sequence[SearchHit]) -> list[SearchHit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,8 @@ from memsvc.domain.memory import (
 from memsvc.domain.reminders import short_term_end
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.records.memory_builder import ReminderDetector, keywords_from_texts
+from memsvc.text.analysis import query_terms, terms
+from memsvc.text.capture_rules import title_of
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import are_extracted
 
@@ -75,7 +78,8 @@ def apply_values(
 ) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself if they change nothing.
 
-    Extracted keywords follow title, summary and content; a detected reminder and file references follow the content.
+    Extracted keywords follow title, summary and content; a detected reminder and file references follow the content. A
+    title that names what a change takes from the content is made of the new content, and such a summary goes.
     Given ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or
     whose expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
     unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
@@ -93,7 +97,7 @@ def apply_values(
     differing = {name: value for name, value in wanted.items() if _differs(name, getattr(before, name), value)}
     if not differing:
         return before
-    _follow_content(before, differing, keywords_given="keywords" in values)
+    _follow_content(before, differing, given=values.keys())
     after = keep_begun(replace(before, **differing, update_time=now, revision=before.revision + 1), before, now)
     if "content" in differing and "reminder" not in values:
         after = replace(after, reminder=reminder_detector.update(before, after, now))
@@ -137,13 +141,24 @@ def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
         wanted["file_refs"] = refs_after_change(before.file_refs, refs_in(before.content), found)
 
 
-def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given: bool) -> None:
+def _follow_content(before: Memory, differing: dict[str, Any], *, given: AbstractSet[str]) -> None:
     if "content" in differing:
         differing["content_hash"] = content_hash(differing["content"])
-    if keywords_given or not differing.keys() & set(_KEYWORD_TEXTS):
+        differing |= _headings_of(before, differing["content"], given)
+    if "keywords" in given or not differing.keys() & set(_KEYWORD_TEXTS):
         return
     if are_extracted(before.keywords, title=before.title, summary=before.summary, content=before.content):
         differing["keywords"] = _extracted_keywords(before, differing)
+
+
+def _headings_of(before: Memory, content: str, given: AbstractSet[str]) -> dict[str, str]:
+    """Return the title and the summary that must not stay with a new *content*, unless they are *given* with it."""
+    stated = {name: text for name in ("title", "summary") if name not in given and (text := getattr(before, name))}
+    if not stated:
+        return {}
+    removed = set(terms(before.content)).difference(terms(content))
+    stale = {name for name, text in stated.items() if not removed.isdisjoint(query_terms(text))}
+    return {name: title_of(content.strip().partition("\n")[0]) if name == "title" else "" for name in stale}
 
 
 def _extracted_keywords(before: Memory, values: Mapping[str, Any]) -> tuple[Keyword, ...]:

@@ -102,7 +102,7 @@ class SessionFlusher:
     def _flush_all(self, name: SessionName) -> None:
         while not self._stopping.is_set() and (session := self._store.sessions.get(name)) is not None:
             part = self._prepare(session, Deadline.after(SECONDS))
-            if not part.count:
+            if not part.rows:
                 return
             self._write(part)
 
@@ -157,7 +157,8 @@ class SessionFlusher:
         prepared = PreparedFlush((), EMPTY_NOTE)
         if messages:
             prepared = self._flush.prepare(session.scope, [_as_chat(message) for message in messages], deadline)
-        return _Part(session, until, len(messages), prepared, is_last=is_last)
+        rows = tuple(message.record.row for message in messages)
+        return _Part(session, until, rows, prepared, is_last=is_last)
 
     def _write(self, part: _Part) -> list[RequestResult] | None:
         """Write one part with the progress, in one transaction; return None if another flush was faster."""
@@ -185,8 +186,14 @@ class SessionFlusher:
     ) -> tuple[Session, list[UpsertResult | RejectedItem]]:
         if session.row != part.session.row or session.flushed_ordinal != part.session.flushed_ordinal:
             raise OutdatedFlushError
-        written = self._flush.write(transaction, part.prepared) if part.count else []
-        return replace(session, flushed_ordinal=part.until), written
+        results: list[UpsertResult | RejectedItem] = []
+        if part.rows:
+            written = self._flush.write(transaction, part.prepared)
+            results = written.results
+            transaction.sessions.note_extractions(
+                {part.rows[place]: found for place, found in written.extracted.items()}
+            )
+        return replace(session, flushed_ordinal=part.until), results
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +203,13 @@ class _Part:
     Attributes:
         session: The session as it was read.
         until: The ordinal up to which the session is flushed with this part.
-        count: The number of messages.
+        rows: The rows of the messages.
         is_last: Whether no messages follow.
     """
 
     session: Session
     until: int
-    count: int
+    rows: tuple[int, ...]
     prepared: PreparedFlush
     is_last: bool
 

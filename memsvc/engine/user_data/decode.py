@@ -19,7 +19,7 @@ from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import View
 from memsvc.domain.memory import FileRef, Layer, Memory, Reminder, content_hash, keywords_of
 from memsvc.domain.scope import Scope
-from memsvc.domain.sessions import MessageRecord, Session, ToolCall
+from memsvc.domain.sessions import ExtractedMemory, MessageRecord, Session, ToolCall
 from memsvc.domain.user_data import StoredMemory
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.schema import (
@@ -172,6 +172,7 @@ def _message(part: MessagePart) -> MessageRecord:
         tool_calls=tuple(_tool_call(call) for call in part.tool_calls),
         tool_call_id=part.tool_call_id,
         summary_id=part.summary_id,
+        extracted=tuple(ExtractedMemory(one.id, one.content_hash) for one in part.extracted),
     )
 
 

@@ -233,6 +233,8 @@ def _message(record: MessageRecord) -> Fields:
         "tool_call_id": record.tool_call_id,
         "summary_id": record.summary_id,
     }
+    if record.extracted:
+        line["extracted"] = [{"id": one.memory_id, "content_hash": one.content_hash} for one in record.extracted]
     return _given_vector(line)
 
 

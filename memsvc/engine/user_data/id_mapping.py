@@ -88,7 +88,8 @@ class IdMapping:
         return rename_file_refs(text, places[text], self._files) if self._files and text in places else text
 
     def _message(self, message: MessageRecord) -> MessageRecord:
-        return replace(message, summary_id=self.of(message.summary_id))
+        extracted = tuple(replace(one, memory_id=self.of(one.memory_id)) for one in message.extracted)
+        return replace(message, summary_id=self.of(message.summary_id), extracted=extracted)
 
 
 def new_file_ids(derived: Mapping[str, str], *, coming: AbstractSet[str], mine: AbstractSet[str]) -> dict[str, str]:

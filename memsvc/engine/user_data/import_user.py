@@ -93,6 +93,7 @@ def _names(record: ImportRecord) -> Iterable[str]:
         yield value.previous_id
         if value.message is not None:
             yield value.message.summary_id
+            yield from (one.memory_id for one in value.message.extracted)
     elif isinstance(value, Conflict):
         yield from (value.id, value.older_id, value.newer_id)
     elif isinstance(value, Tombstone):

@@ -287,6 +287,13 @@ class ToolCallPart(LinePart):
     file_refs: list[FileRefPart] = Field(default_factory=list, max_length=limits.FILE_REFS)
 
 
+class ExtractedPart(LinePart):
+    """A memory that was extracted from a message, and the hash of the content that the message says."""
+
+    id: Id
+    content_hash: HashOrNone = ""
+
+
 class MessagePart(LinePart):
     """The place of a memory among the messages of its session."""
 
@@ -299,6 +306,7 @@ class MessagePart(LinePart):
     tool_calls: list[ToolCallPart] = Field(default_factory=list, max_length=limits.TOOL_CALLS)
     tool_call_id: str = ""
     summary_id: IdOrNone = ""
+    extracted: list[ExtractedPart] = Field(default_factory=list, max_length=limits.FLUSHED_STATEMENTS)
 
 
 class GivenVectorPart(LinePart):
@@ -453,6 +461,7 @@ def _vector(text: object) -> bytes:
 
 
 Id = Annotated[str, StringConstraints(pattern=_UUID)]
+HashOrNone = Annotated[str, StringConstraints(pattern=r"^$|^[0-9a-f]{64}$")]
 IdOrNone = Annotated[str, StringConstraints(pattern=rf"^$|{_UUID}")]
 Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
 # The sum is 0 for a negative zero, which not every database has.

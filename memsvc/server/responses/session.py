@@ -66,6 +66,7 @@ def message_to_proto(stored: Message) -> types_pb.ChatMessage:
         archived=record.state is MessageState.ARCHIVED,
         pinned=record.is_pinned,
         summary_id=record.summary_id if record.state is MessageState.ARCHIVED else "",
+        extracted_ids=dict.fromkeys(one.memory_id for one in record.extracted),
     )
     for call in record.tool_calls:
         told = message.tool_calls.add(id=call.id, name=call.name, arguments=struct_to_proto(call.arguments))

@@ -116,6 +116,7 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
                 f"DROP TABLE {name}"
                 for name in ("vault_copies", "call_rates", "use_calls", "use_reports", "use_counts", "use_feedback")
             ),
+            "ALTER TABLE messages DROP COLUMN extracted",
             "DROP INDEX memories_forgotten",
             "DROP INDEX memories_expiring",
             f"CREATE INDEX memories_expiring ON memories (expire_time, row, owner, project_id) WHERE {EXPIRING}",

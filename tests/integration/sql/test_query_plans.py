@@ -20,6 +20,7 @@ from memsvc.domain.reminders import window
 from memsvc.domain.scope import Scope, SessionVisibility
 from memsvc.domain.search import Order, OrderField, PageCursor, WordMatch
 from memsvc.domain.sessions import (
+    ExtractedMemory,
     Message,
     MessageRecord,
     MessageState,
@@ -197,6 +198,10 @@ USES: dict[str, Use] = {
     "requests": _in_transaction(lambda transaction: transaction.recall_request(OWNER, "m", "r")),
     "session": lambda store: store.sessions.get(TALK),
     "agents of sessions": lambda store: store.sessions.agents(OWNER, "", {"s", "t"}),
+    "extracted": lambda store: store.sessions.extractions([1, 2]),
+    "note_extractions": _in_transaction(
+        lambda transaction: transaction.sessions.note_extractions({1: [ExtractedMemory("a", "b")]})
+    ),
     "sessions": lambda store: store.sessions.page(OWNER, "", states=set(SessionState), before=5, limit=9),
     "closed sessions": lambda store: store.sessions.page(OWNER, "", states={SessionState.CLOSED}, before=5, limit=9),
     "session counts": lambda store: store.sessions.counts([SESSION_OF_MESSAGES]),

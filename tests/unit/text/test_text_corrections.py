@@ -74,18 +74,18 @@ def test_a_correction_is_of_an_earlier_statement_of_the_same_speaker() -> None:
     ]
     assert apply_corrections(texts) == (
         ["Yoga is on Thursday.", "Choir is on Tuesday.", "I like tea.", texts[3][0]],
-        {3},
+        {3: 0},
     )
 
     again = [("家长会是周三。", ""), ("不对，是周四。", ""), ("说错了，周五。", "")]
-    assert apply_corrections(again) == (["家长会是周五。", "不对，是周四。", "说错了，周五。"], {1, 2})
+    assert apply_corrections(again) == (["家长会是周五。", "不对，是周四。", "说错了，周五。"], {1: 0, 2: 0})
 
     far = [
         ("Yoga is on Monday.", ""),
         *[(f"I like tea no. {number}.", "") for number in range(3)],
         ("I meant Friday.", ""),
     ]
-    assert apply_corrections(far) == ([text for text, _ in far], set())
+    assert apply_corrections(far) == ([text for text, _ in far], {})
 
 
 def test_long_texts_correct_nothing() -> None:

@@ -1611,7 +1611,9 @@ type Memory struct {
 	// a spoken statement is compared with others and kept once per speaker, and "I" in it is the speaker. A line of a
 	// conversation that is stored as such has the kind MESSAGE.
 	Speaker string `protobuf:"bytes,7,opt,name=speaker,proto3" json:"speaker,omitempty"`
-	// title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none.
+	// title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
+	// that changes the content and gives no title keeps it, unless it names something that the change removes from the
+	// content: then the first sentence of the new content becomes the title.
 	Title string `protobuf:"bytes,8,opt,name=title,proto3" json:"title,omitempty"`
 	// content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not
 	// only white space. The service keeps it exactly as sent, except for redacted secrets and extracted images. A long
@@ -1624,7 +1626,8 @@ type Memory struct {
 	// file. Images in blocks of code, other media types and other encodings are not changed.
 	Content string `protobuf:"bytes,9,opt,name=content,proto3" json:"content,omitempty"`
 	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
-	// find the memory by the words of its summary, too.
+	// find the memory by the words of its summary, too. A write that changes the content and gives no summary removes it
+	// if it names something that the change removes from the content.
 	Summary string `protobuf:"bytes,10,opt,name=summary,proto3" json:"summary,omitempty"`
 	// tags are labels to filter by, compared exactly. At most 32, each of 1 to 64 characters. Repeated tags are kept
 	// once, in order.
@@ -2488,7 +2491,12 @@ type ChatMessage struct {
 	// summary_id is the id of the memory that summarises the message after a trim. Empty: none.
 	SummaryId string `protobuf:"bytes,13,opt,name=summary_id,json=summaryId,proto3" json:"summary_id,omitempty"`
 	// create_time is the time at which the message was appended.
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// extracted_ids are the ids of the memories that were extracted from the message when its session was flushed, and of
+	// those that stated the same already. They stay when a memory is changed, superseded, deleted or purged: contexts
+	// mark a message whose memory says something else now, and leave out one whose memory is gone or withheld. Empty: the
+	// session was not flushed since, or nothing was worth keeping.
+	ExtractedIds  []string `protobuf:"bytes,15,rep,name=extracted_ids,json=extractedIds,proto3" json:"extracted_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2617,6 +2625,13 @@ func (x *ChatMessage) GetSummaryId() string {
 func (x *ChatMessage) GetCreateTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *ChatMessage) GetExtractedIds() []string {
+	if x != nil {
+		return x.ExtractedIds
 	}
 	return nil
 }
@@ -3185,7 +3200,7 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x125\n" +
 	"\targuments\x18\x03 \x01(\v2\x17.google.protobuf.StructR\targuments\x12/\n" +
-	"\tfile_refs\x18\x04 \x03(\v2\x12.memsvc.v1.FileRefR\bfileRefs\"\xb9\x04\n" +
+	"\tfile_refs\x18\x04 \x03(\v2\x12.memsvc.v1.FileRefR\bfileRefs\"\xe4\x04\n" +
 	"\vChatMessage\x12*\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x16.memsvc.v1.MessageRoleR\x04role\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
@@ -3207,7 +3222,8 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"summary_id\x18\r \x01(\tB\x04\xe2A\x01\x03R\tsummaryId\x12A\n" +
 	"\vcreate_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x03R\n" +
-	"createTime\"V\n" +
+	"createTime\x12)\n" +
+	"\rextracted_ids\x18\x0f \x03(\tB\x04\xe2A\x01\x03R\fextractedIds\"V\n" +
 	"\fCalendarDate\x12\x12\n" +
 	"\x04year\x18\x01 \x01(\x05R\x04year\x12\x1a\n" +
 	"\x05month\x18\x02 \x01(\x05B\x04\xe2A\x01\x02R\x05month\x12\x16\n" +

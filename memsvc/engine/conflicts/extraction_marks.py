@@ -1,0 +1,162 @@
+"""Marks of messages by the present state of the memories that were extracted from them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memsvc.domain.conflicts import ConflictState, Currency, CurrencyMark
+from memsvc.domain.memory import Kind, Layer, Memory, Status, content_hash
+from memsvc.domain.scope import Reach
+from memsvc.domain.sessions import ExtractedMemory
+from memsvc.ports.features import SessionReads, StatementReads
+from memsvc.ports.metadata import MemoryReads
+from memsvc.text.capture_rules import bid_in
+from memsvc.text.recalled_text import is_part_of, normal_text
+from memsvc.text.statement_split import statements
+
+MOST_STEPS = 8
+"""Memories that superseded each other are followed so far."""
+MOST_STATEMENTS = 200
+"""Statements of a message among which what a memory said at first is looked for."""
+_WITHHELD = frozenset({Status.DELETED, Status.QUARANTINED})
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionMarks:
+    """The state of messages by the memories that were extracted from them.
+
+    Attributes:
+        marks: The marks of messages that say what is outdated, by id, naming the memory that says how it is now.
+        withheld: The ids of the messages of which a memory was deleted, purged, quarantined or rejected.
+        memories: The current memories that say what messages say, by the ids of these.
+    """
+
+    marks: Mapping[str, CurrencyMark] = field(default_factory=dict)
+    withheld: frozenset[str] = frozenset()
+    memories: Mapping[str, Sequence[Memory]] = field(default_factory=dict)
+
+
+class ExtractionMarkReader:
+    """Looks up the memories that were extracted from messages. Thread-safe."""
+
+    def __init__(self, memories: MemoryReads, sessions: SessionReads, statements: StatementReads) -> None:
+        """Read from these; *statements* says which memories were rejected in a conflict."""
+        self._memories = memories
+        self._sessions = sessions
+        self._statements = statements
+
+    def read(self, memories: Iterable[Memory]) -> ExtractionMarks:
+        """Return the marks of those of *memories* that are messages from which memories were extracted.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        messages = [one for one in memories if one.layer is Layer.SESSION and one.kind is Kind.MESSAGE]
+        extracted = self._sessions.extractions([one.row for one in messages]) if messages else {}
+        by_reach: dict[Reach, list[Memory]] = defaultdict(list)
+        for message in messages:
+            if message.row in extracted:
+                by_reach[Reach.from_scope(message.scope)].append(message)
+        marks: dict[str, CurrencyMark] = {}
+        withheld: set[str] = set()
+        found: dict[str, Sequence[Memory]] = {}
+        for reach, of_reach in by_reach.items():
+            lines = self._lines(reach, [one.memory_id for message in of_reach for one in extracted[message.row]])
+            rejected = self._rejected(reach, lines)
+            for message in of_reach:
+                versions = [_CurrentVersion.of(one, lines, message) for one in extracted[message.row]]
+                if any(version.current is None or version.current.id in rejected for version in versions):
+                    withheld.add(message.id)
+                    continue
+                found[message.id] = [
+                    version.current for version in versions if version.current is not None and version.is_said
+                ]
+                if mark := _mark_of(versions):
+                    marks[message.id] = mark
+        return ExtractionMarks(marks, frozenset(withheld), found)
+
+    def _lines(self, reach: Reach, ids: Sequence[str]) -> dict[str, Memory]:
+        """Return the memories of these ids and those that superseded them, by id."""
+        found: dict[str, Memory] = {}
+        wanted = list(dict.fromkeys(ids))
+        for _ in range(MOST_STEPS):
+            if not wanted:
+                break
+            read = self._memories.get(wanted, reach=reach)
+            found |= read
+            successors = dict.fromkeys(one.superseded_by_id for one in read.values() if one.status is Status.SUPERSEDED)
+            wanted = [one for one in successors if one and one not in found]
+        return found
+
+    def _rejected(self, reach: Reach, lines: Mapping[str, Memory]) -> frozenset[str]:
+        """Return the ids of the archived memories that were archived because a conflict was decided against them."""
+        archived = [one.id for one in lines.values() if one.status is Status.ARCHIVED]
+        if not archived:
+            return frozenset()
+        conflicts = self._statements.conflicts_of(reach.owner, archived)
+        return frozenset(one.newer_id for one in conflicts if one.state is ConflictState.REJECTED) & set(archived)
+
+
+@dataclass(frozen=True, slots=True)
+class _CurrentVersion:
+    """The current version of a memory that was extracted from a message, and whether the message says the same.
+
+    Attributes:
+        current: None if the memory is gone, or withheld.
+    """
+
+    current: Memory | None
+    is_said: bool
+
+    @classmethod
+    def of(cls, extracted: ExtractedMemory, lines: Mapping[str, Memory], message: Memory) -> _CurrentVersion:
+        first = lines.get(extracted.memory_id)
+        if first is None:
+            return cls(None, is_said=False)
+        is_said = _still_says(first, extracted, message)
+        current = first
+        for newer in _successors(first, lines):
+            # A merge of near-duplicates and a promotion say the same.
+            is_said = is_said and current.id in newer.derived_from_ids
+            current = newer
+        is_said = is_said and current.status is not Status.SUPERSEDED
+        return cls(None if current.status in _WITHHELD else current, is_said)
+
+
+def _successors(memory: Memory, lines: Mapping[str, Memory]) -> Iterator[Memory]:
+    """Yield the memories that superseded each other, those alone that are there."""
+    known = {memory.id}
+    while memory.status is Status.SUPERSEDED and memory.superseded_by_id not in known:
+        newer = lines.get(memory.superseded_by_id)
+        if newer is None:
+            return
+        known.add(newer.id)
+        memory = newer
+        yield newer
+
+
+def _still_says(memory: Memory, extracted: ExtractedMemory, message: Memory) -> bool:
+    """Return whether a memory says what a message said: its content is the same, or was only added to."""
+    if not extracted.content_hash:
+        return False
+    if memory.revision == 1 or memory.content_hash == extracted.content_hash:
+        return True
+    said = [piece.text for piece in statements(message.content, most=MOST_STATEMENTS)]
+    now = normal_text(memory.content)
+    return any(
+        is_part_of(normal_text(text), now)
+        for text in (message.content.strip(), *said, *map(bid_in, said))
+        if content_hash(text) == extracted.content_hash
+    )
+
+
+def _mark_of(versions: Sequence[_CurrentVersion]) -> CurrencyMark | None:
+    """Return the mark of a message: it is surely outdated if it says nothing else that is known."""
+    stale = [version.current for version in versions if version.current is not None and not version.is_said]
+    if not stale:
+        return None
+    is_all, newer = len(stale) == len(versions), stale[-1]
+    newer_id = "" if newer.status is Status.SUPERSEDED else newer.id
+    return CurrencyMark(Currency.OUTDATED if is_all else Currency.POSSIBLY_OUTDATED, newer_id)

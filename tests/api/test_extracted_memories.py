@@ -1,0 +1,247 @@
+"""Messages and the memories that were extracted from them: contexts mark messages by the state of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
+from tests.api.test_contexts import render
+from tests.support.rpc import TIMEOUT, create
+from tests.support.server_process import Stubs
+
+INDEXED = types_pb.WAIT_FOR_INDEXED
+EVIDENCE = search_pb.CONTEXT_SECTION_EVIDENCE
+HOMES = [
+    ("I live in Leeds. Do you know a good plumber?", "I live in York.", "Where do I live?", "outdated"),
+    ("我住在苏州。你认识好的水管工吗？", "我住在无锡。", "我住在哪里？", "已过时"),
+]
+homes = pytest.mark.parametrize(("said", "changed", "query", "mark"), HOMES)
+
+
+def scope_of(user: str, session: str = "") -> types_pb.Scope:
+    """Return a scope of the user."""
+    return types_pb.Scope(user_id=user, project_id="web", session_id=session)
+
+
+def say(stubs: Stubs, user: str, session: str, *texts: str) -> list[types_pb.Memory]:
+    """Say something in a session that is closed then; return the memories that were extracted."""
+    scope = scope_of(user, session)
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+    messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=text) for text in texts]
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
+    request = session_pb.CloseSessionRequest(scope=scope, wait_for=INDEXED)
+    return [one.memory for one in stubs.session.CloseSession(request, timeout=TIMEOUT).flush.results]
+
+
+def extracted_ids(stubs: Stubs, user: str, session: str) -> list[list[str]]:
+    """Return the ids of the memories that were extracted from each message."""
+    request = session_pb.ListMessagesRequest(scope=scope_of(user, session))
+    return [[*one.extracted_ids] for one in stubs.session.ListMessages(request, timeout=TIMEOUT).messages]
+
+
+def evidence(stubs: Stubs, user: str, query: str, **fields: Any) -> list[str]:
+    """Return the lines of earlier conversations in a context."""
+    reply = render(stubs, scope_of(user), query=query, **fields)
+    return [reply.markdown[one.start : one.end].strip() for one in reply.citations if one.section == EVIDENCE]
+
+
+def update(stubs: Stubs, memory: types_pb.Memory, **fields: Any) -> None:
+    """Change fields of a memory."""
+    stubs.memory.UpdateMemory(
+        memory_pb.UpdateMemoryRequest(
+            scope=memory.scope,
+            memory=types_pb.Memory(id=memory.id, **fields),
+            update_mask=FieldMask(paths=[*fields]),
+            wait_for=INDEXED,
+        ),
+        timeout=TIMEOUT,
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "place", "corrected"),
+    [
+        (("The weather is fine.", "My sister lives in Leeds.", "Correction: she lives in York, I mixed it up."), 1, 2),
+        (("天气真好。", "我儿子今年上四年级。", "更正一下，是五年级"), 1, 2),
+    ],
+)
+def test_a_message_names_what_was_extracted_from_it(
+    stubs: Stubs, user: str, texts: tuple[str, ...], place: int, corrected: int
+) -> None:
+    """The corrected message and its correction name one memory; so does a message that says the same later."""
+    [memory] = say(stubs, user, "monday", *texts)
+
+    named = extracted_ids(stubs, user, "monday")
+
+    assert [at for at, ids in enumerate(named) if ids] == [place, corrected]
+    assert named[place] == named[corrected] == [memory.id]
+    say(stubs, user, "tuesday", memory.content)
+    assert extracted_ids(stubs, user, "tuesday") == [[memory.id]]
+
+
+@homes
+def test_a_message_is_marked_once_its_memory_was_changed(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, mark: str
+) -> None:
+    """Which says how it is now; a change of anything but the content marks nothing."""
+    [memory] = say(stubs, user, "monday", said)
+    update(stubs, memory, importance=4)
+    options = search_pb.ContextOptions(locale=locale_of(said))
+    assert not [line for line in evidence(stubs, user, query, options=options) if mark in line]
+
+    update(stubs, memory, content=changed)
+
+    [line] = evidence(stubs, user, query, options=options)
+    assert mark in line
+    assert changed in render(stubs, scope_of(user), query=query).markdown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "summary", "new_summary"),
+    [
+        (("I live in Leeds.", "I live in Leeds"), ("I live in York.", "I live in York"), "Home: Leeds", ""),
+        (("I live in Leeds.", "Home"), ("I live in Leeds, in a flat.", "Home"), "Home: Leeds", "Home: Leeds"),
+        (("我住在苏州。", "我住在苏州"), ("我住在无锡。很近。", "我住在无锡"), "住址：苏州", ""),
+        (("我住在苏州。", "住址"), ("我住在苏州，离公园很近。", "住址"), "住址：苏州", "住址：苏州"),
+        (("# Deploy\n\nWe use k8s.", "Deploy"), ("# Release\n\nWe use k8s.", "Release"), "", ""),
+    ],
+)
+def test_title_and_summary_do_not_say_what_the_content_no_longer_says(
+    stubs: Stubs, user: str, old: tuple[str, str], new: tuple[str, str], summary: str, new_summary: str
+) -> None:
+    """Whether the memory is changed by its id or written again under its key; what is given with it counts."""
+    (content, title), (changed, new_title) = old, new
+    made = create(stubs, scope_of(user), content, title=title, summary=summary, key="k")
+
+    update(stubs, made, content=changed)
+
+    def current() -> types_pb.Memory:
+        return stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=made.scope, id=made.id), timeout=TIMEOUT).memory
+
+    assert (current().title, current().summary) == (new_title, new_summary)
+    update(stubs, made, content=content, title=title, summary=summary)
+    assert (current().title, current().summary) == (title, summary)
+    create(stubs, scope_of(user), changed, key="k")
+    assert (current().title, current().summary) == (new_title, new_summary)
+
+
+@homes
+def test_a_message_whose_memory_is_purged_is_left_out(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, mark: str
+) -> None:
+    """Of other users it stays, and the transcript keeps it."""
+    del changed, mark
+    say(stubs, f"{user}-2", "monday", said)
+    [memory] = say(stubs, user, "monday", said)
+
+    purge = memory_pb.DeleteMemoryRequest(scope=memory.scope, id=memory.id, purge=True, wait_for=INDEXED)
+    stubs.memory.DeleteMemory(purge, timeout=TIMEOUT)
+
+    assert said[:8] not in render(stubs, scope_of(user), query=query).markdown
+    assert said[:8] in render(stubs, scope_of(f"{user}-2"), query=query).markdown
+    assert extracted_ids(stubs, user, "monday") == [[memory.id]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "query", "wrong"),
+    [
+        (
+            ("I've got a dentist appointment on Tuesday at 10:00. Can you find the address?",
+             "no wait, I said Tuesday but it's Thursday. Same time."),
+            "When is the dentist?", "Tuesday at 10:00",
+        ),
+        (
+            ("下周三晚上七点开家长会。能帮我查一下学校地址吗？", "打错了，是下周四"),
+            "家长会是什么时候？", "下周三晚上",
+        ),
+    ],
+)  # fmt: skip
+def test_a_corrected_message_does_not_pass_for_the_truth(
+    stubs: Stubs, user: str, texts: tuple[str, ...], query: str, wrong: str
+) -> None:
+    """A later context marks what was corrected, or leaves it out."""
+    [memory] = say(stubs, user, "monday", *texts)
+
+    reply = render(stubs, scope_of(user), query=query)
+
+    assert memory.content in reply.markdown
+    assert all("(outdated" in line for line in reply.markdown.splitlines() if wrong in line)
+
+
+@homes
+def test_a_message_of_a_superseded_memory_is_marked(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, mark: str
+) -> None:
+    """With the memory that says how it is now, even one that supersedes the first that superseded it."""
+    [memory] = say(stubs, user, "monday", said)
+    ids = [memory.id]
+    for content in (f"{changed} (?)", changed):
+        request = memory_pb.SupersedeMemoryRequest(
+            scope=memory.scope, id=ids[-1], memory=types_pb.Memory(content=content), wait_for=INDEXED
+        )
+        ids.append(stubs.memory.SupersedeMemory(request, timeout=TIMEOUT).memory.id)
+
+    reply = render(stubs, scope_of(user), query=query, options=search_pb.ContextOptions(locale=locale_of(said)))
+
+    [message] = [one for one in reply.citations if one.section == EVIDENCE]
+    assert message.currency == types_pb.CURRENCY_OUTDATED
+    assert message.newer_memory_id == ids[-1]
+    assert mark in reply.markdown
+
+
+@homes
+def test_a_message_of_a_withheld_memory_is_left_out(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, mark: str
+) -> None:
+    """While it is quarantined."""
+    del changed, mark
+    [memory] = say(stubs, user, "monday", said)
+    update(stubs, memory, status=types_pb.MEMORY_STATUS_QUARANTINED)
+
+    assert not evidence(stubs, user, query)
+    approve = memory_pb.ReviewMemoryRequest(scope=memory.scope, id=memory.id, verdict=memory_pb.REVIEW_VERDICT_APPROVE)
+    stubs.memory.ReviewMemory(approve, timeout=TIMEOUT)
+    assert evidence(stubs, user, query)
+
+
+@pytest.mark.parametrize("resolution", ["REJECT", "KEEP_BOTH", "CONFIRM"])
+@pytest.mark.parametrize(("said", "changed", "query"), [home[:3] for home in HOMES])
+def test_a_resolved_conflict_holds_for_the_messages(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, resolution: str
+) -> None:
+    """REJECT: what was rejected is left out. KEEP_BOTH: nothing is marked. CONFIRM: the older one is marked."""
+    [older] = say(stubs, user, "monday", said)
+    newer_said = changed + said[said.index(".") + 1 :] if "." in said else changed + said.partition("。")[2]
+    [newer] = say(stubs, user, "tuesday", newer_said)
+    listed = memory_pb.ListConflictsRequest(scope=scope_of(user))
+    [conflict] = stubs.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts
+    request = memory_pb.ResolveConflictRequest(
+        scope=scope_of(user), id=conflict.id,
+        resolution=memory_pb.ConflictResolution.Value(f"CONFLICT_RESOLUTION_{resolution}"),
+    )  # fmt: skip
+    stubs.memory.ResolveConflict(request, timeout=TIMEOUT)
+
+    reply = render(stubs, scope_of(user), query=query)
+
+    marks = {said: "", newer_said: ""}
+    for one in reply.citations:
+        if one.section == EVIDENCE:
+            line = reply.markdown[one.start : one.end]
+            marks |= {text: types_pb.Currency.Name(one.currency) for text in marks if text in line}
+    assert (older.id, newer.id) == (conflict.older_memory_id, conflict.newer_memory_id)
+    assert [*marks.values()] == {
+        "REJECT": ["CURRENCY_CURRENT", ""],
+        "KEEP_BOTH": ["CURRENCY_CURRENT", "CURRENCY_CURRENT"],
+        "CONFIRM": ["CURRENCY_OUTDATED", "CURRENCY_CURRENT"],
+    }[resolution]
+
+
+def locale_of(text: str) -> str:
+    """Return the locale of a context about a text."""
+    return "en" if text.isascii() else "zh"
