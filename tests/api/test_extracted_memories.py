@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -12,8 +13,10 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_contexts import render
-from tests.support.rpc import TIMEOUT, create
+from tests.support.rpc import TIMEOUT, at_rest, create
 from tests.support.server_process import Stubs
+from tests.support.user_data import changed as changed_file
+from tests.support.user_data import export, take_in
 
 INDEXED = types_pb.WAIT_FOR_INDEXED
 EVIDENCE = search_pb.CONTEXT_SECTION_EVIDENCE
@@ -245,3 +248,43 @@ def test_a_resolved_conflict_holds_for_the_messages(
 def locale_of(text: str) -> str:
     """Return the locale of a context about a text."""
     return "en" if text.isascii() else "zh"
+
+
+@homes
+def test_an_export_keeps_what_was_extracted(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, mark: str
+) -> None:
+    """Another user who imports it has ids of their own, and their contexts mark and leave out the same messages."""
+    [first] = say(stubs, user, "monday", said)
+    say(stubs, user, "tuesday", said)
+    assert extracted_ids(stubs, user, "tuesday") == [[first.id]]
+    update(stubs, first, content=changed)
+    heir = f"{user}-heir"
+
+    take_in(stubs, heir, export(stubs, user))
+
+    [[heirs]] = extracted_ids(stubs, heir, "monday")
+    assert heirs != first.id
+    at_rest(stubs)
+    options = search_pb.ContextOptions(locale=locale_of(said))
+    [line] = evidence(stubs, heir, query, options=options)
+    assert mark in line
+    scope = scope_of(heir)
+    purge = memory_pb.DeleteMemoryRequest(scope=scope, id=heirs, purge=True, wait_for=INDEXED)
+    stubs.memory.DeleteMemory(purge, timeout=TIMEOUT)
+    assert not evidence(stubs, heir, query)
+    assert evidence(stubs, user, query)
+
+
+def test_a_file_with_wrong_extractions_is_refused(stubs: Stubs, user: str) -> None:
+    """The issue names the field."""
+    say(stubs, user, "monday", "I live in Leeds.")
+    file = export(stubs, user)
+
+    def wrong(lines: list[dict[str, Any]]) -> None:
+        for line in lines:
+            for one in line.get("message", {}).get("extracted", ()):
+                one["content_hash"] = "not a hash"
+
+    with pytest.raises(grpc.RpcError, match=r"message\.extracted\[0\]\.content_hash"):
+        take_in(stubs, f"{user}-heir", changed_file(file, wrong))
