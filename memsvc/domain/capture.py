@@ -12,6 +12,8 @@ from memsvc.domain.memory import FileRef, Kind, Layer, Memory
 from memsvc.domain.sessions import Role, ToolCall
 from memsvc.domain.write_requests import Outcome, Redaction, WriteResult
 
+CONVERSATION = "conversation"
+"""The source of memories that are extracted from a conversation."""
 KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {
     Kind.FACT: "world",
     Kind.KNOWLEDGE: "world",

@@ -219,8 +219,12 @@ class Memory:
 
     @property
     def said_time(self) -> datetime:
-        """Return when it was said: at its event_time, or when it was stored if that lay ahead or is not known."""
-        return self.create_time if self.event_time is None else min(self.event_time, self.create_time)
+        """Return when it was said: at its event_time, or when it was stored if that lay ahead or is not known.
+
+        An event_time after the create_time that has passed is that of a change of the content.
+        """
+        is_known = self.event_time is not None and self.event_time <= max(self.create_time, self.update_time)
+        return self.event_time if is_known and self.event_time is not None else self.create_time
 
     @property
     def said_until(self) -> datetime:

@@ -1231,7 +1231,11 @@ class Memory(_message.Message):
 
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
-        """event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known."""
+        """event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known. A write that
+        changes the content of a FACT, PREFERENCE, EXPERIENCE, OPINION, DECISION or TASK and gives no event_time sets it to
+        the time of the write, if there was none or the memory was extracted from a conversation: what it says now is said
+        now.
+        """
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:

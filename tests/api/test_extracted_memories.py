@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -40,6 +41,16 @@ def say(stubs: Stubs, user: str, session: str, *texts: str) -> list[types_pb.Mem
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
     request = session_pb.CloseSessionRequest(scope=scope, wait_for=INDEXED)
     return [one.memory for one in stubs.session.CloseSession(request, timeout=TIMEOUT).flush.results]
+
+
+def append(stubs: Stubs, user: str, session: str, *texts: str) -> None:
+    """Say something in a session of which nothing is extracted."""
+    scope = scope_of(user, session)
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+    messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=text) for text in texts]
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
+    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=scope, flush=False), timeout=TIMEOUT)
+    at_rest(stubs)
 
 
 def extracted_ids(stubs: Stubs, user: str, session: str) -> list[list[str]]:
@@ -288,3 +299,52 @@ def test_a_file_with_wrong_extractions_is_refused(stubs: Stubs, user: str) -> No
 
     with pytest.raises(grpc.RpcError, match=r"message\.extracted\[0\]\.content_hash"):
         take_in(stubs, f"{user}-heir", changed_file(file, wrong))
+
+
+@pytest.mark.parametrize(
+    ("said", "between", "now", "query"),
+    [
+        ("I live in Leeds.", "I live in York.", "I live in Porto.", "Where do I live?"),
+        ("我住在苏州。", "我住在无锡。", "我住在上海。", "我住在哪里？"),
+    ],
+)
+@pytest.mark.parametrize("is_extracted", [True, False])
+def test_what_an_update_says_is_said_now(
+    stubs: Stubs, user: str, said: str, between: str, now: str, query: str, *, is_extracted: bool
+) -> None:
+    """What others said between the first statement and its change does not outdate the change."""
+    if is_extracted:
+        [memory] = say(stubs, user, "monday", said)
+    else:
+        memory = create(stubs, scope_of(user), said)
+    append(stubs, user, "tuesday", between)
+    update(stubs, memory, content=now)
+
+    reply = render(stubs, scope_of(user), query=query)
+
+    marks = {one.memory_id: one.currency for one in reply.citations}
+    assert marks.pop(memory.id) == types_pb.CURRENCY_CURRENT
+    lines = [line for line in reply.markdown.splitlines() if between.rstrip(".。") in line]
+    assert all("(outdated" in line for line in lines)
+    changed = stubs.memory.GetMemory(
+        memory_pb.GetMemoryRequest(scope=memory.scope, id=memory.id), timeout=TIMEOUT
+    ).memory
+    assert changed.event_time == changed.update_time
+
+
+def test_an_update_keeps_the_event_time_that_was_given(stubs: Stubs, user: str) -> None:
+    """With the memory or with the update; a change of anything but the content changes no time."""
+    first, second = (Timestamp(seconds=seconds) for seconds in (1_700_000_000, 1_710_000_000))
+    made = create(stubs, scope_of(user), "The car broke down.", event_time=first)
+    other = create(stubs, scope_of(user), "The bike broke down.")
+
+    def event_time(memory: types_pb.Memory) -> Timestamp:
+        request = memory_pb.GetMemoryRequest(scope=memory.scope, id=memory.id)
+        return stubs.memory.GetMemory(request, timeout=TIMEOUT).memory.event_time
+
+    update(stubs, made, content="The car broke down again.")
+    update(stubs, other, importance=5)
+
+    assert (event_time(made), event_time(other)) == (first, Timestamp())
+    update(stubs, other, content="The bike broke down again.", event_time=second)
+    assert event_time(other) == second

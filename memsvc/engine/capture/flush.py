@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from memsvc.domain import limits
 from memsvc.domain.capture import (
+    CONVERSATION,
     KNOWLEDGE_CATEGORIES,
     CaptureReason,
     ChatMessage,
@@ -26,7 +27,6 @@ from memsvc.domain.sessions import ExtractedMemory, Role
 from memsvc.domain.write_requests import Draft, Redaction, RejectedItem, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.capture.capture import CaptureWriter, capture_request, redactions_from_json, redactions_to_json
 from memsvc.engine.capture.statement_extraction import (
-    SOURCE,
     ExtractedStatement,
     Extraction,
     StatementExtractor,
@@ -276,7 +276,7 @@ def _file_draft(asked: SourceStatement | None, files: Sequence[FileRef]) -> Draf
         file_refs=tuple(files),
         importance=2,
         event_time=asked.event_time if asked else None,
-        source=SOURCE,
+        source=CONVERSATION,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
 
-from memsvc.domain.capture import CaptureReason, CaptureVerdict, Decider, SourceStatement
+from memsvc.domain.capture import CONVERSATION, CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import FileRef, Kind, Memory, Status
 from memsvc.domain.reminders import OVERDUE_DAYS, windows_since
@@ -24,8 +24,6 @@ from memsvc.text.corrections import apply_corrections
 from memsvc.text.reminder_extraction import ScheduleChange, changed_event, reminder_in, schedule_change
 from memsvc.text.statement_split import statements
 
-SOURCE = "conversation"
-"""The source of captured memories."""
 MOST_CHANGES = 32
 """Number of changes of one text whose events are looked up; the scope of others is that of the decision."""
 MOST_REMINDERS = 200
@@ -150,7 +148,7 @@ def draft_from_statement(
         importance=verdict.importance,
         event_time=statement.event_time,
         work_in_progress=True if verdict.kind is Kind.TASK else None,
-        source=SOURCE,
+        source=CONVERSATION,
         origin=ORIGINS[statement.role],
     )
 

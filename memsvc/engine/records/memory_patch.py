@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memsvc.domain.capture import CONVERSATION
 from memsvc.domain.files import refs_after_change, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
@@ -27,7 +28,7 @@ from memsvc.domain.memory import (
 )
 from memsvc.domain.reminders import short_term_end
 from memsvc.domain.write_requests import Draft, Patch
-from memsvc.engine.records.memory_builder import ReminderDetector, keywords_from_texts
+from memsvc.engine.records.memory_builder import STATEMENT_KINDS, ReminderDetector, keywords_from_texts
 from memsvc.text.analysis import query_terms, terms
 from memsvc.text.capture_rules import title_of
 from memsvc.text.file_refs import refs_in
@@ -47,6 +48,9 @@ _CLEARED: Mapping[str, Any] = {
     "origin": Origin.AGENT, "derived_from_ids": (),
 }  # fmt: skip
 """Values of None in a patch; keywords and times are derived."""
+
+_SAID_KINDS = (STATEMENT_KINDS | {Kind.TASK}) - {Kind.KNOWLEDGE}
+"""Kinds of memories that state what a user said."""
 
 _KEYWORD_TEXTS = ("title", "summary", "content")
 """The texts that keywords are extracted from."""
@@ -79,7 +83,8 @@ def apply_values(
     """Return the next revision of *before* with new *values*, or *before* itself if they change nothing.
 
     Extracted keywords follow title, summary and content; a detected reminder and file references follow the content. A
-    title that names what a change takes from the content is made of the new content, and such a summary goes.
+    title that names what a change takes from the content is made of the new content, and such a summary goes. What a
+    statement says now is said *now*, unless *values* or the caller that created it gave an event_time.
     Given ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or
     whose expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
     unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
@@ -97,7 +102,7 @@ def apply_values(
     differing = {name: value for name, value in wanted.items() if _differs(name, getattr(before, name), value)}
     if not differing:
         return before
-    _follow_content(before, differing, given=values.keys())
+    _follow_content(before, differing, now, given=values.keys())
     after = keep_begun(replace(before, **differing, update_time=now, revision=before.revision + 1), before, now)
     if "content" in differing and "reminder" not in values:
         after = replace(after, reminder=reminder_detector.update(before, after, now))
@@ -141,10 +146,13 @@ def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
         wanted["file_refs"] = refs_after_change(before.file_refs, refs_in(before.content), found)
 
 
-def _follow_content(before: Memory, differing: dict[str, Any], *, given: AbstractSet[str]) -> None:
+def _follow_content(before: Memory, differing: dict[str, Any], now: datetime, *, given: AbstractSet[str]) -> None:
     if "content" in differing:
         differing["content_hash"] = content_hash(differing["content"])
         differing |= _headings_of(before, differing["content"], given)
+        is_of_before = before.event_time is None or before.source == CONVERSATION
+        if "event_time" not in given and is_of_before and before.kind in _SAID_KINDS:
+            differing["event_time"] = now
     if "keywords" in given or not differing.keys() & set(_KEYWORD_TEXTS):
         return
     if are_extracted(before.keywords, title=before.title, summary=before.summary, content=before.content):

@@ -1665,7 +1665,10 @@ type Memory struct {
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// access_time is the time at which a get or a search last returned the memory. Unset: never.
 	AccessTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=access_time,json=accessTime,proto3" json:"access_time,omitempty"`
-	// event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known.
+	// event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known. A write that
+	// changes the content of a FACT, PREFERENCE, EXPERIENCE, OPINION, DECISION or TASK and gives no event_time sets it to
+	// the time of the write, if there was none or the memory was extracted from a conversation: what it says now is said
+	// now.
 	EventTime *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=event_time,json=eventTime,proto3" json:"event_time,omitempty"`
 	// expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
 	// maintenance later sets it to EXPIRED without destroying it; for work in progress see work_in_progress. Unset:

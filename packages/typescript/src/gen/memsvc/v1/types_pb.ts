@@ -326,7 +326,10 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   accessTime?: Timestamp | undefined;
 
   /**
-   * event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known.
+   * event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known. A write that
+   * changes the content of a FACT, PREFERENCE, EXPERIENCE, OPINION, DECISION or TASK and gives no event_time sets it to
+   * the time of the write, if there was none or the memory was extracted from a conversation: what it says now is said
+   * now.
    *
    * @generated from field: google.protobuf.Timestamp event_time = 23;
    */
