@@ -123,7 +123,7 @@ def test_a_message_is_marked_once_its_memory_was_changed(
         (("I live in Leeds.", "Home"), ("I live in Leeds, in a flat.", "Home"), "Home: Leeds", "Home: Leeds"),
         (("我住在苏州。", "我住在苏州"), ("我住在无锡。很近。", "我住在无锡"), "住址：苏州", ""),
         (("我住在苏州。", "住址"), ("我住在苏州，离公园很近。", "住址"), "住址：苏州", "住址：苏州"),
-        (("# Deploy\n\nWe use k8s.", "Deploy"), ("# Release\n\nWe use k8s.", "Release"), "", ""),
+        (("# Deploy\n\nWe use k8s.", "Deploy"), ("# Release\n\nWe use k8s.", "Deploy"), "", ""),
     ],
 )
 def test_title_and_summary_do_not_say_what_the_content_no_longer_says(

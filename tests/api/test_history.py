@@ -32,7 +32,7 @@ def test_revisions_tell_how_a_memory_came_to_be(stubs: Stubs, scope: types_pb.Sc
     ]
     assert [gone, second, first] == [plain(one.memory) for one in listed]
     assert ["status"] == list(listed[0].changed_fields)
-    assert {"content", "content_hash", "keywords", "tags"} == set(listed[1].changed_fields)
+    assert {"content", "content_hash", "keywords", "tags", "event_time"} == set(listed[1].changed_fields)
     assert not listed[0].HasField("known_to")
     assert [listed[0].known_from, listed[1].known_from] == [listed[1].known_to, listed[2].known_to]
     for memory in (first, second, gone):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction, Currency, CurrencyMark, Resolution
 from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
@@ -20,6 +20,7 @@ from memsvc.engine.commit.idempotency import (
     request_digest,
 )
 from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.conflicts.state_updates import IN_USE
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.features import StatementReads
 from memsvc.ports.metadata import MetadataStore, Transaction
@@ -29,6 +30,10 @@ _STATES = {
     Resolution.REJECT: ConflictState.REJECTED,
     Resolution.KEEP_BOTH: ConflictState.KEPT_BOTH,
 }
+
+
+class _VoidConflictError(Exception):
+    """A memory of an open conflict is not in use any more, which a rollback that was interrupted may leave."""
 
 
 class ConflictResolver:
@@ -82,7 +87,12 @@ class ConflictResolver:
 
         digest = request_digest(scope, conflict_id, resolution) if options.request_id else ""
         request = IdempotentRequest("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
-        (older, newer), _ = self._requests.run_once(request, work)
+        try:
+            (older, newer), _ = self._requests.run_once(request, work)
+        except _VoidConflictError as error:
+            unrepeated = replace(request, id="", digest="")
+            self._requests.run_once(unrepeated, lambda transaction: self._close(transaction, scope, conflict_id))
+            raise ConflictSettledError(conflict_id, ConflictState.CLOSED.value) from error
         if not isinstance(older, WriteResult):
             raise not_found_error(older)
         if not isinstance(newer, WriteResult):
@@ -103,11 +113,21 @@ class ConflictResolver:
             raise ConflictNotFoundError(conflict_id)
         if conflict.state is not ConflictState.OPEN:
             raise ConflictSettledError(conflict_id, conflict.state.value)
+        if not {older.status, newer.status} <= IN_USE:
+            raise _VoidConflictError
         settled = self._conflict_detector.conflict_states.settle(conflict, _STATES[resolution])
         transaction.settle_conflicts([settled])
         older, newer = self._apply(transaction, older, newer, resolution)
         visible_conflicts = Contradiction(settled, older, newer)
         return [UpsertResult(older, Outcome.UPDATED, (visible_conflicts,)), UpsertResult(newer, Outcome.UPDATED)]
+
+    def _close(self, transaction: Transaction, scope: Scope, conflict_id: str) -> list[UpsertResult]:
+        """Close a conflict of which a memory is not in use."""
+        conflict = transaction.get_conflict(conflict_id, reach=Reach.from_scope(scope))
+        states = self._conflict_detector.conflict_states
+        if conflict is not None:
+            states.update(transaction, [one for one in states.load_sides(transaction, conflict) if one is not None])
+        return []
 
     def _apply(
         self, transaction: Transaction, older: Memory, newer: Memory, resolution: Resolution

@@ -15,7 +15,8 @@ from memsvc.engine.records.memory_builder import RecordBuilder, differs_in_proje
 from memsvc.ports.metadata import Transaction
 from memsvc.text.facts.labels import topic_label, value_label
 
-_IN_USE = frozenset({Status.ACTIVE, Status.CONFLICTED})
+IN_USE = frozenset({Status.ACTIVE, Status.CONFLICTED})
+"""Statuses of the memories of open conflicts."""
 _MOST_SUCCESSORS = 100
 _MOST_REOPENED = 16
 
@@ -77,6 +78,12 @@ class ConflictStateUpdater:
             return older
         return self.set_status(transaction, older, Status.ACTIVE)
 
+    def close(self, transaction: Transaction, gone: Memory) -> None:
+        """Close the open conflicts of a memory that is deleted; the other memories keep their status."""
+        found = transaction.open_conflicts(gone.scope.owner, [gone.id])
+        if found:
+            transaction.settle_conflicts([self.settle(one, ConflictState.CLOSED) for one in found])
+
     def reopen(self, transaction: Transaction, older: Memory, *, since: datetime) -> bool:
         """Reopen the conflicts of an older memory that were settled at or after *since* and still hold.
 
@@ -107,7 +114,7 @@ class ConflictStateUpdater:
         holder = _successor(transaction, conflict, newer)
         if holder is None or holder.id == older.id:
             return None
-        if older.status not in _IN_USE or holder.status not in _IN_USE:
+        if older.status not in IN_USE or holder.status not in IN_USE:
             return None
         now = self._now()
         found = find_contradiction(older, holder) if is_valid_now(older, now) and is_valid_now(holder, now) else None

@@ -29,6 +29,7 @@ from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.conflicts.rollback import ConflictRollback, find_affected
+from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.history.as_of_reads import SLICE, AsOfState
 from memsvc.engine.history.checkpoints import checkpoint_reach
 from memsvc.engine.records.memory_builder import RecordBuilder
@@ -316,6 +317,7 @@ class _RollbackTransaction:
         self._run = run
         self._now = now
         self._waiting = waiting
+        self._conflict_states = ConflictStateUpdater(record_builder, lambda: now)
 
     def roll_back(self, memory_id: str, target: Memory | None) -> bool:
         """Roll back one memory; return False if it must wait for another one."""
@@ -333,6 +335,9 @@ class _RollbackTransaction:
             self._transaction.update(before, record, change_action(before, after))
             self._record_builder.update_session_tokens(self._transaction, before, after)
             run.unsettled |= find_affected(self._transaction, before, after)
+            if after.status is Status.DELETED:
+                # At once, and not with the reconciliation: until then nobody may resolve them.
+                self._conflict_states.close(self._transaction, after)
             run.counts[_kind(before, after).value] += 1
         elif holder.id in self._waiting:
             return False

@@ -82,9 +82,9 @@ def apply_values(
 ) -> Memory:
     """Return the next revision of *before* with new *values*, or *before* itself if they change nothing.
 
-    Extracted keywords follow title, summary and content; a detected reminder and file references follow the content. A
-    title that names what a change takes from the content is made of the new content, and such a summary goes. What a
-    statement says now is said *now*, unless *values* or the caller that created it gave an event_time.
+    Extracted keywords follow title, summary and content; a detected reminder, file references and a title that was made
+    of the content follow the content, and a summary that names what is not there any more goes. What a statement says
+    now is said *now*, unless *values* or the caller that created it gave an event_time.
     Given ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or
     whose expiry is cleared while it is, expires as `short_term_end` says; one that leaves SHORT_TERM no longer expires,
     unless *values* set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same
@@ -160,13 +160,18 @@ def _follow_content(before: Memory, differing: dict[str, Any], now: datetime, *,
 
 
 def _headings_of(before: Memory, content: str, given: AbstractSet[str]) -> dict[str, str]:
-    """Return the title and the summary that must not stay with a new *content*, unless they are *given* with it."""
-    stated = {name: text for name in ("title", "summary") if name not in given and (text := getattr(before, name))}
-    if not stated:
-        return {}
-    removed = set(terms(before.content)).difference(terms(content))
-    stale = {name for name, text in stated.items() if not removed.isdisjoint(query_terms(text))}
-    return {name: title_of(content.strip().partition("\n")[0]) if name == "title" else "" for name in stale}
+    """Return the title and the summary that follow a new *content*, unless they are *given* with it.
+
+    A title that was made of the content is made of the new one; a summary that names what is not there any more goes.
+    """
+    found = {}
+    if "title" not in given and before.title and before.title == title_of(before.content):
+        found["title"] = title_of(content)
+    if "summary" not in given and before.summary:
+        removed = set(terms(before.content)).difference(terms(content))
+        if not removed.isdisjoint(query_terms(before.summary)):
+            found["summary"] = ""
+    return found
 
 
 def _extracted_keywords(before: Memory, values: Mapping[str, Any]) -> tuple[Keyword, ...]:

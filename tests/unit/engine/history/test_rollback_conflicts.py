@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Resolution
-from memsvc.domain.errors import MemoryExistsError
+from memsvc.domain.errors import ConflictSettledError, DeadlineExceededError, MemoryExistsError
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.history import checkpoint_rollback
 from tests.unit.engine.history.history_fixture import Archive
+from tests.unit.engine.history.test_rollback import Interrupted
 from tests.unit.engine.memories.write_path import ADA
 
 LISBON, PORTO = "Anna lives in Lisbon.", "Anna moved to Porto."
@@ -166,3 +169,52 @@ def test_project_goes_back_over_a_chain(archive: Archive) -> None:
     assert (old.status, old.superseded_by_id, new.supersedes_id, new.key) == (
         Status.SUPERSEDED, second.id, first.id, "home",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("resolution", Resolution)
+@pytest.mark.parametrize("is_older_kept", [True, False])
+def test_a_rollback_that_is_interrupted_leaves_no_conflict_to_resolve(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, resolution: Resolution, *, is_older_kept: bool
+) -> None:
+    """A conflict of a memory that it deleted is closed with the deletion: nobody brings the memory back by it."""
+    monkeypatch.setattr(checkpoint_rollback, "PART", 1)
+    if is_older_kept:
+        older = archive.create(LISBON)
+        archive.name_now("c")
+        newer = archive.create(PORTO)
+    else:
+        archive.name_now("c")
+        older, newer = archive.create(LISBON), archive.create(PORTO)
+    archive.tick()
+    looks = iter((False, True))
+    with pytest.raises(DeadlineExceededError):
+        archive.rollbacks.run(ADA, "c", request_id="", deadline=Interrupted(lambda: next(looks)))
+    before = stored(archive, older, newer)
+    assert Status.DELETED in {memory.status for memory in before}
+
+    with pytest.raises(ConflictSettledError, match="CLOSED"):
+        settle(archive, resolution)
+
+    assert stored(archive, older, newer) == before
+    archive.roll_back_to("c")
+    assert statuses(archive, older, newer) == [Status.ACTIVE if is_older_kept else Status.DELETED, Status.DELETED]
+    assert states(archive) == [ConflictState.CLOSED]
+
+
+@pytest.mark.parametrize("resolution", Resolution)
+def test_an_open_conflict_of_a_deleted_memory_is_closed_by_its_resolution(
+    archive: Archive, resolution: Resolution
+) -> None:
+    """As earlier versions left them; the deleted memory stays deleted, and the other one is in use again."""
+    older, newer = archive.create(LISBON), archive.create(PORTO)
+    archive.delete(newer)
+    [conflict] = conflicts(archive)
+    with archive.desk.store.transaction() as transaction:
+        transaction.settle_conflicts([replace(conflict, state=ConflictState.OPEN, resolve_time=None)])
+        assert transaction.open_conflicts(older.scope.owner, [older.id])
+
+    with pytest.raises(ConflictSettledError, match="CLOSED"):
+        settle(archive, resolution)
+
+    assert statuses(archive, older, newer) == [Status.ACTIVE, Status.DELETED]
+    assert states(archive) == [ConflictState.CLOSED]
