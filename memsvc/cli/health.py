@@ -117,7 +117,7 @@ def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, .
         raise _NotServingError(message) from None
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
-        message = f"The service at {shown} is there and does not serve {service!r}: {name}."
+        message = f"The service at {shown} is there and does not serve {service!r}: {name}. `memsvc diagnose` says why."
         raise _NotServingError(message)
 
 
