@@ -87,7 +87,7 @@ def serve(
         # Without a look into the data, which stay closed until the addresses are known to be free.
         _require_guard(settings, exposed, _may_have_keys)
         _require_files(settings, ready_file)
-        with _named(http), reserved([*addresses, *others]) as reservation:
+        with _named(settings), reserved([*addresses, *others]) as reservation:
             _require_guard(settings, exposed, has_keys)
             _check_metrics(settings)
             _serve(settings, addresses, ready_file, reservation, mask)
@@ -120,16 +120,23 @@ def _require_files(settings: Settings, ready_file: Path | None) -> None:
 
 
 @contextmanager
-def _named(http: str) -> Iterator[None]:
-    """Name the setting in an error of the HTTP address, which is in use by default."""
+def _named(settings: Settings) -> Iterator[None]:
+    """Name the setting in an error of an address that --address does not name."""
     from memsvc.server.addresses import AddressError  # noqa: PLC0415 - a quick start
 
+    named = {
+        "http.address": (settings.http.address, "serves gRPC alone"),
+        "metrics.address": (settings.metrics.address, "serves no metrics"),
+        "server.health_address": (settings.server.health_address, "serves health checks at the other addresses alone"),
+    }
     try:
         yield
     except AddressError as error:
-        if http and repr(http) in str(error):
-            message = f'{error} This is http.address (MEMSVC_HTTP__ADDRESS); "" serves gRPC alone.'
-            raise AddressError(message) from error
+        for name, (address, without) in named.items():
+            if address and repr(address) in str(error) and name not in str(error):
+                variable = f"MEMSVC_{name.replace('.', '__').upper()}"
+                message = f'{error} This is {name} ({variable}); "" {without}.'
+                raise AddressError(message) from error
         raise
 
 
