@@ -423,8 +423,8 @@ class Transaction(
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
         """Replace a memory by its next revision, keeping *before* as the earlier one.
 
-        While the content stays the same, chunks and a given vector stay too when *after* brings none. If a clock was set
-        back, *after* is stored with another update_time: no earlier than that of *before*, and later than the
+        While the content stays the same, chunks and a given vector stay too when *after* brings none. If a clock was
+        set back, *after* is stored with another update_time: no earlier than that of *before*, and later than the
         checkpoints of the project.
 
         Raises:
