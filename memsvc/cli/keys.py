@@ -44,7 +44,7 @@ Address = Annotated[
     typer.Option(
         envvar=ADDRESS_VARIABLE,
         help="Ask the service here: HOST:PORT or unix:PATH.  [default: work on the data directory; while a service has "
-        f"it open, ask {DEFAULT_ADDRESS}]",
+        "it open, ask that]",
     ),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Data directory.")]
@@ -72,10 +72,11 @@ class _Place:
 
         address = self._address or DEFAULT_ADDRESS
         if not asks_service(self._address, self._config, self._data_dir):
-            with opened_keys(self._config, self._data_dir, address) as keys:
-                if keys is not None:
-                    return by_store(keys)
-        with self._client(address) as client:
+            with opened_keys(self._config, self._data_dir, address) as found:
+                if not isinstance(found, str):
+                    return by_store(found)
+            address = found
+        with report_errors(address), self._client(address) as client:
             return by_service(client)
 
 

@@ -17,11 +17,13 @@ from memsvc.data_directory import private_files
 
 if TYPE_CHECKING:
     from memsvc.client.admin import MigrationAction
+    from memsvc.domain.errors import DataDirectoryLockedError
     from memsvc.engine.admin.api_keys import ApiKeyService
     from memsvc.settings import Settings
     from memsvc.v1 import admin_service_pb2 as admin_pb
 
 KEY_PAGE = 1_000
+UNIX = "unix:"
 
 
 class OfflineKeys:
@@ -76,8 +78,10 @@ def asks_service(address: str, config: Path | None, data_dir: Path | None) -> bo
 
 
 @contextmanager
-def opened_keys(config: Path | None, data_dir: Path | None, address: str) -> Iterator[OfflineKeys | None]:
-    """Open the keys of a data directory; yield None when a service has it open, which is asked at *address* then.
+def opened_keys(config: Path | None, data_dir: Path | None, address: str) -> Iterator[OfflineKeys | str]:
+    """Open the keys of a data directory; yield the address of the service that has it open, if one has.
+
+    That of a service that has not noted its own there is *address*.
 
     Raises:
         CommandError: The server is not installed.
@@ -91,9 +95,8 @@ def opened_keys(config: Path | None, data_dir: Path | None, address: str) -> Ite
         stack.enter_context(private_files())
         try:
             keys = stack.enter_context(offline_keys(settings))
-        except DataDirectoryLockedError:
-            _tell_service(settings, address)
-            yield None
+        except DataDirectoryLockedError as error:
+            yield _service_address(settings, error, address)
         else:
             print_error(f"No service has {settings.data_dir} open; working on it.")
             yield OfflineKeys(keys)
@@ -107,10 +110,10 @@ def migration_steps(
     action: MigrationAction,
     *,
     discard_changes: bool,
-) -> Iterator[admin_pb.MigrateBackendResponse] | None:
-    """Return the steps of the store itself, which *stack* closes; None when a service has the data directory open.
+) -> Iterator[admin_pb.MigrateBackendResponse] | str:
+    """Return the steps of the store itself, which *stack* closes, or the address of the service that has it open.
 
-    *place* is the settings file and the data directory; the service is asked at *address*.
+    *place* is the settings file and the data directory; a service that has not noted its address is at *address*.
 
     Raises:
         CommandError: The server is not installed.
@@ -126,9 +129,8 @@ def migration_steps(
     stack.enter_context(private_files())
     try:
         migration = stack.enter_context(offline_migration(settings))
-    except DataDirectoryLockedError:
-        _tell_service(settings, address)
-        return None
+    except DataDirectoryLockedError as error:
+        return _service_address(settings, error, address)
     print_error(f"No service has {settings.data_dir} open; working on it.")
     changes = MoveChanges.DISCARD if discard_changes else MoveChanges.KEEP
     return map(migrate_backend_response, migration.run(MoveTarget(url or ""), MoveAction(action), changes))
@@ -162,6 +164,9 @@ def _settings(config: Path | None, data_dir: Path | None) -> Settings:
     return load_settings(config, **({} if data_dir is None else {"data_dir": data_dir}))
 
 
-def _tell_service(settings: Settings, address: str) -> None:
+def _service_address(settings: Settings, locked: DataDirectoryLockedError, address: str) -> str:
+    """Report the service that has a data directory open, and return where it is asked."""
+    chosen = next(iter(sorted(locked.addresses, key=lambda one: not one.startswith(UNIX))), address)
     advice = "To ask another one, give --address instead of --data-dir."
-    print_error(f"A service has {settings.data_dir} open; asking {address}. {advice}")
+    print_error(f"A service has {settings.data_dir} open; asking {chosen}. {advice}")
+    return chosen

@@ -21,7 +21,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, report_errors, require_server
 from memsvc.cli.moments import is_time_zone, machine_time_zone
 from memsvc.cli.output import MILLI, flush, write, write_json_value, write_table
-from memsvc.data_directory import private_files
+from memsvc.data_directory import private_files, publish_addresses
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,6 +48,8 @@ second for millions of objects."""
 GROWN_BYTES = 32 * 1024 * 1024
 """Growth of the process after which free memory is returned: up to 50 ms of a thread."""
 HEAPS = 4
+ANYWHERE = frozenset({"", "0.0.0.0", "[::]", "::"})  # noqa: S104 - compared, not listened at
+"""Hosts of addresses at which the service listens on every interface."""
 _M_ARENA_MAX = -8
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 SWITCH_SECONDS = 0.0005
@@ -154,6 +156,7 @@ def _serve(
     from memsvc.engine.runtime.periodic_task import PeriodicTask  # noqa: PLC0415
 
     def ready(bound: Any) -> None:
+        publish_addresses(settings.data_dir, map(_reachable, filter(_is_grpc, bound)))
         write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
         flush()
         if ready_file is not None:
@@ -168,6 +171,22 @@ def _serve(
         reservation.close()
         with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
             runner.run(_server(settings, application, _options(settings, addresses, mask), stack).run(ready))
+
+
+def _is_grpc(bound: str) -> bool:
+    """Return whether a bound address is one of gRPC: those of HTTP, metrics and probes have a scheme."""
+    return "://" not in bound
+
+
+def _reachable(bound: str) -> str:
+    """Return an address as it can be reached from any folder of this machine."""
+    from memsvc.server.addresses import socket_path  # noqa: PLC0415 - a quick start
+
+    path = socket_path(bound)
+    host, _, port = bound.rpartition(":")
+    if path is not None:
+        return f"unix:{path.absolute()}"
+    return f"localhost:{port}" if host in ANYWHERE else bound
 
 
 def _server(settings: Settings, application: Services, options: ServerOptions, stack: ExitStack) -> Server:
