@@ -24,6 +24,8 @@ WHOLE = (">", "=")
 """The marks of columns that are never narrowed."""
 LEAST_TEXT = 16
 """The least width of a column of texts; with less room for it, records are drawn in place of a table."""
+FIRST_UNSPACED = 0x2E80
+"""The first character of the scripts of East Asia, which have no spaces between words."""
 BORDER = 3
 """The width of a border and the space on both sides of it."""
 BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -229,6 +231,32 @@ def date_of(memory: Any) -> str:
 def milliseconds(duration: Any) -> str:
     """Return a Duration in milliseconds."""
     return f"{duration.ToTimedelta().total_seconds() * MILLI:,.1f}"
+
+
+def heading_of(memory: Any, separator: str = " - ") -> str:
+    """Return the title of a memory and *separator*; empty without a title, or if the content begins with it."""
+    if not memory.title or begins_with(memory.content, memory.title):
+        return ""
+    return f"{memory.title}{separator}"
+
+
+def begins_with(text: str, title: str) -> bool:
+    """Return whether *text* begins with the words of *title*, in either case, maybe as a heading in Markdown.
+
+    A title that was cut with an ellipsis counts as far as it goes. A word that only begins like the title's last one is
+    another word; scripts without spaces between words, such as Chinese, have no such end.
+    """
+    wanted = title.strip().rstrip("….").rstrip()
+    start = text.lstrip("# \t\r\n")
+    if not wanted or start[: len(wanted)].casefold() != wanted.casefold():
+        return False
+    joint = start[len(wanted) - 1 : len(wanted) + 1]
+    return title.rstrip().endswith("…") or not (len(joint) > 1 and all(map(_is_spaced, joint)))
+
+
+def _is_spaced(char: str) -> bool:
+    """Return whether a character is part of a word in a script that separates words by spaces."""
+    return char.isalnum() and ord(char) < FIRST_UNSPACED
 
 
 def shortened(text: str, width: int) -> str:

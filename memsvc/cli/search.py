@@ -11,7 +11,16 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode, WordMatch
 from memsvc.cli.errors import FAILED, print_error
-from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table, written_ref
+from memsvc.cli.output import (
+    begins_with,
+    date_of,
+    highlighted,
+    milliseconds,
+    write,
+    write_json,
+    write_table,
+    written_ref,
+)
 from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:
@@ -157,6 +166,8 @@ def _report_search(reply: search_pb.SearchResponse) -> None:
 
 def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
     who = hit.memory.speaker or hit.heading_path or hit.memory.title
+    if not hit.memory.speaker and begins_with(hit.snippet, who):
+        who = ""
     cells: dict[str, str | Text] = {
         ">score": f"{hit.score:.3f}",
         "=date": date_of(hit.memory),

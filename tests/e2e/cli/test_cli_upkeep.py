@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,16 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     steps = ["expire", "promote", "archive", "compact", "consolidate", "replay_use"]
     assert [line.split("\t")[0] for line in done] == ["step", *steps]
     assert all(line.endswith("all done") for line in done[1:])
+
+
+def test_titles_are_written_once(run: Any) -> None:
+    """In lists, in what is loaded and in hits, whether or not the content begins with them."""
+    for title, content in (("Harbour times", "Harbour times: at dawn."), ("茶", "每天早上喝绿茶。")):
+        run("add", content, "--title", title, "--layer", "core")
+    for command in (("list",), ("load",), ("search", "harbour times 绿茶")):
+        told = run(*command)
+        assert told.count("Harbour times") == 1, told
+        assert re.search("茶(: | - )每天早上喝绿茶。", told), told
 
 
 def test_an_export_of_nobody_is_an_error_and_spoils_no_file(tmp_path: Path, run: Any, address: str) -> None:
