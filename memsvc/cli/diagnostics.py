@@ -54,9 +54,13 @@ def stats(session: CliContext) -> None:
         ("bytes of text", f"{reply.content_bytes:,}"),
         ("tokens of core memories, estimated", f"{reply.core_token_count:,}"),
         ("tokens of session memories, estimated", f"{reply.session_token_count:,}"),
-        ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
-        ("changes not yet indexed", f"{reply.pending_change_count:,}"),
     ]
+    if reply.storage_bytes:
+        # Not for a key without the role admin.
+        rows += [
+            ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
+            ("changes not yet indexed", f"{reply.pending_change_count:,}"),
+        ]
     write_table(("what", ">count"), rows)
     fills = [
         (each.session_id, each.project_id, f"{each.token_count:,}", f"{each.token_limit:,}", f"{each.usage_ratio:.0%}")
