@@ -14,7 +14,7 @@ def test_warnings_about_the_whole_service_name_amounts_to_its_operator_alone(tmp
     with open_house(tmp_path) as house:
         house.create("Tea 茶.")
         statistics = house.application.statistics
-        statistics._disk = lambda: (1_000_000, 12_345)  # type: ignore[method-assign]  # a disk that is nearly full
+        statistics._disk = lambda: (1_000_000, 12_345)  # a disk that is nearly full
         own, others = statistics.of(scope), statistics.of(scope, is_operator=False)
 
     assert own.counts == others.counts
