@@ -24,8 +24,8 @@ WHOLE = (">", "=")
 """The marks of columns that are never narrowed."""
 LEAST_TEXT = 16
 """The least width of a column of texts; with less room for it, records are drawn in place of a table."""
-FIRST_UNSPACED = 0x2E80
-"""The first character of the scripts of East Asia, which have no spaces between words."""
+SHOWN_CHARS = 100
+"""The beginning of a content that every table shows on a wide terminal."""
 BORDER = 3
 """The width of a border and the space on both sides of it."""
 BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -234,29 +234,10 @@ def milliseconds(duration: Any) -> str:
 
 
 def heading_of(memory: Any, separator: str = " - ") -> str:
-    """Return the title of a memory and *separator*; empty without a title, or if the content begins with it."""
-    if not memory.title or begins_with(memory.content, memory.title):
-        return ""
-    return f"{memory.title}{separator}"
+    """Return the title of a memory and *separator*; empty without a title, or if the beginning of the content repeats it."""
+    from memsvc.domain.titles import repeats_title  # noqa: PLC0415 - a quick start
 
-
-def begins_with(text: str, title: str) -> bool:
-    """Return whether *text* begins with the words of *title*, in either case, maybe as a heading in Markdown.
-
-    A title that was cut with an ellipsis counts as far as it goes. A word that only begins like the title's last one is
-    another word; scripts without spaces between words, such as Chinese, have no such end.
-    """
-    wanted = title.strip().rstrip("….").rstrip()
-    start = text.lstrip("# \t\r\n")
-    if not wanted or start[: len(wanted)].casefold() != wanted.casefold():
-        return False
-    joint = start[len(wanted) - 1 : len(wanted) + 1]
-    return title.rstrip().endswith("…") or not (len(joint) > 1 and all(map(_is_spaced, joint)))
-
-
-def _is_spaced(char: str) -> bool:
-    """Return whether a character is part of a word in a script that separates words by spaces."""
-    return char.isalnum() and ord(char) < FIRST_UNSPACED
+    return "" if repeats_title(memory.title, memory.content[:SHOWN_CHARS]) else f"{memory.title}{separator}"
 
 
 def shortened(text: str, width: int) -> str:

@@ -12,7 +12,6 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode, WordMatch
 from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import (
-    begins_with,
     date_of,
     highlighted,
     milliseconds,
@@ -22,6 +21,7 @@ from memsvc.cli.output import (
     written_ref,
 )
 from memsvc.domain.files import FileCategory as Category
+from memsvc.domain.titles import repeats_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -166,7 +166,7 @@ def _report_search(reply: search_pb.SearchResponse) -> None:
 
 def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
     who = hit.memory.speaker or hit.heading_path or hit.memory.title
-    if not hit.memory.speaker and begins_with(hit.snippet, who):
+    if not hit.memory.speaker and repeats_title(who, hit.snippet):
         who = ""
     cells: dict[str, str | Text] = {
         ">score": f"{hit.score:.3f}",

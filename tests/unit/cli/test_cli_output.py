@@ -35,6 +35,7 @@ class Terminal(io.StringIO):
         ("Tea", "Teapots are in the kitchen.", "Tea - "),
         ("Harbour", "It opens at dawn, the Harbour.", "Harbour - "),
         ("港口", "六点开门的是港口。", "港口 - "),
+        ("The harbour opens at dawn", f"{'Notes. ' * 20}The harbour opens at dawn.", "The harbour opens at dawn - "),
         ("Harbour times of 2026", "Harbour times", "Harbour times of 2026 - "),
     ],
 )
