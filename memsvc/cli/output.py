@@ -234,7 +234,7 @@ def milliseconds(duration: Any) -> str:
 
 
 def heading_of(memory: Any, separator: str = " - ") -> str:
-    """Return the title of a memory and *separator*; empty without a title, or if the beginning of the content repeats it."""
+    """Return the title of a memory and *separator*; empty if the beginning of the content repeats it."""
     from memsvc.domain.titles import repeats_title  # noqa: PLC0415 - a quick start
 
     return "" if repeats_title(memory.title, memory.content[:SHOWN_CHARS]) else f"{memory.title}{separator}"
