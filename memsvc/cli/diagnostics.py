@@ -183,6 +183,8 @@ def perf(
             (each.operation, _point(each.point), f"{each.call_count:,}", f"{each.error_count:,}", *_times(each))
         )
         rows += [(f"  {stage.stage}", "", f"{stage.call_count:,}", "", *_times(stage)) for stage in each.stages]
+    if operation and not rows:
+        print_error(f"memsvc: No call of {operation!r} was measured; `memsvc perf` names the operations that were.")
     columns = ("operation", "layer", ">count", ">errors", ">mean", ">p50", ">p90", ">p95", ">p99", ">max")
     write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
 

@@ -464,6 +464,9 @@ def _show_preview(session: CliContext, preview: memory_pb.SelectionPreview, done
     if session.as_json:
         write_json(preview)
         return
+    if not preview.matched_count:
+        write(f"No memory matches; none would be {done}. `memsvc list` takes the same filters.")
+        return
     write_table(("=id", "=date", "~content"), [_row(memory) for memory in preview.sample])
     write(f"{preview.matched_count} memories would be {done}. Repeat the command with --yes, or for exactly these with")
     write(f"--token {preview.selection_token}")

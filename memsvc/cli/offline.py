@@ -78,19 +78,23 @@ def asks_service(address: str, config: Path | None, data_dir: Path | None) -> bo
 
 
 @contextmanager
-def opened_keys(config: Path | None, data_dir: Path | None, address: str) -> Iterator[OfflineKeys | str]:
+def opened_keys(
+    config: Path | None, data_dir: Path | None, address: str, *, may_create: bool
+) -> Iterator[OfflineKeys | str]:
     """Open the keys of a data directory; yield the address of the service that has it open, if one has.
 
-    That of a service that has not noted its own there is *address*.
+    That of a service that has not noted its own there is *address*. With *may_create* the directory may be new.
 
     Raises:
-        CommandError: The server is not installed.
+        CommandError: The server is not installed, or the directory does not exist.
     """
     require_server("`memsvc keys` without --address")
     from memsvc.bootstrap.offline import offline_keys  # noqa: PLC0415 - a quick start
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415
 
     settings = _settings(config, data_dir)
+    if not may_create:
+        _require_directory(settings)
     with ExitStack() as stack:
         stack.enter_context(private_files())
         try:
@@ -126,6 +130,7 @@ def migration_steps(
     from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
 
     settings = _settings(*place)
+    _require_directory(settings)
     stack.enter_context(private_files())
     try:
         migration = stack.enter_context(offline_migration(settings))
@@ -162,6 +167,20 @@ def _settings(config: Path | None, data_dir: Path | None) -> Settings:
     from memsvc.settings import load_settings  # noqa: PLC0415 - a quick start
 
     return load_settings(config, **({} if data_dir is None else {"data_dir": data_dir}))
+
+
+def _require_directory(settings: Settings) -> None:
+    """Refuse to make a data directory for a command that only looks at one: the name has a typing error.
+
+    Raises:
+        CommandError: The store is in the data directory, which does not exist.
+    """
+    if not settings.metadata.options and not settings.data_dir.exists():
+        message = (
+            f"There is no data directory {str(settings.data_dir)!r}: name that of the service with --data-dir, or the "
+            "service with --address."
+        )
+        raise CommandError(message)
 
 
 def _service_address(settings: Settings, locked: DataDirectoryLockedError, address: str) -> str:

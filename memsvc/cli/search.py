@@ -10,7 +10,7 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode, WordMatch
-from memsvc.cli.errors import FAILED, print_error
+from memsvc.cli.errors import FAILED, print_error, with_commands
 from memsvc.cli.output import (
     date_of,
     highlighted,
@@ -317,7 +317,7 @@ def _passage(hit: search_pb.FileHit) -> str:
 
 
 def _name(one: file_pb.ResolvedFileRef) -> str:
-    return one.file.name if one.HasField("file") else one.status.message
+    return one.file.name if one.HasField("file") else with_commands(one.status.message)
 
 
 def _url(one: file_pb.ResolvedFileRef) -> str:

@@ -69,6 +69,12 @@ def export(
     if Path(file).suffix.lower() in OTHER_FORMATS:
         message = f"An export is JSON Lines: name the file {str(Path(file).with_suffix('.jsonl'))!r}, not {file!r}."
         raise CommandError(message)
+    if file != STDIN and Path(file).is_dir():
+        message = f"{file!r} is a folder: name a file in it, such as {str(Path(file) / f'{session.user}.jsonl')!r}."
+        raise CommandError(message)
+    if file != STDIN and not Path(file).parent.is_dir():
+        message = f"There is no folder {str(Path(file).parent)!r}: make it, or name another file."
+        raise CommandError(message)
     if file != STDIN and Path(file).exists() and not force:
         message = f"There is a {file!r} already; say --force to overwrite it."
         raise CommandError(message)
