@@ -235,7 +235,7 @@ def milliseconds(duration: Any) -> str:
 
 def heading_of(memory: Any, separator: str = " - ") -> str:
     """Return the title of a memory and *separator*; empty if the beginning of the content repeats it."""
-    from memsvc.domain.titles import repeats_title  # noqa: PLC0415 - a quick start
+    from memsvc.domain.memory import repeats_title  # noqa: PLC0415 - a quick start
 
     return "" if repeats_title(memory.title, memory.content[:SHOWN_CHARS]) else f"{memory.title}{separator}"
 

@@ -21,7 +21,6 @@ from memsvc.cli.output import (
     written_ref,
 )
 from memsvc.domain.files import FileCategory as Category
-from memsvc.domain.titles import repeats_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -165,6 +164,8 @@ def _report_search(reply: search_pb.SearchResponse) -> None:
 
 
 def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
+    from memsvc.domain.memory import repeats_title  # noqa: PLC0415 - a quick start
+
     who = hit.memory.speaker or hit.heading_path or hit.memory.title
     if not hit.memory.speaker and repeats_title(who, hit.snippet):
         who = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from memsvc.domain.titles import repeats_title
+from memsvc.domain.memory import repeats_title
 from memsvc.mcp.tool_inputs import Answer
 from memsvc.text.context_phrases import as_data
 from memsvc.text.recalled_text import citation
