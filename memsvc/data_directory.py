@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,8 @@ def owned(path: Path, *, visits: bool = False) -> Iterator[DataDirectory]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            raise DataDirectoryLockedError(lock.read().strip() or "unknown") from error
+            pid, *addresses = lock.read().split("\n")
+            raise DataDirectoryLockedError(pid or "unknown", [one for one in addresses if one]) from error
         lock.seek(0)
         lock.truncate()
         lock.write(str(os.getpid()))
@@ -80,6 +81,11 @@ def owned(path: Path, *, visits: bool = False) -> Iterator[DataDirectory]:
         yield DataDirectory(path, was_closed_cleanly=clean or fresh, is_new=fresh)
         if clean or fresh or not visits:
             mark.touch()
+
+
+def publish_addresses(path: Path, addresses: Iterable[str]) -> None:
+    """Note at which addresses this process, which owns *path*, serves: commands on the directory ask it there."""
+    (path / LOCK).write_text("\n".join([str(os.getpid()), *addresses]), encoding="utf-8")
 
 
 def store_record(path: Path) -> Mapping[str, object] | None:

@@ -73,6 +73,8 @@ def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[
         with spec.open(options, backend_context(port, directory)) as backend:
             begun = perf_counter()
             backend.ping()
+            if port == "metadata":
+                backend.moves.require_here()
             seconds = perf_counter() - begun
             model = describe_backend(port, backend)
     except BackendUnavailableError as error:

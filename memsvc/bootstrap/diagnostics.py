@@ -21,6 +21,7 @@ from memsvc.engine.admin.integrity import (
 )
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import StatsService, UsageReader
+from memsvc.engine.admin.store_migration import StoreLocation
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.maintenance.runner import StepCounts
 from memsvc.engine.maintenance.step import MaintenanceStep
@@ -40,7 +41,7 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
     store, indexes = backends.metadata, (backends.vectors, backends.lexical)
     writers, measures = (index.indexer, index.reindex), (index.performance, index.last_errors)
     probe = SearchProbe(store.feed, indexes, index.spaces)
-    pings = BackendPings(backends.pingables(), faults=backends.faults)
+    pings = BackendPings(backends.pingables(), faults=backends.faults, location=StoreLocation(store))
     diagnosis = DiagnoseService(pings, store.feed, indexes, (*writers, index.token_backfill), measures, probe)
     memory_checker = MemoryChecker(store, parts.committer, parts.record_builder, backends.now)
     file_checker = FileChecker(

@@ -97,7 +97,10 @@ def restore(backup: Path, data_dir: Path, report: Callable[[int, int, str], None
     """
     # The target of a link, which cannot be replaced by a directory.
     target = data_dir.resolve()
-    if target.exists() and (not target.is_dir() or not _is_empty(target)):
+    if target.exists() and not target.is_dir():
+        message = f"{str(data_dir)!r} is a file; restore into a new directory."
+        raise BackupError(message)
+    if target.exists() and not _is_empty(target):
         message = f"{str(data_dir)!r} is not empty; restore into a new directory."
         raise BackupError(message)
     report(0, 3, "verifying")

@@ -13,7 +13,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ContextSection
 from memsvc.cli.errors import print_error
 from memsvc.cli.moments import MACHINE_ZONE, in_zone
-from memsvc.cli.output import date_of, shortened, write, write_json, write_table
+from memsvc.cli.output import date_of, heading_of, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client import ContextOptions, Memsvc, request_types
@@ -148,5 +148,4 @@ def load(
 
 
 def _line(memory: types_pb.Memory) -> str:
-    heading = f"{memory.title} - " if memory.title else ""
-    return shortened(f"{heading}{memory.content}", CONTENT_WIDTH)
+    return shortened(f"{heading_of(memory)}{memory.content}", CONTENT_WIDTH)

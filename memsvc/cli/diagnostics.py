@@ -54,9 +54,13 @@ def stats(session: CliContext) -> None:
         ("bytes of text", f"{reply.content_bytes:,}"),
         ("tokens of core memories, estimated", f"{reply.core_token_count:,}"),
         ("tokens of session memories, estimated", f"{reply.session_token_count:,}"),
-        ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
-        ("changes not yet indexed", f"{reply.pending_change_count:,}"),
     ]
+    if reply.storage_bytes:
+        # Not for a key without the role admin.
+        rows += [
+            ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
+            ("changes not yet indexed", f"{reply.pending_change_count:,}"),
+        ]
     write_table(("what", ">count"), rows)
     fills = [
         (each.session_id, each.project_id, f"{each.token_count:,}", f"{each.token_limit:,}", f"{each.usage_ratio:.0%}")
@@ -179,6 +183,8 @@ def perf(
             (each.operation, _point(each.point), f"{each.call_count:,}", f"{each.error_count:,}", *_times(each))
         )
         rows += [(f"  {stage.stage}", "", f"{stage.call_count:,}", "", *_times(stage)) for stage in each.stages]
+    if operation and not rows:
+        print_error(f"memsvc: No call of {operation!r} was measured; `memsvc perf` names the operations that were.")
     columns = ("operation", "layer", ">count", ">errors", ">mean", ">p50", ">p90", ">p95", ">p99", ">max")
     write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
 

@@ -64,12 +64,12 @@ def call_line(error: MemsvcCallError, address: str) -> str:
         return f"No service answers at {address}; start one with `memsvc serve`, or name another with --address."
     if error.violations:
         broken = "".join(f"\n  {violation.field}: {violation.description}" for violation in error.violations)
-        return f"The request is not valid:{_with_commands(broken)}"
+        return f"The request is not valid:{with_commands(broken)}"
     if code == "DEADLINE_EXCEEDED" and not error.reason:
         late = f"The service at {address} did not answer in time; look at it with `memsvc diagnose`."
         return f"{late} What was to be written may be stored all the same."
     advice = _ADVICE.get(error.reason, "")
-    return f"{_with_commands(error.message)}{f' {advice}' if advice else ''}"
+    return f"{with_commands(error.message)}{f' {advice}' if advice else ''}"
 
 
 def _transport_fault(message: str) -> str:
@@ -90,7 +90,7 @@ def _transport_fault(message: str) -> str:
     return ""
 
 
-def _with_commands(text: str) -> str:
+def with_commands(text: str) -> str:
     """Return a text with commands in place of the methods of the API."""
     return _METHOD.sub(lambda match: _COMMANDS[match[0]], text)
 
@@ -111,6 +111,9 @@ _METHOD = re.compile(rf"\b(?:{'|'.join(_COMMANDS)})\b")
 _ADVICE = {
     "MEMORY_NOT_FOUND": "Look for it with `memsvc list` or `memsvc search`; check --user and --project.",
     "SELECTION_CHANGED": "Run the command again without --token, and check the preview.",
+    "CONFLICT_NOT_FOUND": "`memsvc conflicts list` names the open ones; check --user and --project.",
+    "API_KEY_NOT_FOUND": "`memsvc keys list --all` names them.",
+    "STORE_MOVED": "`memsvc diagnose` says where to.",
     "REVISION_CONFLICT": "`memsvc get` shows it.",
     "REQUEST_ID_REUSED": "Choose another --request-id.",
     "NOT_READY": "The indexes catch up after a start; try again in a moment.",

@@ -10,6 +10,7 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import UseOutcome
+from memsvc.cli.errors import CommandError
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def report(  # noqa: PLR0913 - an option each
     if not (used or ignored or wrong):
         message = "Give a memory with --used, --ignored or --wrong."
         raise typer.BadParameter(message)
+    _require_context([*(used or ()), *(ignored or ()), *(wrong or ())], context)
     with session.client(conversation=conversation) as client:
         reply = client.report_use(
             used=used or (), ignored=ignored or (), wrong=wrong or (), query=query, context_cursor=context
@@ -51,6 +53,20 @@ def report(  # noqa: PLR0913 - an option each
     names = [*(used or ()), *(ignored or ()), *(wrong or ())]
     for place in reply.missing:
         write(f"Not found: {names[place]}")
+
+
+def _require_context(names: list[str], context: str) -> None:
+    """Refuse what is neither an id nor can be a citation.
+
+    Raises:
+        CommandError: A name is no id, and there is no context of which it could be a citation.
+    """
+    from memsvc.client.to_proto import use_report  # noqa: PLC0415 - a quick start
+
+    wrong = [] if context else [name for name in names if use_report(name, "USED").citation]
+    if wrong:
+        message = f"{wrong[0]!r} is no id of a memory; a citation such as m3 needs --context, its context's cursor."
+        raise CommandError(message)
 
 
 @app.command("list")

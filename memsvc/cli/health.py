@@ -85,6 +85,9 @@ def _address_in(ready_file: Path) -> str:
     """Return the address to ask at, as it can be reached from here."""
     try:
         addresses = ready_file.read_text(encoding="utf-8").split()
+    except UnicodeDecodeError:
+        message = f"{str(ready_file)!r} is no file of addresses: name the one that `memsvc serve --ready-file` wrote."
+        raise _UnusableError(message) from None
     except FileNotFoundError:
         message = f"The service has not started: {str(ready_file)!r} is not there."
         raise _NotServingError(message) from None
@@ -93,7 +96,10 @@ def _address_in(ready_file: Path) -> str:
         raise _UnusableError(message) from None
     # False comes first: of several, the one for probes, then a socket.
     ranked = sorted(addresses, key=lambda one: (not one.startswith(HEALTH), not one.startswith(UNIX)))
-    return ranked[0] if ranked else DEFAULT_ADDRESS
+    if not ranked:
+        message = f"{str(ready_file)!r} is empty: name the file that `memsvc serve --ready-file` wrote."
+        raise _UnusableError(message)
+    return ranked[0]
 
 
 def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, ...], tls_name: str) -> None:
@@ -111,14 +117,25 @@ def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, .
                 f"The service at {shown} knows no {service!r}; ask for readiness, liveness or memsvc.v1.SearchService."
             )
         else:
+            _require_endpoint(shown)
             message = (
                 f"The service at {shown} does not answer: {error.code().name}. Is it up, and is --address its own?"
             )
         raise _NotServingError(message) from None
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
-        message = f"The service at {shown} is there and does not serve {service!r}: {name}."
+        message = f"The service at {shown} is there and does not serve {service!r}: {name}. `memsvc diagnose` says why."
         raise _NotServingError(message)
+
+
+def _require_endpoint(address: str) -> None:
+    """Raise _UnusableError unless an address has the form of one. After a failure alone: the import takes time."""
+    from memsvc.client.channel import endpoint_of  # noqa: PLC0415 - see above
+
+    try:
+        endpoint_of(address)
+    except ValueError as error:
+        raise _UnusableError(str(error)) from None
 
 
 def _channel(address: str, files: tuple[Path | None, ...], tls_name: str) -> grpc.Channel:

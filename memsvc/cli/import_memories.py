@@ -12,7 +12,7 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictPolicy, ImportFormat, OnDuplicate, OtherSystem
 from memsvc.cli.errors import FAILED, CommandError, print_error
-from memsvc.cli.output import progress_bar, shortened, write, write_json, write_json_value, write_table
+from memsvc.cli.output import heading_of, progress_bar, shortened, write, write_json, write_json_value, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -148,7 +148,7 @@ def _show(session: CliContext, entries: list[Entry]) -> None:
             f"{memory.event_time.ToDatetime():%Y-%m-%d}" if memory.HasField("event_time") else "",
             memory.speaker,
             memory.key,
-            shortened(f"{memory.title}: {memory.content}" if memory.title else memory.content, SHOWN_CHARS),
+            shortened(f"{heading_of(memory, ': ')}{memory.content}", SHOWN_CHARS),
         )
         for memory in memories[:SHOWN_MEMORIES]
     ]

@@ -44,7 +44,7 @@ Address = Annotated[
     typer.Option(
         envvar=ADDRESS_VARIABLE,
         help="Ask the service here: HOST:PORT or unix:PATH.  [default: work on the data directory; while a service has "
-        f"it open, ask {DEFAULT_ADDRESS}]",
+        "it open, ask that]",
     ),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Data directory.")]
@@ -63,19 +63,22 @@ class _Place:
         self._data_dir = data_dir
         self._client = client
 
-    def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[OfflineKeys], T]) -> T:
+    def do(
+        self, by_service: Callable[[Memsvc], T], by_store: Callable[[OfflineKeys], T], *, may_create: bool = False
+    ) -> T:
         """Do it by the service when one is named or has the directory open, else by the store.
 
-        A directory that is named comes before the address of the variable.
+        A directory that is named comes before the address of the variable. With *may_create* it may be new.
         """
         from memsvc.cli.offline import asks_service, opened_keys  # noqa: PLC0415 - a quick start
 
         address = self._address or DEFAULT_ADDRESS
         if not asks_service(self._address, self._config, self._data_dir):
-            with opened_keys(self._config, self._data_dir, address) as keys:
-                if keys is not None:
-                    return by_store(keys)
-        with self._client(address) as client:
+            with opened_keys(self._config, self._data_dir, address, may_create=may_create) as found:
+                if not isinstance(found, str):
+                    return by_store(found)
+            address = found
+        with report_errors(address), self._client(address) as client:
             return by_service(client)
 
 
@@ -142,6 +145,7 @@ def create(  # noqa: PLR0913 - an option each
             # A service that has keys refuses callers without one.
             lambda client: (client.create_api_key(role=role.name, ttl=ttl, **fields), not api_key),  # type: ignore[arg-type]  # names of the API
             lambda keys: (keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields), not _has_admin(keys)),
+            may_create=True,
         )
     if lacks_admin and role is not KeyRole.ADMIN:
         print_error(

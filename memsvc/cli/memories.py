@@ -19,7 +19,7 @@ from memsvc.cli.errors import CommandError
 from memsvc.cli.moments import moment_option
 from memsvc.cli.offline import restore_backup
 from memsvc.cli.options import given_text, in_utc
-from memsvc.cli.output import date_of, local_time, progress_bar, shortened, write, write_json, write_table
+from memsvc.cli.output import date_of, heading_of, local_time, progress_bar, shortened, write, write_json, write_table
 from memsvc.cli.reminders import reminder_field, shown_reminder
 
 if TYPE_CHECKING:
@@ -191,8 +191,7 @@ def list_memories(  # noqa: PLR0913 - an option each
 
 def _row(memory: types_pb.Memory) -> tuple[str, str, str]:
     who = f"{memory.speaker}: " if memory.speaker else ""
-    heading = f"{memory.title} - " if memory.title else ""
-    return memory.id, date_of(memory), shortened(f"{who}{heading}{memory.content}", CONTENT_WIDTH)
+    return memory.id, date_of(memory), shortened(f"{who}{heading_of(memory)}{memory.content}", CONTENT_WIDTH)
 
 
 # The commands that change single memories: update, delete, restore, promote.
@@ -464,6 +463,9 @@ def _change_matching(
 def _show_preview(session: CliContext, preview: memory_pb.SelectionPreview, done: str) -> None:
     if session.as_json:
         write_json(preview)
+        return
+    if not preview.matched_count:
+        write(f"No memory matches; none would be {done}. `memsvc list` takes the same filters.")
         return
     write_table(("=id", "=date", "~content"), [_row(memory) for memory in preview.sample])
     write(f"{preview.matched_count} memories would be {done}. Repeat the command with --yes, or for exactly these with")

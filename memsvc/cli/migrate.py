@@ -83,14 +83,15 @@ def migrate_backend(  # noqa: PLR0913 - an option each
         where = address or DEFAULT_ADDRESS
         with ExitStack() as stack:
             steps = (
-                None
+                where
                 if asks_service(address, config, data_dir)
                 else migration_steps(
                     stack, (config, data_dir), where, wanted.url, wanted.action, discard_changes=wanted.discard_changes
                 )
             )
-            if steps is None:
-                client = stack.enter_context(Memsvc(where, user_id=os_user(), api_key=api_key, tls=tls))
+            if isinstance(steps, str):
+                stack.enter_context(report_errors(steps))
+                client = stack.enter_context(Memsvc(steps, user_id=os_user(), api_key=api_key, tls=tls))
                 steps = client.migrate_backend(wanted.url, action=wanted.action, discard_changes=wanted.discard_changes)
             last = _followed(steps, as_json=as_json)
         if not as_json:

@@ -17,11 +17,13 @@ from memsvc.data_directory import private_files
 
 if TYPE_CHECKING:
     from memsvc.client.admin import MigrationAction
+    from memsvc.domain.errors import DataDirectoryLockedError
     from memsvc.engine.admin.api_keys import ApiKeyService
     from memsvc.settings import Settings
     from memsvc.v1 import admin_service_pb2 as admin_pb
 
 KEY_PAGE = 1_000
+UNIX = "unix:"
 
 
 class OfflineKeys:
@@ -76,24 +78,29 @@ def asks_service(address: str, config: Path | None, data_dir: Path | None) -> bo
 
 
 @contextmanager
-def opened_keys(config: Path | None, data_dir: Path | None, address: str) -> Iterator[OfflineKeys | None]:
-    """Open the keys of a data directory; yield None when a service has it open, which is asked at *address* then.
+def opened_keys(
+    config: Path | None, data_dir: Path | None, address: str, *, may_create: bool
+) -> Iterator[OfflineKeys | str]:
+    """Open the keys of a data directory; yield the address of the service that has it open, if one has.
+
+    That of a service that has not noted its own there is *address*. With *may_create* the directory may be new.
 
     Raises:
-        CommandError: The server is not installed.
+        CommandError: The server is not installed, or the directory does not exist.
     """
     require_server("`memsvc keys` without --address")
     from memsvc.bootstrap.offline import offline_keys  # noqa: PLC0415 - a quick start
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415
 
     settings = _settings(config, data_dir)
+    if not may_create:
+        _require_directory(settings)
     with ExitStack() as stack:
         stack.enter_context(private_files())
         try:
             keys = stack.enter_context(offline_keys(settings))
-        except DataDirectoryLockedError:
-            _tell_service(settings, address)
-            yield None
+        except DataDirectoryLockedError as error:
+            yield _service_address(settings, error, address)
         else:
             print_error(f"No service has {settings.data_dir} open; working on it.")
             yield OfflineKeys(keys)
@@ -107,10 +114,10 @@ def migration_steps(
     action: MigrationAction,
     *,
     discard_changes: bool,
-) -> Iterator[admin_pb.MigrateBackendResponse] | None:
-    """Return the steps of the store itself, which *stack* closes; None when a service has the data directory open.
+) -> Iterator[admin_pb.MigrateBackendResponse] | str:
+    """Return the steps of the store itself, which *stack* closes, or the address of the service that has it open.
 
-    *place* is the settings file and the data directory; the service is asked at *address*.
+    *place* is the settings file and the data directory; a service that has not noted its address is at *address*.
 
     Raises:
         CommandError: The server is not installed.
@@ -123,12 +130,12 @@ def migration_steps(
     from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
 
     settings = _settings(*place)
+    _require_directory(settings)
     stack.enter_context(private_files())
     try:
         migration = stack.enter_context(offline_migration(settings))
-    except DataDirectoryLockedError:
-        _tell_service(settings, address)
-        return None
+    except DataDirectoryLockedError as error:
+        return _service_address(settings, error, address)
     print_error(f"No service has {settings.data_dir} open; working on it.")
     changes = MoveChanges.DISCARD if discard_changes else MoveChanges.KEEP
     return map(migrate_backend_response, migration.run(MoveTarget(url or ""), MoveAction(action), changes))
@@ -162,6 +169,23 @@ def _settings(config: Path | None, data_dir: Path | None) -> Settings:
     return load_settings(config, **({} if data_dir is None else {"data_dir": data_dir}))
 
 
-def _tell_service(settings: Settings, address: str) -> None:
+def _require_directory(settings: Settings) -> None:
+    """Refuse to make a data directory for a command that only looks at one: the name has a typing error.
+
+    Raises:
+        CommandError: The store is in the data directory, which does not exist.
+    """
+    if not settings.metadata.options and not settings.data_dir.exists():
+        message = (
+            f"There is no data directory {str(settings.data_dir)!r}: name that of the service with --data-dir, or the "
+            "service with --address."
+        )
+        raise CommandError(message)
+
+
+def _service_address(settings: Settings, locked: DataDirectoryLockedError, address: str) -> str:
+    """Report the service that has a data directory open, and return where it is asked."""
+    chosen = next(iter(sorted(locked.addresses, key=lambda one: not one.startswith(UNIX))), address)
     advice = "To ask another one, give --address instead of --data-dir."
-    print_error(f"A service has {settings.data_dir} open; asking {address}. {advice}")
+    print_error(f"A service has {settings.data_dir} open; asking {chosen}. {advice}")
+    return chosen

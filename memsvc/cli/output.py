@@ -24,6 +24,8 @@ WHOLE = (">", "=")
 """The marks of columns that are never narrowed."""
 LEAST_TEXT = 16
 """The least width of a column of texts; with less room for it, records are drawn in place of a table."""
+SHOWN_CHARS = 100
+"""The beginning of a content that every table shows on a wide terminal."""
 BORDER = 3
 """The width of a border and the space on both sides of it."""
 BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -229,6 +231,13 @@ def date_of(memory: Any) -> str:
 def milliseconds(duration: Any) -> str:
     """Return a Duration in milliseconds."""
     return f"{duration.ToTimedelta().total_seconds() * MILLI:,.1f}"
+
+
+def heading_of(memory: Any, separator: str = " - ") -> str:
+    """Return the title of a memory and *separator*; empty if the beginning of the content repeats it."""
+    from memsvc.domain.memory import repeats_title  # noqa: PLC0415 - a quick start
+
+    return "" if repeats_title(memory.title, memory.content[:SHOWN_CHARS]) else f"{memory.title}{separator}"
 
 
 def shortened(text: str, width: int) -> str:

@@ -10,8 +10,16 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode, WordMatch
-from memsvc.cli.errors import FAILED, print_error
-from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table, written_ref
+from memsvc.cli.errors import FAILED, print_error, with_commands
+from memsvc.cli.output import (
+    date_of,
+    highlighted,
+    milliseconds,
+    write,
+    write_json,
+    write_table,
+    written_ref,
+)
 from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:
@@ -156,7 +164,11 @@ def _report_search(reply: search_pb.SearchResponse) -> None:
 
 
 def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
+    from memsvc.domain.memory import repeats_title  # noqa: PLC0415 - a quick start
+
     who = hit.memory.speaker or hit.heading_path or hit.memory.title
+    if not hit.memory.speaker and repeats_title(who, hit.snippet):
+        who = ""
     cells: dict[str, str | Text] = {
         ">score": f"{hit.score:.3f}",
         "=date": date_of(hit.memory),
@@ -306,7 +318,7 @@ def _passage(hit: search_pb.FileHit) -> str:
 
 
 def _name(one: file_pb.ResolvedFileRef) -> str:
-    return one.file.name if one.HasField("file") else one.status.message
+    return one.file.name if one.HasField("file") else with_commands(one.status.message)
 
 
 def _url(one: file_pb.ResolvedFileRef) -> str:

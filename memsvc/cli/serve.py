@@ -21,7 +21,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, report_errors, require_server
 from memsvc.cli.moments import is_time_zone, machine_time_zone
 from memsvc.cli.output import MILLI, flush, write, write_json_value, write_table
-from memsvc.data_directory import private_files
+from memsvc.data_directory import private_files, publish_addresses
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,6 +48,8 @@ second for millions of objects."""
 GROWN_BYTES = 32 * 1024 * 1024
 """Growth of the process after which free memory is returned: up to 50 ms of a thread."""
 HEAPS = 4
+ANYWHERE = frozenset({"", "0.0.0.0", "[::]", "::"})  # noqa: S104 - compared, not listened at
+"""Hosts of addresses at which the service listens on every interface."""
 _M_ARENA_MAX = -8
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 SWITCH_SECONDS = 0.0005
@@ -87,7 +89,7 @@ def serve(
         # Without a look into the data, which stay closed until the addresses are known to be free.
         _require_guard(settings, exposed, _may_have_keys)
         _require_files(settings, ready_file)
-        with _named(http), reserved([*addresses, *others]) as reservation:
+        with _named(settings), reserved([*addresses, *others]) as reservation:
             _require_guard(settings, exposed, has_keys)
             _check_metrics(settings)
             _serve(settings, addresses, ready_file, reservation, mask)
@@ -120,16 +122,23 @@ def _require_files(settings: Settings, ready_file: Path | None) -> None:
 
 
 @contextmanager
-def _named(http: str) -> Iterator[None]:
-    """Name the setting in an error of the HTTP address, which is in use by default."""
+def _named(settings: Settings) -> Iterator[None]:
+    """Name the setting in an error of an address that --address does not name."""
     from memsvc.server.addresses import AddressError  # noqa: PLC0415 - a quick start
 
+    named = {
+        "http.address": (settings.http.address, "serves gRPC alone"),
+        "metrics.address": (settings.metrics.address, "serves no metrics"),
+        "server.health_address": (settings.server.health_address, "serves health checks at the other addresses alone"),
+    }
     try:
         yield
     except AddressError as error:
-        if http and repr(http) in str(error):
-            message = f'{error} This is http.address (MEMSVC_HTTP__ADDRESS); "" serves gRPC alone.'
-            raise AddressError(message) from error
+        for name, (address, without) in named.items():
+            if address and repr(address) in str(error) and name not in str(error):
+                variable = f"MEMSVC_{name.replace('.', '__').upper()}"
+                message = f'{error} This is {name} ({variable}); "" {without}.'
+                raise AddressError(message) from error
         raise
 
 
@@ -147,6 +156,7 @@ def _serve(
     from memsvc.engine.runtime.periodic_task import PeriodicTask  # noqa: PLC0415
 
     def ready(bound: Any) -> None:
+        publish_addresses(settings.data_dir, map(_reachable, filter(_is_grpc, bound)))
         write(f"memsvc is serving on {', '.join(bound)} (data in {settings.data_dir})")
         flush()
         if ready_file is not None:
@@ -161,6 +171,22 @@ def _serve(
         reservation.close()
         with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
             runner.run(_server(settings, application, _options(settings, addresses, mask), stack).run(ready))
+
+
+def _is_grpc(bound: str) -> bool:
+    """Return whether a bound address is one of gRPC: those of HTTP, metrics and probes have a scheme."""
+    return "://" not in bound
+
+
+def _reachable(bound: str) -> str:
+    """Return an address as it can be reached from any folder of this machine."""
+    from memsvc.server.addresses import socket_path  # noqa: PLC0415 - a quick start
+
+    path = socket_path(bound)
+    host, _, port = bound.rpartition(":")
+    if path is not None:
+        return f"unix:{path.absolute()}"
+    return f"localhost:{port}" if host in ANYWHERE else bound
 
 
 def _server(settings: Settings, application: Services, options: ServerOptions, stack: ExitStack) -> Server:

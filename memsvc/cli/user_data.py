@@ -62,20 +62,38 @@ def export(
 
     JSON Lines: memories of all projects with their revisions, sessions, conflicts, checkpoints. `memsvc import-user`
     imports it, here or elsewhere.
+
+    Exits with 1 for a user who has no data; an existing file is not overwritten then.
     """
     _require_no_project("exported")
     if Path(file).suffix.lower() in OTHER_FORMATS:
         message = f"An export is JSON Lines: name the file {str(Path(file).with_suffix('.jsonl'))!r}, not {file!r}."
+        raise CommandError(message)
+    if file != STDIN and Path(file).is_dir():
+        message = f"{file!r} is a folder: name a file in it, such as {str(Path(file) / f'{session.user}.jsonl')!r}."
+        raise CommandError(message)
+    if file != STDIN and not Path(file).parent.is_dir():
+        message = f"There is no folder {str(Path(file).parent)!r}: make it, or name another file."
         raise CommandError(message)
     if file != STDIN and Path(file).exists() and not force:
         message = f"There is a {file!r} already; say --force to overwrite it."
         raise CommandError(message)
     records = size = 0
     with session.client() as client, _written(file) as out, progress_bar("export") as bar:
+        held: list[bytes] = []
         for piece in client.export_user(include_vectors=vectors):
-            out.write(piece.data)
+            held.append(piece.data)
             records, size = piece.record_count, size + len(piece.data)
+            if records:
+                out.writelines(held)
+                held.clear()
             bar(records, piece.total_count, f"{size / 1e6:,.1f} MB")
+        if not records:
+            message = (
+                f"The user {session.user!r} has no data here; nothing was written. Name another one with --user; "
+                "`memsvc usage users` lists those who have memories."
+            )
+            raise CommandError(message)
     line = f"{records:,} records, {size:,} bytes"
     if file == STDIN:
         print_error(f"memsvc: {line}")

@@ -318,12 +318,15 @@ class DataDirectoryLockedError(MemsvcError):
 
     reason = "DATA_DIRECTORY_LOCKED"
 
-    def __init__(self, pid: str) -> None:
+    def __init__(self, pid: str, addresses: Sequence[str] = ()) -> None:
+        """Name the process and the addresses at which it serves, if it does."""
+        serving = f", which serves at {', '.join(addresses)}" if addresses else ""
         super().__init__(
-            f"The data directory is in use by the process {pid}: connect to that server, "
+            f"The data directory is in use by the process {pid}{serving}: connect to that server, "
             "choose another --data-dir, or use a server profile.",
             pid=pid,
         )
+        self.addresses = tuple(addresses)
 
 
 class ReindexRunningError(MemsvcError):

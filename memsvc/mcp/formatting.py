@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
+from memsvc.domain.memory import repeats_title
 from memsvc.mcp.tool_inputs import Answer
 from memsvc.text.context_phrases import as_data
 from memsvc.text.recalled_text import citation
@@ -78,7 +79,7 @@ def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "") -> Sho
     """Return a memory of a list; *text* replaces its content."""
     who = f"{memory.speaker}: " if memory.speaker else ""
     told = text or cut(memory.content)
-    heading = "" if _repeats(memory.title, told) else f"{memory.title} - "
+    heading = "" if repeats_title(memory.title, told) else f"{memory.title} - "
     return Shown(
         id=memory.id,
         text=f"{who}{heading}{told}",
@@ -89,31 +90,6 @@ def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "") -> Sho
         tags=list(memory.tags),
         origin=_STRANGE.get(_origin(memory), ""),
     )
-
-
-_BEFORE_TEXT = " …-*#>"
-_AFTER_TITLE = " .,;:!?…。，；：！？、"
-_SENTENCE_CHARS, _SENTENCE_HAN = 20, 8
-"""The least length of a title that is looked for within a text, in ASCII and in other characters."""
-_CUT = ("…", "...")
-_LETTER = r"[^\W_\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]"
-"""A letter or digit of a script with spaces between words."""
-
-
-def _repeats(title: str, text: str) -> bool:
-    """Return whether a title is empty or repeats the beginning of a text, or if it is a sentence, another part of it.
-
-    Case, the amount of white space, marks of lists and headings, and punctuation at the end of the title do not count.
-    Only a title that ends in "…" may end within a word.
-    """
-    plain, said = (" ".join(part.split()).casefold() for part in (title, text))
-    bare = plain.rstrip(_AFTER_TITLE)
-    if not bare:
-        return not plain
-    is_within_word = plain.endswith(_CUT) or not re.match(_LETTER, bare[-1])
-    repeated = re.compile(re.escape(bare) + ("" if is_within_word else f"(?!{_LETTER})"))
-    is_sentence = len(bare) >= (_SENTENCE_CHARS if bare.isascii() else _SENTENCE_HAN)
-    return bool(repeated.search(said) if is_sentence else repeated.match(said.lstrip(_BEFORE_TEXT)))
 
 
 def lines(memories: Iterable[Shown]) -> str:
@@ -159,6 +135,7 @@ def whole(memory: types_pb.Memory, place: BridgeScope, *, offset: int, most: int
         origin=_origin(memory),
         key=memory.key,
         title=memory.title,
+        speaker=memory.speaker,
         tags=list(memory.tags),
         project=memory.scope.project_id,
         next_offset=end if end < len(memory.content) else None,
@@ -235,6 +212,8 @@ class Whole(Answer):
     origin: str
     key: str = ""
     title: str = ""
+    speaker: SkipJsonSchema[str] = ""
+    """Left out of the schema, whose length counts in every conversation."""
     tags: list[str] = Field(default_factory=list)
     project: str = ""
     next_offset: int | None = None

@@ -692,8 +692,8 @@ class VaultManifest(Protocol):
 class HistoryReads(Protocol):
     """Reads of memories as of a moment, restricted to *reach*; a memory never changes its owner or project.
 
-    A revision is what was known from its update_time until that of the next one. Where clocks ran backwards, the
-    highest revision with an update_time that is not later counts.
+    A revision is what was known from its update_time until that of the next one, which is no earlier; of revisions with
+    the same update_time the highest counts.
     """
 
     def revisions(self, memory_id: str, *, reach: Reach, before: int | None, limit: int) -> list[Revision]:

@@ -412,7 +412,8 @@ class Transaction(
         """Insert new memories; return them with their rows, in order; rows ascend in that order.
 
         A record after another of the same owner, project and session (not empty) in *records* gets that one's row as
-        its previous_row, because no reader knows it yet; the first of a session keeps what it came with.
+        its previous_row, because no reader knows it yet; the first of a session keeps what it came with. If a clock was
+        set back, the update_time of a memory is later than the checkpoints of its project, in the returned ones too.
 
         Raises:
             UniquenessRaceError: A key or a unique content is taken.
@@ -422,7 +423,9 @@ class Transaction(
     def update(self, before: Memory, after: Record, action: ChangeAction) -> None:
         """Replace a memory by its next revision, keeping *before* as the earlier one.
 
-        While the content stays the same, chunks and a given vector stay too when *after* brings none.
+        While the content stays the same, chunks and a given vector stay too when *after* brings none. If a clock was
+        set back, *after* is stored with another update_time: no earlier than that of *before*, and later than the
+        checkpoints of the project.
 
         Raises:
             UniquenessRaceError: The new key or unique content is taken, or *before* is not the stored revision.

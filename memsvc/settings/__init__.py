@@ -184,7 +184,8 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     """
     named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
     if named is not None and not named.is_file():
-        message = f"The configuration file {str(named)!r} does not exist."
+        is_folder = "is a folder; name the file in it" if named.is_dir() else "does not exist"
+        message = f"The configuration file {str(named)!r} {is_folder}."
         raise FileNotFoundError(message)
     secrets = _secrets_directory()
 

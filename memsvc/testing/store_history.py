@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -94,15 +95,42 @@ class StoreHistoryContract(StoreSeams):
             memory.row: memory for memory in written
         }
 
-    def test_where_the_clock_ran_backwards_the_highest_revision_counts(self, store: MetadataStore) -> None:
-        """The last stored revision is the known one, whatever its time says."""
+    def test_where_the_clock_ran_backwards_no_revision_is_earlier_than_the_one_before(
+        self, store: MetadataStore
+    ) -> None:
+        """It has the same time, and counts from then on, also within one transaction and for a status of many."""
         [one] = insert(store, factories.memory("1"))
         two = revise(store, one, title="2", update_time=at(10))
-        three = revise(store, two, title="3", update_time=at(5))
+        with store.transaction() as transaction:
+            three = replace(two, title="3", update_time=at(5), revision=3)
+            transaction.update(two, Record(three), ChangeAction.UPDATED)
+            four = replace(three, title="4", update_time=at(6), revision=4)
+            transaction.update(three, Record(four), ChangeAction.UPDATED)
+        stored = replace(four, update_time=at(10))
 
-        assert store.memories.known_at([one.row], at(4), reach=ADA) == {one.row: one}
-        assert store.memories.known_at([one.row], at(5), reach=ADA) == {one.row: three}
-        assert store.memories.known_at([one.row], at(10), reach=ADA) == {one.row: three}
+        assert store.memories.known_at([one.row], at(5), reach=ADA) == {one.row: one}
+        assert store.memories.known_at([one.row], at(10), reach=ADA) == {one.row: stored}
+        line = store.memories.revisions(one.id, reach=ADA, before=None, limit=9)
+        assert [each.memory.update_time for each in line] == [at(10), at(10), at(10), one.update_time]
+        with store.transaction() as transaction:
+            [expired] = transaction.set_status([stored], Status.EXPIRED)
+        assert expired.update_time >= stored.update_time
+
+    def test_what_is_written_after_a_checkpoint_is_later_than_it(self, store: MetadataStore) -> None:
+        """Whatever the clock says; not in other projects, and not once the checkpoint is deleted."""
+        [one] = insert(store, factories.memory("1"))
+        add(store, checkpoint("c", 60.5))
+        [two, other] = insert(store, factories.memory("2"), factories.memory("2", project_id="web"))
+        assert (two.update_time > at(60), other.update_time) == (True, NOW)
+        assert two.create_time == NOW
+        revise(store, one, title="T", update_time=at(5))
+        assert store.memories.known_at([one.row, two.row], at(60), reach=ADA) == {one.row: one}
+        assert store.memories.get([one.id], reach=ADA)[one.id].update_time > at(60)
+
+        with store.transaction() as transaction:
+            transaction.delete_checkpoint(OWNER, "", "c")
+        [three] = insert(store, factories.memory("3"))
+        assert three.update_time == NOW
 
     def test_checkpoints_are_known_by_their_whole_names(self, store: MetadataStore) -> None:
         """Owner, project and name; within a transaction as outside."""

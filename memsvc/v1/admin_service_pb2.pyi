@@ -712,9 +712,13 @@ class GetStatsResponse(_message.Message):
     lexical_count: _builtins.int
     """lexical_count is the number of entries in the lexical index that belong to the counted memories."""
     storage_bytes: _builtins.int
-    """storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it."""
+    """storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it,
+    and for an API key without the role ADMIN: it would show how much other users store.
+    """
     pending_change_count: _builtins.int
-    """pending_change_count is the number of changes of the whole service that the indexes have not applied yet."""
+    """pending_change_count is the number of changes of the whole service that the indexes have not applied yet. 0 for an
+    API key without the role ADMIN.
+    """
     @_builtins.property
     def count_by_layer(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """count_by_layer counts by MemoryLayer. The values add up to memory_count."""

@@ -843,6 +843,10 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     (INFO). The value is their number, at most the setting ranking.archived_hits. Search returns them. Contexts report
     it.
     """
+    WARNING_CODE_STORE_MOVED: _WarningCode.ValueType  # 31
+    """WARNING_CODE_STORE_MOVED: all data was moved to another store (MigrateBackend), and the service still runs on the
+    old one: it refuses writes until it is started with the new store. Diagnose reports it (CRITICAL).
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -934,6 +938,10 @@ WARNING_CODE_ARCHIVED_FOUND: WarningCode.ValueType  # 30
 """WARNING_CODE_ARCHIVED_FOUND: no memory that the query found reaches the minimum relevance, and archived ones do
 (INFO). The value is their number, at most the setting ranking.archived_hits. Search returns them. Contexts report
 it.
+"""
+WARNING_CODE_STORE_MOVED: WarningCode.ValueType  # 31
+"""WARNING_CODE_STORE_MOVED: all data was moved to another store (MigrateBackend), and the service still runs on the
+old one: it refuses writes until it is started with the new store. Diagnose reports it (CRITICAL).
 """
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 

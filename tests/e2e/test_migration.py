@@ -23,6 +23,7 @@ from tests.support.postgres_server import schema
 from tests.support.rpc import MODES, TIMEOUT, Refusal, create, create_all, found, list_all, refused, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.sessions import append, open_session, place, said
+from tests.support.until import until
 from tests.support.watch import watching
 
 SCOPE = types_pb.Scope(user_id="ada", project_id="p")
@@ -93,11 +94,15 @@ def test_a_service_moves_to_postgresql_and_back_while_it_is_written_to(tmp_path:
         assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_MOVED")
         assert refusal.retry_seconds
         assert found(stubs, SCOPE, "harbour dawn")[0] == HARBOUR
+        _assert_moved(server, stubs)
         assert server.stop() == 0
         assert HIDDEN not in server.log.read_text()
     assert len(writer.acknowledged) > BEFORE
     with pytest.raises(RuntimeError, match=r"were moved to postgresql://postgres@.*migrate-backend --undo"):
         ServerProcess(place_).start()
+    checked = invoke("check", "--data-dir", str(place_))
+    assert checked.exit_code == 1
+    assert "were moved to postgresql://postgres@" in checked.output
 
     with ServerProcess(place_, {**FAST, URL: url}) as server, server.stubs() as stubs:
         _assert_all(stubs, writer, talker)
@@ -149,6 +154,7 @@ def test_a_move_goes_on_after_kill_9_and_is_taken_back(tmp_path: Path, url: str)
     with ServerProcess(folder) as server, server.stubs() as stubs:
         assert _count(stubs) == 301
         assert create(stubs, SCOPE, "here again").id
+        assert invoke("health", "--address", server.bound, "--service", "writes").exit_code == 0
     with pytest.raises(RuntimeError, match="were moved to the embedded store"):
         ServerProcess(tmp_path / "other", {**FAST, URL: url}).start()
 
@@ -205,6 +211,21 @@ def test_the_variable_of_the_database_does_not_stop_the_way_back(
     said = run("--to", "embedded", "--data-dir", str(tmp_path), exit_code=1)
 
     assert "--url" not in said
+
+
+def _assert_moved(server: ServerProcess, stubs: Stubs) -> None:
+    """The old service is not ready, names the reason, and serves searches; the probe of the process stays well."""
+    until(lambda: invoke("health", "--address", server.bound).exit_code == 1)
+    said = invoke("health", "--address", server.bound, "--service", "writes")
+    assert said.exit_code == 1
+    assert "memsvc diagnose" in said.output
+    for name in ("liveness", "backend.metadata", "memsvc.v1.SearchService"):
+        assert invoke("health", "--address", server.bound, "--service", name).exit_code == 0, name
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    [warning] = [one for one in diagnosis.warnings if one.code == types_pb.WARNING_CODE_STORE_MOVED]
+    assert not diagnosis.healthy
+    assert warning.message.startswith("The data of this store were moved to postgresql://postgres@")
+    assert HIDDEN not in warning.message
 
 
 def _to(url: str) -> admin_pb.MigrateBackendRequest:

@@ -59,13 +59,25 @@ def test_a_second_server_at_the_address_is_refused(server: ServerProcess, tmp_pa
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("variable", ["MEMSVC_METRICS__ADDRESS", "MEMSVC_SERVER__HEALTH_ADDRESS"])
-def test_a_second_port_that_is_in_use_is_refused(server: ServerProcess, tmp_path: Path, variable: str) -> None:
-    """As early as the first."""
+@pytest.mark.parametrize("setting", ["metrics.address", "server.health_address", "http.address"])
+def test_a_second_port_that_is_in_use_is_refused(server: ServerProcess, tmp_path: Path, setting: str) -> None:
+    """As early as the first, and by the name of its setting."""
+    variable = f"MEMSVC_{setting.replace('.', '__').upper()}"
     done = serve("--address", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), **{variable: server.bound})
 
-    assert f"Cannot listen at {server.bound!r}: the port is in use" in said(done)
+    line = said(done)
+    assert f"Cannot listen at {server.bound!r}: the port is in use" in line
+    assert f'This is {setting} ({variable}); "" ' in line
     assert not (tmp_path / "data").exists()
+
+
+def test_metrics_at_a_socket_are_refused_by_the_name_of_the_setting(tmp_path: Path) -> None:
+    """They need HOST:PORT, which is noticed when the socket could have been made."""
+    address = f"unix:{tmp_path / 'm'}"
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(tmp_path / "d"), MEMSVC_METRICS__ADDRESS=address))
+
+    assert "HOST:PORT" in line
+    assert "metrics.address (MEMSVC_METRICS__ADDRESS)" in line
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "127.0.0.1:0,[::]:50051"])

@@ -686,6 +686,8 @@ class ClockDifference:
         self._lock = threading.Lock()
         self._least, self._most = -math.inf, math.inf
         self._measured = 0.0
+        self.latest_checkpoint: datetime | None = None
+        """The latest known_time of all checkpoints that this process has read or made; None before the first read."""
 
     def now(self) -> datetime:
         """Return the time of this process."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,6 +30,7 @@ from memsvc_backends.sql.tables import IS_FORGOTTEN, checkpoints, memories, revi
 _R = revisions.c
 _ROW_AT = MEMORY_COLUMNS.index(memories.c.row)
 _C, _T = checkpoints.c, tombstones.c
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 _TOMBSTONE = (_T.row, _T.memory_id, _T.project_id, _T.session_id, _T.create_time, _T.time)
 
 
@@ -207,6 +208,27 @@ def read_checkpoint(connection: sa.Connection, owner: str, project_id: str, name
     place = (_C.owner == owner, _C.project_id == project_id, _C.name == name)
     row = execute(connection, sa.select(checkpoints).where(*place)).one_or_none()
     return None if row is None else checkpoint_from_row(row)
+
+
+def latest_checkpoint(connection: sa.Connection, project: tuple[str, str] | None = None) -> datetime:
+    """Return the latest known_time of the checkpoints of a project (owner, project id) or of all, or `EARLIEST`."""
+    if project is None:
+        found = execute(connection, _select_latest()).scalar()
+    else:
+        found = execute(
+            connection, _select_latest_of(), dict(zip(("at_owner", "at_project"), project, strict=True))
+        ).scalar()
+    return EARLIEST if found is None else from_micros(found)
+
+
+@cached_statement
+def _select_latest() -> sa.Select[Any]:
+    return sa.select(sa.func.max(_C.known_time))
+
+
+@cached_statement
+def _select_latest_of() -> sa.Select[Any]:
+    return _select_latest().where(_C.owner == sa.bindparam("at_owner"), _C.project_id == sa.bindparam("at_project"))
 
 
 def insert_checkpoint(connection: sa.Connection, checkpoint: Checkpoint) -> None:

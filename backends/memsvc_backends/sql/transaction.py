@@ -131,7 +131,8 @@ class SqlTransaction(
         """Write the next revision of a memory."""
         self.refuse_erased([before.scope.owner])
         _, position = self._allot(rows=0, positions=1)
-        after = replace(after, memory=replace(after.memory, row=before.row))
+        before, memory = self._date_next(before, after.memory)
+        after = replace(after, memory=replace(memory, row=before.row))
         self._changed.add(before.row)
         self._ledger.add(before.scope.owner, amount_of(after.memory) + -amount_of(before))
         self._ledger.require()
@@ -148,7 +149,8 @@ class SqlTransaction(
         if not memories:
             return []
         _, last = self._allot(rows=0, positions=len(memories))
-        after = [with_status(memory, status, self._now) for memory in memories]
+        time = max(self._revision_time(memory.scope, self._now, memory.update_time) for memory in memories)
+        after = [with_status(memory, status, time) for memory in memories]
         self._changed.update(memory.row for memory in memories)
         self._note_owners(memory.scope.owner for memory in memories)
         with self._void_on_race():
@@ -171,7 +173,8 @@ class SqlTransaction(
         self._ledger.add(stored.scope.owner, -amount_of(stored))
         delete_rows(self._connection, stored)
         delete_use_of(self._connection, stored)
-        insert_tombstone(self._connection, stored, self._time)
+        time = self._revision_time(stored.scope, self._now, stored.update_time)
+        insert_tombstone(self._connection, stored, to_micros(time))
 
     def add_accesses(self, accesses: Mapping[str, tuple[int, datetime]]) -> None:
         """Raise access counts."""
@@ -218,10 +221,14 @@ class SqlTransaction(
         self.refuse_erased([checkpoint.owner])
         with self._void_on_race():
             insert_checkpoint(self._connection, checkpoint)
+        self._checkpoint_times.clear()
+        known = self._clocks.latest_checkpoint
+        self._clocks.latest_checkpoint = None if known is None else max(known, checkpoint.known_time)
 
     def delete_checkpoint(self, owner: str, project_id: str, name: str) -> None:
         """Delete a checkpoint by its name."""
         delete_checkpoint(self._connection, owner, project_id, name)
+        self._checkpoint_times.clear()
 
     def _log(self, noted: ChangeRows) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -25,10 +25,11 @@ from memsvc.domain.conflicts import Fact
 from memsvc.domain.errors import QuotaExceededError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
-from memsvc.domain.scope import OWNER_SEPARATOR
+from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql.database import ClockDifference, translate
 from memsvc_backends.sql.dialect import cached_statement, execute, json_text, upsert, upsert_sum, utf8_length
+from memsvc_backends.sql.history import EARLIEST, latest_checkpoint
 from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_many, insert_records
@@ -37,6 +38,7 @@ from memsvc_backends.sql.tables import counters, memories, quotas, requests, sto
 T = TypeVar("T")
 MOST = 128
 """So many wait at the most: more at once are no cheaper."""
+_TICK = timedelta(microseconds=1)
 _NAMES = ("owner", "method", "request_id")
 
 
@@ -84,6 +86,8 @@ class WriteSession:
         self._answered = 0
         self._ahead = 0
         self._waiting = PendingWrites()
+        self._checkpoint_times: dict[tuple[str, str], datetime] = {}
+        self._dated: dict[int, Memory] = {}
         self._facts: dict[tuple[Any, ...], Fact] = {}
         self._parts: list[_Savepoint] = []
         self._numbering = NumberAllocator(connection) if numbering is None else numbering
@@ -180,6 +184,7 @@ class WriteSession:
         self._position, self._changes, self._numbering.state = part.position, part.changes, part.numbers
         self._ledger.state = part.amounts
         self._ends.clear()
+        self._checkpoint_times.clear()
         self._changed.update(self._counted)
         self._counted.clear()
         self._waiting.clear()
@@ -211,6 +216,41 @@ class WriteSession:
         self._changes += positions if before is None else last.position - before.position
         return last
 
+    def _revision_time(self, scope: Scope, moment: datetime, previous: datetime = EARLIEST) -> datetime:
+        """Return the time of a revision that is written at *moment*, after the one of the time *previous*.
+
+        It differs from *moment* if the clock was set back: a revision is no earlier than the one before, and later than
+        the checkpoints of its project, which would hold it otherwise.
+        """
+        project = (scope.owner, scope.project_id)
+        if self._clocks.latest_checkpoint is None:
+            self._clocks.latest_checkpoint = latest_checkpoint(self._direct)
+        if moment <= self._clocks.latest_checkpoint:
+            if project not in self._checkpoint_times:
+                self._checkpoint_times[project] = latest_checkpoint(self._direct, project)
+            if moment <= self._checkpoint_times[project]:
+                moment = self._checkpoint_times[project] + _TICK
+        return max(moment, previous)
+
+    def _date_new(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return new memories with the times of their first revisions."""
+        times = [self._revision_time(one.memory.scope, one.memory.update_time) for one in records]
+        return [
+            one if one.memory.update_time == time else with_memory(one, replace(one.memory, update_time=time))
+            for one, time in zip(records, times, strict=True)
+        ]
+
+    def _date_next(self, before: Memory, after: Memory) -> tuple[Memory, Memory]:
+        """Return a revision and the next one with their times, that of *before* as it is stored."""
+        stored = self._dated.pop(before.row, None)
+        if stored is not None and stored.revision == before.revision:
+            before = replace(before, update_time=stored.update_time)
+        time = self._revision_time(before.scope, after.update_time, before.update_time)
+        if time != after.update_time:
+            after = replace(after, update_time=time)
+            self._dated[before.row] = after
+        return before, after
+
     def _note_owners(self, owners: Iterable[str]) -> None:
         """Note whose memories are changed.
 
@@ -228,6 +268,7 @@ class WriteSession:
 
     def _insert(self, records: Sequence[Record]) -> list[Memory]:
         """Have new memories wait when they may, or write them; return them with their rows."""
+        records = self._date_new(records)
         waits = self._waiting.may_wait(records)
         is_full = len(self._inserted) - self._written + len(records) > MOST
         if not waits or is_full or not self._numbering.has(rows=len(records), positions=len(records)):

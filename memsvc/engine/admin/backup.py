@@ -268,7 +268,7 @@ def _read_manifest(backup: Path) -> tuple[dict[str, Any], list[tuple[str, int, s
         manifest: dict[str, Any] = json.loads((backup / MANIFEST).read_text(encoding="utf-8"))
         files = [(str(file["path"]), int(file["bytes"]), str(file["sha256"])) for file in manifest["files"]]
         is_ours = manifest["format"] == FORMAT and isinstance(manifest["version"], int)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         message = (
             f"{name!r} is not a backup, or one that was not finished: it has no {MANIFEST}. Give its folder, such as "
             "DATA_DIR/backups/NAME."

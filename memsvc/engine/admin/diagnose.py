@@ -19,6 +19,7 @@ from memsvc.domain.diagnostics import (
 )
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import indexer_warnings
+from memsvc.engine.admin.store_migration import StoreLocation
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.passage_tokens import TokenBackfill
 from memsvc.engine.indexing.reindex import ReindexService
@@ -58,6 +59,11 @@ class DiagnoseService:
         """Ping every backend, without further checks; one that does not answer in time is unhealthy."""
         return self._pings.health()
 
+    @property
+    def move_notice(self) -> str:
+        """Return where the data of the store were moved, as of the last ping; empty when they are here."""
+        return self._pings.move_notice
+
     def run(self, *, verify: bool) -> Diagnosis:
         """Return the state of the service; an unhealthy backend is part of the result, not an error."""
         health = self.health()
@@ -66,6 +72,8 @@ class DiagnoseService:
         found.extend(self._backend_errors(broken))
         found.extend(self._not_embedding(broken))
         found.extend(self._other_model())
+        if self.move_notice:
+            found.append(HealthWarning("STORE_MOVED", self.move_notice, NoticeSeverity.CRITICAL))
         found.extend(
             HealthWarning("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy
         )
@@ -229,6 +237,7 @@ def _index_warnings(report: IndexReport) -> list[HealthWarning]:
 # Pings of the backends, in parallel and within a bounded time.
 
 
+STORE = "metadata"
 PING_SECONDS = 3.0
 """A backend that does not answer a ping within this time is unhealthy."""
 
@@ -250,14 +259,26 @@ class BackendPings:
     """
 
     def __init__(
-        self, backends: Sequence[Pingable], seconds: float = PING_SECONDS, faults: FaultLog | None = None
+        self,
+        backends: Sequence[Pingable],
+        seconds: float = PING_SECONDS,
+        faults: FaultLog | None = None,
+        location: StoreLocation | None = None,
     ) -> None:
-        """Wait *seconds* for an answer; *faults* knows the circuit breakers."""
+        """Wait *seconds* for an answer; *faults* knows the circuit breakers. *location* pings the store."""
+        if location is not None:
+            backends = [replace(one, ping=location.ping) if one.port == STORE else one for one in backends]
+        self._location = location
         self._backends = backends
         self._faults = faults or FaultLog()
         self._seconds = seconds
         self._lock = threading.Lock()
         self._running: dict[str, _Probe] = {}
+
+    @property
+    def move_notice(self) -> str:
+        """Return where the data of the store were moved, as of the last ping; empty when they are here."""
+        return "" if self._location is None else self._location.move_notice
 
     def health(self) -> tuple[BackendHealth, ...]:
         """Return the health of every backend, in at most the time for one ping."""

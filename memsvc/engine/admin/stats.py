@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, SHORT_TERM, NoticeSeverity
 from memsvc.domain.diagnostics import (
@@ -30,6 +31,12 @@ MAX_SESSIONS = 100
 MAX_NAMED_SESSIONS = 10
 LITTLE_SPACE = 0.10
 NO_SPACE = 0.03
+_WITHOUT_AMOUNTS = {
+    "INDEX_LAGGING": "Changes of the service are stored but not yet found by searches.",
+    "INDEX_BUILDING": "An index of the service is being built or repaired.",
+    "STORAGE_NEARLY_FULL": "The disk of the service is nearly full: its operator must make room.",
+}
+"""Messages of warnings about the whole service for those who do not operate it, by their codes."""
 
 
 class StatsService:
@@ -69,8 +76,11 @@ class StatsService:
         """Add a source of warnings; to be called before the first request."""
         self._others.append(notices)
 
-    def of(self, scope: Scope) -> Stats:
+    def of(self, scope: Scope, *, is_operator: bool = True) -> Stats:
         """Return the counts of the records visible to *scope*.
+
+        Without *is_operator* the amounts of the whole service, which show how much other users write, are 0, and
+        warnings do not name them.
 
         Raises:
             BackendUnavailableError: The store or an index cannot be reached.
@@ -87,12 +97,15 @@ class StatsService:
             *(notice for notices in self._others for notice in notices(scope)),
             *indexer_warnings(pending, replaying=self._indexer.is_replaying, building=self._reindex.progress),
         ]
+        if not is_operator:
+            found = [replace(one, message=_WITHOUT_AMOUNTS.get(one.code, one.message)) for one in found]
+        parts = (self._store, self._vectors, self._lexical) if is_operator else ()
         return Stats(
             counts=counts,
             vector_count=self._vectors.count(reach=reach),
             lexical_count=self._lexical.count(reach=reach),
-            storage_bytes=sum(part.storage_bytes() for part in (self._store, self._vectors, self._lexical)),
-            pending_changes=pending,
+            storage_bytes=sum(part.storage_bytes() for part in parts),
+            pending_changes=pending if is_operator else 0,
             warnings=tuple(found),
             sessions=tuple(sessions[:MAX_NAMED_SESSIONS]),
         )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator
 from enum import StrEnum
 
-from memsvc.domain.errors import MoveRunningError
+from memsvc.domain.errors import MoveRunningError, StoreMovedError
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.operations import MoveChanges, MovePhase, MoveProgress, MoveTarget
@@ -19,6 +19,29 @@ class MoveAction(StrEnum):
     CHECK = "CHECK"
     ABORT = "ABORT"
     UNDO = "UNDO"
+
+
+class StoreLocation:
+    """Ping of the store that also looks whether its data were moved elsewhere while the service runs."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.move_notice = ""
+        """Where the data are since the last ping, and what to do; empty when they are here."""
+
+    def ping(self) -> None:
+        """Ping the store.
+
+        Raises:
+            BackendUnavailableError: It does not answer.
+        """
+        self._store.ping()
+        try:
+            self._store.moves.require_here()
+        except StoreMovedError as error:
+            self.move_notice = error.message
+        else:
+            self.move_notice = ""
 
 
 class StoreMigration:

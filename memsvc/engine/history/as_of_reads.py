@@ -16,13 +16,14 @@ from memsvc.domain.filters import Field, Filter, Range, conjunction
 from memsvc.domain.history import AsOf, Revision, is_valid_at
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
-from memsvc.domain.search import Order, PageCursor, Selection
+from memsvc.domain.search import Order, OrderField, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.ports.metadata import MemoryReads
 
 PAGE_CHARS = 4_000_000
 """A page of revisions ends early when its content is longer than this."""
 _BATCH = 10
+_NEWEST = Order(OrderField.UPDATE_TIME, descending=True)
 
 _SortKey: TypeAlias = tuple[bool, int, int]
 SLICE = 500
@@ -136,6 +137,12 @@ class AsOfReader:
         if memory is None or not visible(memory, scope):
             raise MemoryNotFoundError(memory_id)
         return reach
+
+
+def latest_moment(reads: MemoryReads, reach: Reach, now: datetime) -> datetime:
+    """Return *now*, or the time of the last change in *reach* if that is later, since the clock was set back."""
+    newest = reads.page(reach=reach, where=None, order=_NEWEST, after=None, limit=1)
+    return max(now, *(memory.update_time for memory in newest)) if newest else now
 
 
 def cursor_of(memory: Memory, order: Order) -> PageCursor:

@@ -30,7 +30,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.conflicts.rollback import ConflictRollback, find_affected
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.history.as_of_reads import SLICE, AsOfState
+from memsvc.engine.history.as_of_reads import SLICE, AsOfState, latest_moment
 from memsvc.engine.history.checkpoints import checkpoint_reach
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.engine.records.memory_patch import change_action, revert_to
@@ -73,7 +73,8 @@ class CheckpointRollback:
         checkpoint = self._store.checkpoints.get(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
-        run = _RollbackRun(scope, IdempotentRequest(_METHOD, "", "", checkpoint_reach(scope)), checkpoint, self._now())
+        request = IdempotentRequest(_METHOD, "", "", checkpoint_reach(scope))
+        run = _RollbackRun(scope, request, checkpoint, self._begin(checkpoint, request))
         for _, kind in self._find_differing(run):
             run.counts[kind.value] += 1
         self._note_purged(run)
@@ -108,12 +109,16 @@ class CheckpointRollback:
         checkpoint = transaction.find_checkpoint(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
-        run = _RollbackRun(scope, request, checkpoint, self._now())
+        run = _RollbackRun(scope, request, checkpoint, self._begin(checkpoint, request))
         answer = recall_answer(transaction, request)
         if answer is not None:
             return run.from_json(answer), bool(answer["done"])
         remember_answer(transaction, request, run.as_json(done=False))
         return run, False
+
+    def _begin(self, checkpoint: Checkpoint, request: IdempotentRequest) -> datetime:
+        """Return the time at which a rollback starts: no earlier than the changes that it takes back."""
+        return max(latest_moment(self._store.memories, request.reach, self._now()), checkpoint.known_time)
 
     def _find_differing(self, run: _RollbackRun) -> list[tuple[_Item, DifferenceKind]]:
         """Return the memories that differ from their earlier state, and the kind of each difference."""

@@ -21,7 +21,7 @@ from memsvc.domain.secrets import Redactor
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
-from memsvc.engine.history.as_of_reads import AsOfState, cursor_of
+from memsvc.engine.history.as_of_reads import AsOfState, cursor_of, latest_moment
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _BY_CHANGE = Order(OrderField.UPDATE_TIME, descending=False)
@@ -71,7 +71,8 @@ class CheckpointService:
             now = self._now()
             if known_time is not None and known_time > now:
                 raise InvalidRequestError([Violation("known_time", "must not be in the future")])
-            made = Checkpoint(scope.owner, scope.project_id, name, known_time or now, now, clean)
+            moment = known_time or latest_moment(self._store.memories, request.reach, now)
+            made = Checkpoint(scope.owner, scope.project_id, name, moment, now, clean)
             transaction.add_checkpoint(made)
             remember_answer(transaction, request, {"name": name})
             return made

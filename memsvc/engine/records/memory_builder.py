@@ -369,8 +369,11 @@ class RecordBuilder:
     def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
         """Return the record of *after*, without a claim on its content.
 
-        A new given *vector* is used; otherwise the given vector of *before* stays as long as the content does.
+        A new given *vector* is used; otherwise the given vector of *before* stays as long as the content does. If the
+        clock was set back since *before* was written, *after* has the same update_time.
         """
+        if after.update_time < before.update_time:
+            after = replace(after, update_time=before.update_time)
         record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
         if vector:
             return replace(record, given_vector=vector, given_model=self._memory_builder.model)

@@ -18,6 +18,8 @@ READINESS = "readiness"
 OVERALL = ""
 BACKEND = "backend."
 """The prefix of the names of single backends, such as "backend.vectors"; they say what is degraded."""
+WRITES = "writes"
+"""Not serving while the store does not respond, or was moved elsewhere (STORE_MOVED) and serves reads alone."""
 MEMORY_SERVICE = "memsvc.v1.MemoryService"
 SEARCH_SERVICE = "memsvc.v1.SearchService"
 LIFECYCLE_SERVICE = "memsvc.v1.LifecycleService"
@@ -41,11 +43,15 @@ NEEDS: Mapping[str, frozenset[str]] = {
     FILE_SERVICE: STORE | {"blobs"},
     SEARCH_SERVICE: STORE,
     READINESS: STORE,
+    WRITES: STORE,
 }
 """The ports that a name needs to serve. Searches work without an index or the model: they are then degraded."""
 AWAIT_REPLAY = frozenset({SEARCH_SERVICE, READINESS})
 """Names that wait for the replay of changes into the indexes that exist. Not for a missing index: building it takes
 minutes for many memories, in which writes and degraded searches work."""
+READING = frozenset({SEARCH_SERVICE})
+"""Names that serve when the data of the store were moved elsewhere and the service still runs on the old one: reads are
+answered as of the move, and every write is refused."""
 INDEXES = frozenset({"vectors", "lexical"})
 """Without both of them, as when their server is unavailable, searches find by the keyword table alone."""
 
@@ -57,6 +63,7 @@ class Health:
         self.servicer = aio.HealthServicer()
         self._server = server
         self._broken: frozenset[str] = frozenset()
+        self._moved = ""
         self._ports: tuple[str, ...] = ()
         self._is_leaving = False
         self._is_published_replaying = False
@@ -88,7 +95,7 @@ class Health:
     async def _wait_for_change(self) -> None:
         loop = asyncio.get_running_loop()
         seconds = self._server.options.health_seconds
-        until = loop.time() + (min(seconds, BROKEN_SECONDS) if self._broken else seconds)
+        until = loop.time() + (min(seconds, BROKEN_SECONDS) if self._broken or self._moved else seconds)
         # The status that was published: the indexes may have caught up since then.
         while self._is_published_replaying and loop.time() < until:
             await asyncio.sleep(min(REPLAY_SECONDS, self._server.options.health_seconds))
@@ -102,6 +109,10 @@ class Health:
         if broken != self._broken:
             self._log.warning("backends changed", broken=sorted(broken))
         self._broken = broken
+        moved = self._server.application.diagnosis.move_notice
+        if moved != self._moved:
+            self._log.warning("store moved" if moved else "store is here again", reason="STORE_MOVED", detail=moved)
+        self._moved = moved
 
     def _unhealthy_ports(self) -> frozenset[str]:
         found = self._server.application.diagnosis.health()
@@ -112,7 +123,8 @@ class Health:
         replaying = self._is_published_replaying = self._server.application.indexer.is_replaying
         for name, needs in NEEDS.items():
             is_blind = name == SEARCH_SERVICE and self._broken >= INDEXES
-            serves = not (needs & self._broken or is_blind or (replaying and name in AWAIT_REPLAY))
+            is_refusing = bool(self._moved) and name not in READING
+            serves = not (needs & self._broken or is_blind or is_refusing or (replaying and name in AWAIT_REPLAY))
             status = health_pb2.HealthCheckResponse.SERVING if serves else health_pb2.HealthCheckResponse.NOT_SERVING
             await self.servicer.set(name, status)
             if name == READINESS:

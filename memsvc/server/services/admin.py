@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import grpc
 
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.domain.diagnostics import CheckProgress
 from memsvc.domain.errors import VaultOffError
 from memsvc.domain.vault import VaultProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
 from memsvc.engine.admin.integrity import user_of
 from memsvc.engine.vault.sync import SyncEvent as VaultEvent
-from memsvc.server import tokens
+from memsvc.server import call_context, tokens
 from memsvc.server.executors import runs_in, stream_progress
 from memsvc.server.requests import admin as requests
 from memsvc.server.responses import admin as responses
@@ -39,7 +40,8 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
     def GetStats(self, request: admin_pb.GetStatsRequest, context: Context) -> admin_pb.GetStatsResponse:
         """Count the memories of a scope."""
         scope = requests.get_stats_request(request)
-        return responses.get_stats_response(self._app.statistics.of(scope))
+        is_operator = call_context.principal.get().role is ApiKeyRole.ADMIN
+        return responses.get_stats_response(self._app.statistics.of(scope, is_operator=is_operator))
 
     @runs_in("meta")
     def Diagnose(self, request: admin_pb.DiagnoseRequest, context: Context) -> admin_pb.DiagnoseResponse:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
+from memsvc.data_directory import owned
 from tests.e2e.access.support import Keyed
 from tests.support.forked_process import run_memsvc
 from tests.support.server_process import FAST, ServerProcess
@@ -72,13 +73,43 @@ def test_a_first_key_that_is_no_administrators_comes_with_a_warning(tmp_path: Pa
 
 
 def test_a_directory_in_use_is_left_to_its_service(asking: Keyed) -> None:
-    """The command says that, and whom it asks."""
-    nowhere = f"unix:{asking.server.data_dir / 'nowhere'}"
-    code, _, said = memsvc("keys", "list", "--data-dir", str(asking.server.data_dir), "--json")
+    """The commands say that, and ask it at its own address, whichever the variable names."""
+    nowhere, here = f"unix:{asking.server.data_dir / 'nowhere'}", ("--data-dir", str(asking.server.data_dir))
+    admin = {"MEMSVC_API_KEY": asking.keys["admin"].text, "MEMSVC_ADDRESS": nowhere}
+    code, listed, said = memsvc("keys", "list", "--json", *here, **admin)
+    made = memsvc("keys", "create", *here, **admin)
+    revoked = memsvc("keys", "revoke", made[1].split("_")[1], *here, **admin)
+    move = ("migrate-backend", "--dry-run", "--url", "postgresql://127.0.0.1:1/d")
 
-    assert "has" in said
-    assert "open; asking 127.0.0.1:50051" in said
-    assert (memsvc("keys", "list", "--address", nowhere)[0], code) == (1, 1)
+    assert f"open; asking {asking.server.bound}. " in said
+    assert (code, made[0], revoked[0]) == (0, 0, 0), (said, made, revoked)
+    assert asking.keys["admin"].text.split("_")[1] in listed
+    moved = memsvc(*move, *here, **admin)
+    assert (moved[0], "cannot be reached" in moved[2]) == (1, True), moved
+    checked = memsvc("check", *here)
+    assert (checked[0], f"which serves at {asking.server.bound}" in checked[2]) == (1, True), checked
+    assert memsvc("keys", "list", "--address", nowhere)[0] == 1
+
+
+def test_a_directory_of_a_process_that_does_not_serve_is_told_with_the_address_that_is_asked(tmp_path: Path) -> None:
+    """Another command has it open, or the service has not started yet: the default address is asked, and named."""
+    with owned(tmp_path):
+        code, _, said = memsvc("keys", "list", "--data-dir", str(tmp_path), MEMSVC_ADDRESS=f"unix:{tmp_path / 'x'}")
+
+    assert code == 1
+    assert f"No service answers at unix:{tmp_path / 'x'}" in said
+
+
+def test_an_address_of_a_service_that_was_killed_is_not_asked(tmp_path: Path) -> None:
+    """Its directory is nobody's then; a service at several addresses is asked at its socket."""
+    socket = f"unix:{tmp_path / 's'}"
+    with ServerProcess(tmp_path / "data", FAST, f"127.0.0.1:0,{socket}") as server:
+        said = memsvc("keys", "list", "--data-dir", str(tmp_path / "data"))
+        server.kill()
+    after = memsvc("keys", "list", "--data-dir", str(tmp_path / "data"))
+
+    assert (said[0], f"asking {socket}. " in said[2]) == (0, True), said
+    assert (after[0], "No service has" in after[2]) == (0, True), after
 
 
 def test_a_named_directory_comes_before_the_variable(tmp_path: Path) -> None:

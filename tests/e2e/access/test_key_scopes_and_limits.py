@@ -388,3 +388,19 @@ def test_conflicts_are_found_within_a_tenant_only(asking: Keyed, older: str, new
         listed = memory_pb.ListConflictsRequest(scope=scope)
         assert len(here.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts) == 1
         assert not there.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts
+
+
+def test_amounts_of_the_whole_service_are_for_administrators(asking: Keyed) -> None:
+    """Users would see in them how much others store and write; their own counts they see."""
+    scope = types_pb.Scope(user_id="ada")
+    with asking.stubs("ada") as stubs:
+        create(stubs, scope, f"Tea {uuid.uuid4()} 茶")
+    request = admin_pb.GetStatsRequest(scope=scope)
+    told = {}
+    for name in ("admin", "ada", "writer", "reader"):
+        with asking.stubs(name) as stubs:
+            told[name] = stubs.admin.GetStats(request, timeout=TIMEOUT)
+
+    assert told["admin"].storage_bytes > 0
+    assert [told[name].storage_bytes for name in ("ada", "writer", "reader")] == [0, 0, 0]
+    assert all(told[name].memory_count > 0 and told[name].content_bytes > 0 for name in ("ada", "writer", "reader"))

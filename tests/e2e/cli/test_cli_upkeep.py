@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from memsvc.cli.app import app
 from memsvc.client import Memsvc
+from tests.support.command_line import invoke
 
 
 def test_reports_are_readable_in_a_pipe(run: Any) -> None:
@@ -194,6 +196,35 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     steps = ["expire", "promote", "archive", "compact", "consolidate", "replay_use"]
     assert [line.split("\t")[0] for line in done] == ["step", *steps]
     assert all(line.endswith("all done") for line in done[1:])
+
+
+def test_titles_are_written_once(run: Any) -> None:
+    """In lists, in what is loaded and in hits, whether or not the content begins with them."""
+    for title, content in (("Harbour times", "Harbour times: at dawn."), ("茶", "每天早上喝绿茶。")):
+        run("add", content, "--title", title, "--layer", "core")
+    for command in (("list",), ("load",), ("search", "harbour times 绿茶")):
+        told = run(*command)
+        assert told.count("Harbour times") == 1, told
+        assert re.search("茶(: | - )每天早上喝绿茶。", told), told
+
+
+def test_an_export_of_nobody_is_an_error_and_spoils_no_file(tmp_path: Path, run: Any, address: str) -> None:
+    """A typing error in the name must not pass for a copy; a user with one session alone, or one of it, has data."""
+    file = tmp_path / "小明.jsonl"
+    for user in ("小明", "ada"):
+        run("add", "茶 tea", user=user)
+        run("export", str(file), "--force", user=user)
+        before = file.read_bytes()
+        typo = f"{user}x"
+        told = invoke("export", str(file), "--force", "--address", address, "--user", typo)
+        assert told.exit_code == 1
+        assert repr(typo) in told.stderr
+        assert "memsvc usage users" in told.stderr
+        assert (file.read_bytes(), [*tmp_path.iterdir()]) == (before, [file])
+        piped = invoke("export", "--address", address, "--user", typo)
+        assert (piped.exit_code, piped.stdout) == (1, "")
+    run("session", "create", "talk", user="talker")
+    assert '"record":"session"' in run("export", user="talker")
 
 
 @pytest.mark.parametrize("words", [("erase",), ("erase", "--confirm"), ("export", "-"), ("import-user", "-")])

@@ -141,6 +141,18 @@ def test_update_changes_what_is_named_alone(bridge: Bridge) -> None:
     assert "get_memory" in late
 
 
+@pytest.mark.parametrize(("speaker", "content"), [("Jia", "I'm allergic to nuts."), ("小雨", "我对坚果过敏。")])
+def test_a_memory_is_read_with_its_speaker(bridge: Bridge, speaker: str, content: str) -> None:
+    """In the text and for programs; one without a speaker names none."""
+    spoken = bridge.done("remember", content=content, speaker=speaker)["id"]
+    plain = bridge.done("remember", content=f"Note: {content}")["id"]
+
+    assert bridge.done("get_memory", id=spoken)["speaker"] == speaker
+    assert f", speaker {speaker}" in bridge.said("get_memory", id=spoken)
+    assert "speaker" not in bridge.done("get_memory", id=plain)
+    assert "speaker" not in bridge.said("get_memory", id=plain)
+
+
 def test_forgetting_can_be_undone_unless_it_is_for_good(bridge: Bridge) -> None:
     """Only who says so removes for good."""
     memory_id = bridge.done("remember", content="The alarm code was changed on Monday.")["id"]

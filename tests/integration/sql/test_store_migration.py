@@ -222,6 +222,28 @@ def test_undoing_does_not_lose_what_was_stored_since_unless_told_to(tmp_path: Pa
             move(again, url)
 
 
+def test_reads_at_the_target_are_no_changes(tmp_path: Path) -> None:
+    """Access counts and times are lost with the way back; whatever a memory says is not, with or without them."""
+    with schema() as url, opened(tmp_path) as source:
+        identity = source.changes.identity
+        [read, edited] = insert(source, factories.memory("read"), factories.memory("edited 海港"))
+        move(source, url)
+        with opened(tmp_path, url) as target:
+            with target.transaction() as transaction:
+                transaction.add_accesses({read.id: (3, factories.NOW)})
+        source.moves.undo(MoveTarget(url), changes=MoveChanges.KEEP)
+        source.moves.require_here()
+        assert source.changes.identity == identity
+
+        move(source, url)
+        with opened(tmp_path, url) as target:
+            with target.transaction() as transaction:
+                transaction.add_accesses({edited.id: (1, Clock()())})
+            revise(target, edited, title="T")
+        with pytest.raises(MoveRefusedError, match=r"stored since: .*memories.*--discard-changes"):
+            source.moves.undo(MoveTarget(url), changes=MoveChanges.KEEP)
+
+
 def test_what_cannot_take_the_store_is_refused_with_advice(tmp_path: Path) -> None:
     """Not reachable, not empty, not allowed, the store itself: nothing is changed, and no password is told."""
     with schema() as url, opened(tmp_path / "a") as source, opened(tmp_path / "b", url) as other:

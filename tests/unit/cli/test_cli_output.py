@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from memsvc.cli.output import highlighted, visible, write_table
+from memsvc.cli.output import heading_of, highlighted, visible, write_table
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 
 class Terminal(io.StringIO):
@@ -19,6 +20,28 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "heading"),
+    [
+        ("Harbour times", "Harbour times: it opens at dawn.", ""),
+        ("harbour times", "## Harbour times\n\nIt opens at dawn.", ""),
+        ("Harbour ti…", "Harbour times are posted at the gate.", ""),
+        ("The harbour opens.", "The harbour opens at dawn.", ""),
+        ("港口时间", "港口时间是早上六点。", ""),
+        ("", "It opens at dawn.", ""),
+        ("…", "… and then", "… - "),
+        ("Tea", "Teapots are in the kitchen.", "Tea - "),
+        ("Harbour", "It opens at dawn, the Harbour.", "Harbour - "),
+        ("港口", "六点开门的是港口。", "港口 - "),
+        ("The harbour opens at dawn", f"{'Notes. ' * 20}The harbour opens at dawn.", "The harbour opens at dawn - "),
+        ("Harbour times of 2026", "Harbour times", "Harbour times of 2026 - "),
+    ],
+)
+def test_a_title_that_the_content_begins_with_is_not_written_twice(title: str, content: str, heading: str) -> None:
+    """Only whole words of it count, in either case and below a heading mark."""
+    assert heading_of(types_pb.Memory(title=title, content=content)) == heading
 
 
 @pytest.mark.parametrize(("title", "expected"), [("", "None.\n"), ("Reminders", "Reminders: none.\n")])

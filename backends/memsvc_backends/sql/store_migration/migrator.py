@@ -115,8 +115,8 @@ class SqlStoreMoves:
                     "settings of the store that it was moved away from."
                 )
                 raise MoveRefusedError(message)
-            with other.write_to(other.database) as there:
-                is_renewed = self._close(there, out, other.place, changes)
+            with other.write_to(other.database) as there, self._database.snapshot() as source:
+                is_renewed = self._close((source, there), out, other.place, changes)
             with other.write_to(self._database) as source:
                 change_triggers.remove_barrier(source)
                 migration_state.forget(source, migration_state.OUT)
@@ -128,8 +128,9 @@ class SqlStoreMoves:
             note += "; restart the service, so that watches do not continue from discarded changes"
         return MoveProgress(MovePhase.UNDONE, place=other.place, note=note)
 
-    def _close(self, there: sa.Connection, out: Move, place: str, changes: MoveChanges) -> bool:
-        """Have the target written to no more, and return whether that loses changes."""
+    def _close(self, sides: tuple[sa.Connection, sa.Connection], out: Move, place: str, changes: MoveChanges) -> bool:
+        """Have the target written to no more, and return whether that loses changes. *sides*: source and target."""
+        source, there = sides
         into, closed = (
             migration_state.load_move(there, migration_state.INTO),
             migration_state.load_move(there, migration_state.OUT),
@@ -139,7 +140,7 @@ class SqlStoreMoves:
             raise MoveRefusedError(message)
         if closed is not None and closed.state == migration_state.LEFT:
             return bool(closed.details.get("renewed"))
-        changed = _changed_since(there, into)
+        changed = _changed_since(source, there, into)
         if changed and changes is MoveChanges.KEEP:
             message = (
                 f"At {place} was stored since: {', '.join(changed)}. Move it back instead, with `memsvc "
@@ -178,8 +179,11 @@ class SqlStoreMoves:
             yield other
 
 
-def _changed_since(there: sa.Connection, into: Move) -> list[str]:
-    """Return the tables that were written to since the move, other than by a service that did no more than start."""
+def _changed_since(source: sa.Connection, there: sa.Connection, into: Move) -> list[str]:
+    """Return the tables that were written to since the move, other than by a service that started and answered reads.
+
+    *source* is as it was at the move: it takes no writes since then.
+    """
     expected = into.details["digests"]
     changed = []
     for name, digest in row_copy.digests_of(there):
@@ -187,7 +191,8 @@ def _changed_since(there: sa.Connection, into: Move) -> list[str]:
         if name not in INCIDENTAL:
             changed.append((name, final))
     last = dict(changed)
-    return [name for name, final in last.items() if final != expected[name]]
+    differing = [table for table in MOVED if table.name in last and last[table.name] != expected[table.name]]
+    return [table.name for table in differing if not row_copy.differ_only_incidentally(source, there, table)]
 
 
 def _describe(ready: Readiness) -> str:

@@ -32,6 +32,8 @@ INCIDENTAL = frozenset(
     }
 )  # fmt: skip
 """Tables that a service changes by itself when it does no more than start, or that hold nothing that others do not."""
+INCIDENTAL_COLUMNS = {"memories": frozenset({"access_count", "access_time"})}
+"""Columns that reads change, by table."""
 FIRST_PAGE, LARGEST_PAGE, KEYS = 64, 1024, 120
 PAGE_BYTES = 2_000_000
 SAMPLE = 64
@@ -101,6 +103,13 @@ def counts(connection: sa.Connection) -> dict[str, int]:
     """Return how many rows each table has."""
     found = execute(connection, _counts()).one()
     return {table.name: int(rows) for table, rows in zip(MOVED, found, strict=True)}
+
+
+def without_incidental(table: sa.Table, rows: Iterable[Row]) -> list[Row]:
+    """Return rows without the values that reads change."""
+    incidental = INCIDENTAL_COLUMNS.get(table.name, frozenset())
+    kept = [place for place, column in enumerate(table.columns) if column.name not in incidental]
+    return [tuple([row[place] for place in kept]) for row in rows]
 
 
 def canonical(table: sa.Table, row: Sequence[Any]) -> Row:

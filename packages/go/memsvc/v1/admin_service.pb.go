@@ -881,9 +881,11 @@ type GetStatsResponse struct {
 	VectorCount int32 `protobuf:"varint,10,opt,name=vector_count,json=vectorCount,proto3" json:"vector_count,omitempty"`
 	// lexical_count is the number of entries in the lexical index that belong to the counted memories.
 	LexicalCount int32 `protobuf:"varint,11,opt,name=lexical_count,json=lexicalCount,proto3" json:"lexical_count,omitempty"`
-	// storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it.
+	// storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it,
+	// and for an API key without the role ADMIN: it would show how much other users store.
 	StorageBytes int64 `protobuf:"varint,12,opt,name=storage_bytes,json=storageBytes,proto3" json:"storage_bytes,omitempty"`
-	// pending_change_count is the number of changes of the whole service that the indexes have not applied yet.
+	// pending_change_count is the number of changes of the whole service that the indexes have not applied yet. 0 for an
+	// API key without the role ADMIN.
 	PendingChangeCount int32 `protobuf:"varint,13,opt,name=pending_change_count,json=pendingChangeCount,proto3" json:"pending_change_count,omitempty"`
 	// warnings are conditions that need attention. Empty: none.
 	Warnings []*Warning `protobuf:"bytes,14,rep,name=warnings,proto3" json:"warnings,omitempty"`

@@ -1284,6 +1284,9 @@ const (
 	// (INFO). The value is their number, at most the setting ranking.archived_hits. Search returns them. Contexts report
 	// it.
 	WarningCode_WARNING_CODE_ARCHIVED_FOUND WarningCode = 30
+	// WARNING_CODE_STORE_MOVED: all data was moved to another store (MigrateBackend), and the service still runs on the
+	// old one: it refuses writes until it is started with the new store. Diagnose reports it (CRITICAL).
+	WarningCode_WARNING_CODE_STORE_MOVED WarningCode = 31
 )
 
 // Enum value maps for WarningCode.
@@ -1320,6 +1323,7 @@ var (
 		28: "WARNING_CODE_INDEX_STATE",
 		29: "WARNING_CODE_INDEX_IMPAIRED",
 		30: "WARNING_CODE_ARCHIVED_FOUND",
+		31: "WARNING_CODE_STORE_MOVED",
 	}
 	WarningCode_value = map[string]int32{
 		"WARNING_CODE_UNSPECIFIED":          0,
@@ -1353,6 +1357,7 @@ var (
 		"WARNING_CODE_INDEX_STATE":          28,
 		"WARNING_CODE_INDEX_IMPAIRED":       29,
 		"WARNING_CODE_ARCHIVED_FOUND":       30,
+		"WARNING_CODE_STORE_MOVED":          31,
 	}
 )
 
@@ -3379,7 +3384,7 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_INFO\x10\x01\x12\x14\n" +
 	"\x10SEVERITY_WARNING\x10\x02\x12\x15\n" +
-	"\x11SEVERITY_CRITICAL\x10\x03*\x8a\b\n" +
+	"\x11SEVERITY_CRITICAL\x10\x03*\xa8\b\n" +
 	"\vWarningCode\x12\x1c\n" +
 	"\x18WARNING_CODE_UNSPECIFIED\x10\x00\x12$\n" +
 	" WARNING_CODE_SESSION_NEARLY_FULL\x10\x01\x12\x1b\n" +
@@ -3412,7 +3417,8 @@ const file_memsvc_v1_types_proto_rawDesc = "" +
 	"\x16WARNING_CODE_QUERY_CUT\x10\x1b\x12\x1c\n" +
 	"\x18WARNING_CODE_INDEX_STATE\x10\x1c\x12\x1f\n" +
 	"\x1bWARNING_CODE_INDEX_IMPAIRED\x10\x1d\x12\x1f\n" +
-	"\x1bWARNING_CODE_ARCHIVED_FOUND\x10\x1eBU\n" +
+	"\x1bWARNING_CODE_ARCHIVED_FOUND\x10\x1e\x12\x1c\n" +
+	"\x18WARNING_CODE_STORE_MOVED\x10\x1fBU\n" +
 	"\fio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3"
 
 var (

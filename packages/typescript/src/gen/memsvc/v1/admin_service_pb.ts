@@ -130,14 +130,16 @@ export type GetStatsResponse = Message<"memsvc.v1.GetStatsResponse"> & {
   lexicalCount: number;
 
   /**
-   * storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it.
+   * storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it,
+   * and for an API key without the role ADMIN: it would show how much other users store.
    *
    * @generated from field: int64 storage_bytes = 12;
    */
   storageBytes: bigint;
 
   /**
-   * pending_change_count is the number of changes of the whole service that the indexes have not applied yet.
+   * pending_change_count is the number of changes of the whole service that the indexes have not applied yet. 0 for an
+   * API key without the role ADMIN.
    *
    * @generated from field: int32 pending_change_count = 13;
    */
