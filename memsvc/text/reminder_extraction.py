@@ -17,7 +17,16 @@ from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, is_day, lunar_day, lunar_start, next_day, slot_of
 from memsvc.text import reminder_lexicon as words
 from memsvc.text.analysis import HAN, script_of, simplified_form, terms, word_terms
-from memsvc.text.reminder_dates import NamedDay, minutes_of, months_after, named_days, next_of, number_of, time_of_day
+from memsvc.text.reminder_dates import (
+    NamedDay,
+    minutes_of,
+    months_after,
+    named_days,
+    next_of,
+    number_of,
+    time_of_day,
+    visiting_minute,
+)
 from memsvc.text.sentences import sentences
 from memsvc.text.statement_split import without_secrecy
 
@@ -761,7 +770,8 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
     before = said[: named.start]
     if words.ELSEWHERE.search(words.OPENS_OWN.sub("", said)) or _is_of_another(said, before, named):
         return None
-    if _is_off(said, named) or (named.is_loose and not _is_planned(said)):
+    is_usual = bool(words.VISIT.search(said) and words.HABIT.search(said))
+    if _is_off(said, named) or is_usual or (named.is_loose and not _is_planned(said)):
         return None
     is_strong = bool(words.STRONG.search(said))
     if named.exact == today and not (is_strong or words.MUST.search(said) or words.CLOCK.search(said)):
@@ -810,7 +820,8 @@ def _minute_of(said: str, named: NamedDay) -> int | None:
     if minute is not None:
         return minute
     clauses = _clauses(said, [(named.start, named.end)])
-    return next((time_of_day(said[start:end])[0] for start, end in clauses if named.start < end), None)
+    minute = next((time_of_day(said[start:end])[0] for start, end in clauses if named.start < end), None)
+    return visiting_minute(said) if minute is None and words.VISIT.search(said) else minute
 
 
 def _with_slot(found: Reminder, said: str) -> Reminder:
@@ -884,6 +895,11 @@ def names_event(text: str) -> bool:
     """Return whether *text* has a word for an appointment or a deadline."""
     text = simplified_form(text)
     return bool(words.STRONG.search(text) or words.DUE_BY.search(text) or _EVENT.search(text))
+
+
+def names_visit(text: str) -> bool:
+    """Return whether *text* says that tradespeople or a delivery come to the user, or came."""
+    return bool(words.VISIT.search(simplified_form(text)))
 
 
 def denies_cancellation(text: str) -> bool:

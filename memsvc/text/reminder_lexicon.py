@@ -176,6 +176,39 @@ _KIN = (
     r"|gran(?:ny|dma|dpa|dad)?|friend|mate|buddy|(?:room|flat|house)-?mate|colleague|co-?worker|boss|manager|neighbou?r|ex"
 )
 _ABROAD = r"(?:to (?-i:[A-Z])\w+|abroad|away|on (?:a (?:business |work )?trip|holiday|vacation|leave))"
+_ROOMS = (
+    r"boiler|gas|heating|water|washing machine|fridge|oven|dishwasher|tv|broadband|internet|wi-?fi|phone|cable"
+    r"|air ?con|alarm"
+    r"|meter|roof|windows?|carpet|kitchen|bathroom|damp|solar|garage door|lift|piano|pool|hvac|a/?c|appliance"
+    r"|furniture|drains?"
+    r"|aerial|tree|hedge|lawn|pest|removals?|moving|delivery|repair|council|energy|electricity"
+)
+_TRADE = (
+    r"(?:plumber|electrician|builder|roofer|glazier|plasterer|decorator|painter|joiner|carpenter|tiler|locksmith"
+    r"|handyman"
+    r"|handymen|gardener|cleaner|chimney sweep|mover|pest control|exterminator|surveyor|meter reader|engineer"
+    r"|technician"
+    r"|fitter|installer|repairm[ae]n|courier|delivery|deliveries|parcel|package"
+    rf"|(?:{_ROOMS}) (?:m[ae]n|lady|wom[ae]n|guy|people|person|company|bloke|lad|chap|folks|firm|van|driver|service))s?"
+)
+_COMES = (
+    r"(?:(?:is|are|['’]s|['’]re|will be|should be|has to be) (?:now |also |finally |only )?"
+    r"(?:coming(?! on strike| to terms)|due|booked|scheduled|here|round|popping (?:in|round|by|over)|turning up"
+    r"|arriving|visiting|stopping by"
+    r"|dropping by|delivering|(?:being |getting )?delivered)|comes?|arrives?|turns? up|gets? (?:here|delivered)"
+    r"|(?:will|['’]ll) (?:come|arrive|call|turn up|visit|deliver|be here|be delivered))"
+)
+_HAN_TRADE = (
+    r"(?:师傅|电工|水管工|木工|油漆工|保洁|钟点工|家政|物业|(?:燃气|煤气|电力|自来水|搬家|宽带)公司|供电局|快递|包裹"
+    r"|送货员?|安装工|维修工|维修人员|安装人员"
+    r"|阿姨(?=[^，。,；]{0,6}来(?:打扫|做饭|做卫生|搞卫生))|[修装送搬](?!饰|备|逼)[^，。,；我他她你]{1,6}的(?=来"
+    r"|上门|过来|到))"
+)
+_HAN_COMES = r"(?:(?<![将未原本从近])来(?!自|着|电|不及|得及|回|往|源)|上门|送到|送来|送货|送达|到货|到家)"
+_NOTHING_FOR_US = (
+    r"(?![^;]*(?:\b(?:i|we|me|us|our|ours|i['’]?(?:m|ll|ve|d)|we['’]?(?:re|ll|ve|d))\b"
+    r"|\b(?:remind|let (?:him|her|them) in)\b))"
+)
 _OWN_JOB = (
     r"(?:his|her|their|an?|the) (?:[\w-]+ ){0,2}(?:job|role|position|post|internship|apprenticeship|placement"
     r"|traineeship|shift|degree|course|master['’]?s|phd)"
@@ -201,6 +234,18 @@ AFFAIR_OF_OTHERS = _any(
     r"(?![^。；]*(?:我|咱|一起|来|接|送|回[家来]|到家|生日|婚|周年|提醒|记得|别忘|家长会|手术|医院|复查|体检|祝|红包|礼物|庆祝|[陪帮替喂交]|照看))"
     r"[^，。,；]{0,14}?(?:飞(?!机)|出差|入职|上班|开工|实习|跳槽|面试|考试|考研|答辩|加班|值班|述职|调去|外派|出国|旅游|旅行|度假"
     rf"|去(?![办拿取买看见做开交换问])[{HAN}]{{2,4}}(?=[，。！!,\s]|\Z))",
+    rf"\A\W*(?:(?:my|our|the) (?:\w+ )?(?:{_KIN}|neighbou?r)s?(?: next door| upstairs| downstairs)?|next door"
+    rf"|(?-i:[A-Z])[a-z]+)"
+    rf"(?:(?:['’]s|['’]) (?:[\w-]+ ){{0,2}}?{_TRADE} {_COMES}\b"
+    rf"|(?:['’]s got|['’]ve got| has| have| is having| are having| got)(?: got)? (?:an?|the|their|his"
+    rf"|her) (?:[\w-]+ )?{_TRADE}\b)"
+    rf"{_NOTHING_FOR_US}",
+    rf"\b{_TRADE}(?:['’]s)? {_COMES} (?:[\w-]+ ){{0,4}}?(?:to|round to|over to|at) (?:(?:his|her|their)\b"
+    rf"|(?:my|our|the) (?:\w+ )?(?:{_KIN}|neighbou?r)s?['’]|(?-i:[A-Z])[a-z]+['’]s\b|next door\b){_NOTHING_FOR_US}",
+    r"(?:邻居|隔壁|楼[上下]|对门|同事|同学|朋友|闺蜜|[他她]们?|(?:我|咱们?)?(?:[表堂]?[哥姐弟妹]|爸妈|爸|妈|舅|姑|姨"
+    r"|叔|奶|爷|婆婆|岳父)[哥姐弟妹爸妈舅姑姨叔奶爷]?)们?家"
+    rf"(?:里|的)?(?:[^，。,；我]{{0,12}}(?:{_HAN_TRADE}|来[修装])[^，。,；]{{0,10}}{_HAN_COMES}"
+    rf"|[^，。,；我]{{0,8}}来[修装])(?![^。；]*(?:我|咱|提醒|帮))",
 )
 """The travel or work of a relative, a friend or a flatmate, with nothing in it for the user.
 
@@ -354,6 +399,7 @@ PAST = _any(
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
     r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b"
     r"|\bbeat (?:them|us|him|her|it|you|the|(?-i:[A-Z])\w+)\b|\bhit (?:[$€£₹]\s?)?\d",
+    r"\x1f(?:已经|都|给|就)?(?<!就)(?:送到|送来|送达|到货|修好|装好|上门|来)了(?=[，。,！!\s]|\Z)",
     r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b"
     r"|\x1f[^，。,；\x1f]{0,3}?(?:开|买|寄|发|收|写|拍|签|订|下|发布|出|踢|办|卖|做|建)的(?=[，。,！\s]|\Z)|\x1f(?:冲到|涨到|跌到|跌破|突破)",
 )
@@ -582,6 +628,29 @@ STRONG = _any(
     r"|演唱会|婚礼|看牙|拔牙|打疫苗|年检",
 )
 """A deadline, an appointment."""
+VISIT = _any(
+    rf"\b{_TRADE}(?: (?:from|for|to|about) (?:[\w-]+ ){{1,4}}?)?(?:['’]s (?:coming|due|booked|here|round)"
+    rf"|(?: ?{_COMES})|(?: [\w-]+){{1,2}} {_COMES})\b",
+    rf"\b{_TRADE},? (?:booked|scheduled|due|coming)\b|\A\W*(?:the |our |my |(?-i:[A-Z])\w+ )?{_TRADE}[,:]? (?:on "
+    rf"|this |next |tomorrow\b|the \d|(?:mon|tue|wed|thu|fri|sat|sun))",
+    rf"\b(?:have|has|['’]ve|having|got|getting|booked|expecting|arranged) (?:got )?(?:an?|the|our|my|two"
+    rf"|some) (?:[\w-]+ ){{0,2}}?"
+    rf"(?:{_TRADE}|m[ae]n|guy|guys|bloke|someone|somebody)\b(?: (?:from|about|to|for) [^,.;]{{1,40}})? ?(?:coming"
+    rf"|booked|due|in|round|over|here|visiting)\b",
+    r"\b(?:someone|somebody|an? (?:man|guy|bloke|lady|woman|person)|people"
+    r"|two men) from (?:the )?[^,.;]{2,30}? (?:is|are|will be) coming\b"
+    r"|\b(?:someone|somebody|an? (?:man|guy|bloke|lady|woman|person|lad|firm)) (?:is|['’]s|will be) coming (?:round "
+    r"|over |out )?(?:about|to (?:fix|look at|repair|service|mend|install|fit"
+    r"|measure|clean|read|collect|pick up|check|inspect|unblock|paint|quote))\b",
+    r"\b(?:my|our|the) (?:new )?(?:[\w-]+ ){1,2}(?:is|are|will be|gets?) (?:being |getting )?delivered\b",
+    rf"{_HAN_TRADE}[^，。,；]{{0,12}}?{_HAN_COMES}",
+    r"上门(?:来)?(?:安装|维修|检查|检修|清洗|取件|量|抄表|收|修|装|送|打扫|服务)|(?<![我咱他她你们])来(?:家里?"
+    r"|我家)?(?:修|装(?!逼|饰)|安装|维修|检修|抄表|量尺寸|通下水|疏通|清洗|打扫|搬家|送货|收废品)"
+    r"(?![^，。,；]{0,6}的(?:人|顾客|客户|那))"
+    r"|(?:沙发|冰箱|洗衣机|空调|床|床垫|衣柜|家具|家电|电视|柜子|桌子|新车|货)[^，。,；]{0,8}(?:送到|送来|送货|到货"
+    r"|上门)",
+)
+"""Tradespeople or a delivery that come to the user."""
 DUE_BY = _any(
     r"\b(?:due|deadlines?|overdue|expir(?:es?|y|ation)|runs? out|renew(?:al|ed|s)?|invoices?|payable|hand(?:ed)? in"
     r"|(?:has|have|needs?|must|got) (?:to )?be (?:posted|paid|sent|filed|returned|submitted|filled in)|in the post)\b"

@@ -837,3 +837,48 @@ def test_a_request_for_secrecy_takes_no_reminder_away(text: str, tail: str) -> N
     assert found is not None
     assert alone is not None
     assert (found.phrase, replace(found, phrase="")) == (text + tail, replace(alone, phrase=""))
+
+
+VISITS = (
+    ("the boiler man is coming Tuesday 9 to 12", "2026-02-10", 9 * 60),
+    ("a plumber is coming on Friday at 8", "2026-02-06", 8 * 60),
+    ("the engineer will be here Wednesday 12-4", "2026-02-11", 12 * 60),
+    ("We've got a man coming about the roof on Friday at 3", "2026-02-06", 15 * 60),
+    ("下周三上午师傅来修空调", "2026-02-11", None),
+    ("师傅周五上午8点到10点来装空调", "2026-02-06", 8 * 60),
+    ("快递周五送到", "2026-02-06", None),
+    ("my mum's plumber is coming on Friday at 9, I have to let him in", "2026-02-06", 9 * 60),
+)
+"""Visits of tradespeople and deliveries, with the day and the minute of the reminder."""
+
+
+@pytest.mark.parametrize(("text", "due", "minute"), VISITS)
+def test_a_visit_of_tradespeople_is_an_appointment(text: str, due: str, minute: int | None) -> None:
+    """At the time at which people come to work, of a span at the first."""
+    reminder = reminder_in(text, SAID)
+
+    assert reminder is not None
+    assert (dated(reminder), reminder.minute) == (due, minute)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the plumber came on Tuesday",
+        "the boiler man was coming on Tuesday but never showed up",
+        "my sister's plumber is coming on Friday",
+        "our neighbours have a plumber coming on Friday at 8",
+        "the plumber is coming to my neighbour's on Friday",
+        "if the plumber comes on Friday I'll be late",
+        "the delivery usually comes on Friday",
+        "in my novel the plumber is coming on Friday at 8",
+        "师傅上周三来修过空调",
+        "快递周五送到了",
+        "我姐家周五师傅来修空调",
+        "快递一般周五送到",
+        "要是师傅周三来就好了",
+    ],
+)
+def test_visits_to_others_and_of_the_past_are_none(text: str) -> None:
+    """Nor are supposed ones, and those that are usual."""
+    assert reminder_in(text, SAID) is None
