@@ -340,7 +340,8 @@ def _is_over(said: str, named: NamedDay) -> bool:
 
 def _as_rhythm(said: str, named: NamedDay) -> NamedDay:
     """Return the weekday to which something was moved as one of every week, if the sentence says so; else *named*."""
-    if not named.is_weekday or not words.STANDING.search(said) or words.THIS_WEEK.search(said):
+    is_standing = words.STANDING.search(said) or (words.FROM_WEEKDAY.search(said) and words.REGULAR.search(said))
+    if not named.is_weekday or not is_standing or words.THIS_WEEK.search(said):
         return named
     is_moved = words.MOVED_TO.search(said[: named.start]) is not None
     return replace(named, recurrence=Recurrence.WEEKLY, is_weekday=False) if is_moved else named
@@ -994,6 +995,34 @@ def _shared(change: ScheduleChange, sentence: str) -> int:
     return len(common) if not change.events and 2 * len(common) >= len(change.words) else 0
 
 
+def moved_rhythm(text: str, moment: datetime) -> tuple[int | None, ScheduleChange] | None:
+    """Return what *text* says to have moved for good to another weekday, with the weekday that it left, or None.
+
+    The weekday is 0 for Monday; None: it names none, as in "yoga is on Thursdays now".
+    """
+    change = schedule_change(text)
+    if change is None or change.is_cancelled:
+        return None
+    reminder = reminder_in(text, moment)
+    if reminder is None or reminder.recurrence is not Recurrence.WEEKLY:
+        return None
+    left = words.FROM_WEEKDAY.search(simplified_form(text))
+    if left is None:
+        return None, change
+    return _WEEKDAYS[(left["en"] or left["zh"][-1]).lower()], change
+
+
+def is_exception(text: str) -> bool:
+    """Return whether *text* names another day of a week, or none, for what takes place every week: of one week alone.
+
+    "Yoga is on Thursday this week" leaves the rule as it is; "I quit yoga this week" does not.
+    """
+    said = simplified_form(text)
+    if len(said) > PHRASE_CHARS or not words.THIS_WEEK.search(said):
+        return False
+    return not (words.STANDING.search(said) or words.ENDED.search(said))
+
+
 def concerns_another_event(older: str, newer: str) -> bool:
     """Return whether *newer* moves or calls off an event of the same sort as that of *older*, but another one.
 
@@ -1088,6 +1117,11 @@ def _are_disjoint(one: frozenset[str], other: frozenset[str]) -> bool:
     return bool(scripts) and not one & other
 
 
+_WEEKDAYS = {
+    word: number
+    for number, names in enumerate(("mon 一", "tues 二", "wednes 三", "thurs 四", "fri 五", "satur 六", "sun 日 天"))
+    for word in names.split()
+}
 _SORTS = {word: number for number, group in enumerate(words.EVENTS) for word in group}
 _EVENT = re.compile(
     "|".join(

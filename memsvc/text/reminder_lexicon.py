@@ -259,6 +259,7 @@ OVER = _any(
     rf"|{DAY}(?: are| is|['’]s|['’]re) (?:now |all |finally )*(?:free|open|clear|empty|mine|ours)\b"
     r"(?! (?:for|of|entry|to)\b)"
     rf"|\b(?:moved|switched|shifted|changed)\b[^,;.]{{0,20}} from {DAY}"
+    rf"|从{DAY}(?:的)?[^，。,；]{{0,4}}[改换挪调移]"
     rf"|\b(?:have|get|got|having) (?:my |our |the )?{DAY} (?:back|free|off|to (?:myself|ourselves))\b",
 )
 """In the clause of a weekday: what took place on it is over."""
@@ -268,6 +269,23 @@ STANDING = _any(
     r"以后(?!再)|今后|从今(?:往后|起)|每个?(?:周|星期|礼拜)|从?下个?(?:周|星期|礼拜|月)起|这学期|本学期|固定|长期|(?<![这本上下])周例会|周课",
 )
 """Beside a weekday to which something was moved: it takes place on it every week."""
+_HAN_WEEKDAY = "每?个?(?:周|星期|礼拜)[一二三四五六日天]"
+REGULAR = _any(
+    r"\b(?:yoga|pilates|zumba|choir|practice|training|class|lesson|course|club|stand-?up|rehearsal|swimming|gym|football|band"
+    r"|piano|guitar|violin|tuition|tutoring|therapy|shift)s?\b",
+    r"(?<!试听)(?<!公开)(?<!体验)(?<!补)课(?!题|本|文)|例会|站会|训练|排练|健身|瑜伽|普拉提|合唱团",
+)
+"""What takes place every week as a rule."""
+FROM_WEEKDAY = _any(
+    r"\bfrom (?P<en>mon|tues|wednes|thurs|fri|satur|sun)days? to (?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    rf"从(?P<zh>{_HAN_WEEKDAY})[^，。,；]{{0,6}}[改换挪调移](?:到|成|为|至){_HAN_WEEKDAY}",
+)
+"""From a weekday to another one, neither of them of a week that is named."""
+ENDED = _any(
+    r"\b(?:quit|stopped|given? up|gave up|dropp?(?:ed|ing)|no longer|any ?more|for good|last one|finish(?:ed|es)?)\b",
+    r"不再|退了|停了|戒|最后一次|以后不|不(?:学|练|去|上|跳|打)了(?!这|本|下)",
+)
+"""Beside a week: what takes place every week is over."""
 THIS_WEEK = _any(r"\b(?:this|next) week\b(?! on\b)|(?:[这本]|下)个?(?:周|星期|礼拜)(?!起)|[这下]次")
 """It does so once."""
 ELSEWHERE = _any(
@@ -877,7 +895,8 @@ MOVED = re.compile(
     r"|deferred|put back"
     r"|brought forward|changed|switched|instead|swapped)\b|\bnew (?:date|time|deadline|slot|appointment)\b"
     r"|\b(?:is|it['’]?s) now\b"
-    r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b|\bnew finish line\b"
+    r"|\bnow (?:on|in|it['’]?s)\b|(?:\b(?:is|are)|['’]s) on (?:mon|tues|wednes|thurs|fri|satur"
+    r"|sun)days now\b(?! that)|\bextended\b|\bextension\b|\bnew finish line\b"
     r"|\bit['’]s (?:the )?(?:\d\w*|[a-z]+ \d\w*)(?: of)?(?: [a-z]+)? now\b"
     r"|\bwants? (?:me|us)\b[^,.;]{0,25} now\b"
     r"|\b(?:rang|phoned|called|texted|emailed|wrote)\b[^.;]{0,80}\bsame (?:\w+ )?(?:time|hour)\b"

@@ -707,3 +707,26 @@ def test_a_birthday_is_not_doubted(stubs: Stubs, user: str) -> None:
     tell(stubs, user, "没什么新鲜事。", "老伴儿的生日宴改地方了,定在老边饺子馆")
 
     assert due(stubs, scope) == {memory.id: (CURRENT, "")}
+
+
+@pytest.mark.parametrize(
+    ("rules", "change", "moved"),
+    [
+        (("My yoga class is every Tuesday at 7pm.",), "my yoga class moved from Tuesdays to Thursdays", 0),
+        (("yoga on Tuesdays at 7", "pilates on Tuesdays at 9"), "yoga moved from Tuesdays to Thursdays", 0),
+        (("我每周二晚上有瑜伽课",), "瑜伽课从周二改到周四了", 0),
+        (("My yoga class is every Tuesday at 7pm.",), "yoga is on Thursday this week", None),
+        (("My yoga class is every Tuesday at 7pm.",), "yoga swapped to Thursday this week", None),
+        (("My yoga class is every Tuesday at 7pm.",), "swapped Thursday this week", None),
+        (("我每周二晚上有瑜伽课",), "这周瑜伽改到周四", None),
+    ],
+)
+def test_what_moved_to_another_weekday_outdates_its_rule(
+    stubs: Stubs, user: str, rules: tuple[str, ...], change: str, moved: int | None
+) -> None:
+    """That of the same event, if it moved for good; an exception of one week outdates and doubts nothing."""
+    *old, new = tell(stubs, user, *rules, change)
+    found = hits(stubs, user, rules[0])
+
+    expected = [(OUTDATED, new) if place == moved else (CURRENT, "") for place in range(len(old))]
+    assert [found[one] for one in old] == expected

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day, next_day
-from memsvc.text.reminder_extraction import concerns_another_event, is_beside_due, reminder_in, states_another_day
+from memsvc.text.reminder_extraction import (
+    concerns_another_event,
+    is_beside_due,
+    is_exception,
+    moved_rhythm,
+    reminder_in,
+    states_another_day,
+)
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
@@ -882,3 +889,42 @@ def test_a_visit_of_tradespeople_is_an_appointment(text: str, due: str, minute: 
 def test_visits_to_others_and_of_the_past_are_none(text: str) -> None:
     """Nor are supposed ones, and those that are usual."""
     assert reminder_in(text, SAID) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "weekday", "is_weekly"),
+    [
+        ("my yoga class moved from Tuesdays to Thursdays", 1, True),
+        ("yoga moved from Tuesday to Thursday", 1, True),
+        ("yoga is on Thursdays now", None, True),
+        ("瑜伽课从周二改到周四了", 1, True),
+        ("瑜伽课从每周二改到每周四了", 1, True),
+        ("the dentist moved from Tuesday to Thursday", None, False),
+        ("yoga moved to Thursday this week", None, False),
+        ("这周瑜伽课改到周四了", None, False),
+        ("试听课从周二改到周四", None, False),
+        ("has yoga moved from Tuesdays to Thursdays?", None, False),
+    ],
+)
+def test_what_moved_to_another_weekday_for_good_is_weekly(text: str, weekday: int | None, *, is_weekly: bool) -> None:
+    """A class from a weekday to another; what takes place once, or moved for one week, is no rhythm."""
+    found = moved_rhythm(text, SAID)
+
+    assert (found is not None) is is_weekly
+    assert found is None or found[0] == weekday
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_one_week"),
+    [
+        ("yoga is on Thursday this week", True),
+        ("no yoga this week", True),
+        ("这周瑜伽改到周四", True),
+        ("I quit yoga this week", False),
+        ("yoga is on Thursdays from now on, starting next week", False),
+        ("从下周起瑜伽改到周四", False),
+        ("这周起我不学瑜伽了", False),
+    ],
+)
+def test_an_exception_is_of_one_week(text: str, *, is_of_one_week: bool) -> None:
+    assert is_exception(text) is is_of_one_week
