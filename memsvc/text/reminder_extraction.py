@@ -1047,18 +1047,51 @@ def _is_another_of_sort(change: ScheduleChange, sentence: str, events: frozenset
 def states_another_day(older: str, newer: str, moment: datetime) -> bool:
     """Return whether *newer*, said at *moment*, is about another day than that of *older*.
 
-    It moves or calls off an event of another sort; or it changes no event, states a day of its own, and shares neither
-    the sort of an event, nor a person, nor any other term with *older*.
+    It moves or calls off another event; or it changes no event, states a day of its own or time off work, and shares
+    neither the sort of an event, nor a person, nor any other term with *older*.
     """
     older, newer = simplified_form(older), simplified_form(newer)
     change, before, after = schedule_change(newer), _events_of(older)[0], _events_of(newer)[0]
     if change is not None:
-        return bool(before and change.events) and not before & after
-    if reminder_in(newer, moment) is None:
+        return _changes_another(change, older, newer)
+    is_leave = bool(words.LEAVE.search(newer)) and not words.LEAVE.search(older)
+    if not is_leave and reminder_in(newer, moment) is None:
         return False
     if before and after:
         return not before & after
-    return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
+    return not _share_names(older, newer)
+
+
+def names_dated_event(text: str, moment: datetime) -> bool:
+    """Return whether *text*, said at *moment*, names an event and a day, be there a reminder in it or not."""
+    return names_event(text) and any(one.is_clear for one in named_days(simplified_form(text), moment.date()))
+
+
+def _changes_another(change: ScheduleChange, older: str, newer: str) -> bool:
+    """Return whether *newer* changes an event of another sort or another name than that of *older*.
+
+    A name is a word for what is moved or called off; those of two languages are not compared.
+    """
+    before, after = _events_of(older)[0], _events_of(newer)[0]
+    if before and change.events:
+        return not before & after
+    if script_of(older) is not script_of(newer) or _share_names(older, newer):
+        return False
+    return bool(change.events) or (bool(before) and bool(_terms_of(_changed_subject(newer))))
+
+
+def _changed_subject(text: str) -> str:
+    """Return the words of *text* for what it says was moved or called off, which stand before that; empty: none do."""
+    for pattern in (words.CANCELLED, words.MOVED):
+        change = _stated(pattern, text)
+        if change is not None:
+            is_mover = words.MOVES_SOMETHING.match(text, change.end())
+            return "" if is_mover else _before_in_clause(text, change)
+    return ""
+
+
+def _share_names(older: str, newer: str) -> bool:
+    return bool(_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
 
 
 def is_beside_due(older: str, newer: str) -> bool:

@@ -937,6 +937,18 @@ HEARSAY_OF_CHANGE = re.compile(
     re.IGNORECASE,
 )
 """What people say, ask or believe who do not set the user's dates."""
+MOVES_SOMETHING = re.compile(
+    r"\s*(?:back |forward )?(?:me|us|it|them|things|everything|this|that|my|our|the)\b|\s*(?:我|咱|它|到我)",
+    re.IGNORECASE,
+)
+"""After the word of a change: what is before it moves something, and is not what is moved."""
+LEAVE = _any(
+    r"\b(?:weekend|week|day|days|morning|afternoon|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day|month)s?"
+    r"(?: of (?:the )?[\w ]{2,12})?(?: is| are)? off\b|\b(?:annual|parental|unpaid|study|compassionate) leave\b"
+    r"|\b(?:on|booked|take|taking|got|have) (?:\w+ )?leave\b(?! (?:the|a|my|for|at)\b)",
+    r"(?:休|请|放|年|调|公|婚|产|病|事)(?:了|个|几天|[一二三四五六七]天)?假|休息|调休|轮休",
+)
+"""Time off work, which is about no appointment."""
 _TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
 TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
     r"(?P<zh>准备|买(?!了)|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip

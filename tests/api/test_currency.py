@@ -660,6 +660,10 @@ def test_a_reminder_of_what_is_not_called_off_is_current(
         ("The housing form must be posted by 10 May.", "The flight in May is off, the airline gave a voucher."),
         ("车险5月10号扣费。", "小宝的疫苗改为5月11号接种。"),
         ("健康证5月10号到期。", "派出所办证改到5月25号。"),
+        ("Orla's wedding is on 10 May.", "I've got the weekend of 10 May off work now."),
+        ("The first aid course runs from 10 to 12 May.", "My annual leave is approved for 11 to 26 May now."),
+        ("Dentist on 10 May at 10.", "The car service moved to 20 May."),
+        ("急救培训5月10号到12号", "我请了年假，5月11号到26号"),
     ],
 )
 def test_another_thing_outdates_no_reminder(stubs: Stubs, user: str, appointment: str, other: str) -> None:

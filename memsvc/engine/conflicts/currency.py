@@ -49,6 +49,7 @@ from memsvc.text.reminder_extraction import (
     is_beside_due,
     is_exception,
     moved_rhythm,
+    names_dated_event,
     reminder_in,
     states_another_day,
 )
@@ -402,7 +403,7 @@ def _is_about_another(older: Memory, newer: Memory) -> bool:
         return True
     reminder = older.reminder or reminder_in(before, older.moment)
     if reminder is None:
-        return False
+        return names_dated_event(before, older.moment) and states_another_day(before, after, newer.moment)
     if reminder.recurrence in {Recurrence.WEEKLY, Recurrence.MONTHLY} and is_exception(after):
         return True
     is_yearly = reminder.recurrence is Recurrence.YEARLY

@@ -928,3 +928,25 @@ def test_what_moved_to_another_weekday_for_good_is_weekly(text: str, weekday: in
 )
 def test_an_exception_is_of_one_week(text: str, *, is_of_one_week: bool) -> None:
     assert is_exception(text) is is_of_one_week
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_another"),
+    [
+        ("Orla's wedding is on 14 June.", "I have the weekend off", True),
+        ("My scrum course is 8-12 June in Leeds.", "annual leave approved for 10 to 20 June", True),
+        ("Dentist on 14 June at 10.", "the car service moved to 20 June", True),
+        ("小雨的婚礼在6月14号", "我这周末休息", True),
+        ("急救培训6月8号到12号", "我请了年假，6月15号到26号", True),
+        ("6月13号考六级", "老师大发慈悲,那篇三千字的6月5号再给就成", True),
+        ("那篇三千字的6月5号交", "场馆检修,演唱会改到6月27号", True),
+        ("Dentist on 14 June at 10.", "the clinic moved me to 20 June", False),
+        ("I'm on annual leave from 8 June.", "my annual leave is from 15 June now", False),
+        ("Orla's wedding is on 14 June.", "I have Orla's wedding weekend off", False),
+        ("沙坡尾的市集摊位6月14号", "主办方说场地没批下来,沙坡尾那摊儿黄了", False),
+        ("Dentist on 14 June at 10.", "牙医改到6月20号了", False),
+    ],
+)
+def test_events_of_different_names_are_not_about_each_other(older: str, newer: str, *, is_another: bool) -> None:
+    """Nor is time off work about an appointment; what moves the speaker, or is told in another language, may be."""
+    assert states_another_day(older, newer, SAID) is is_another
