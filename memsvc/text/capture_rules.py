@@ -549,7 +549,7 @@ def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
     if (cue := cues.AT_HAND.search(text) or cues.EXAGGERATION.search(text)) and not cues.MANNER.search(text):
         return _nothing_stated(CaptureReason.PASSING, cue)
     cue = cues.ASIDE.search(text) or cues.STORY.search(text)
-    if cue is None and not is_of_health(text) and not _is_visit(text):
+    if cue is None and not (is_of_health(text) or is_of_household(text) or _is_visit(text)):
         cue = cues.OTHERS.search(text) or cues.MOMENT.search(text) or cues.ANECDOTE.search(text)
     if cue is None:
         return None
@@ -607,6 +607,11 @@ def is_of_health(text: str) -> bool:
         return bool(cues.HEALTH["zh"].first_in(text))
     words = cues.plain_words(text)
     return bool(cues.HEALTH["en"].first_in(words) or cues.CANNOT.search(" ".join(words)))
+
+
+def is_of_household(text: str) -> bool:
+    """Return whether a text says where something is kept, what health staff found, or what became of a pet."""
+    return cues.HOUSEHOLD.search(without_quotations(simplified_form(text))) is not None
 
 
 def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
@@ -706,7 +711,7 @@ def english_everyday_reason(text: str) -> _Reason:
         _DATE.search(text),
         cues.DUTY["en"].first_in(words),
     )
-    readings = (_english_ban, _english_task, _english_taste, _english_change, _english_circumstance)
+    readings = (_english_ban, _english_task, _english_household, _english_taste, _english_change, _english_circumstance)
     return next((found for reading in readings if (found := reading(sentence, plain)) is not None), _NO_MATCH)
 
 
@@ -730,6 +735,11 @@ def _english_task(said: _EverydaySentence, _: str) -> _Reason | None:
         if said.is_about_someone and _PAST_WORDS.isdisjoint(said.words):
             return CaptureReason.TASK, said.dated
     return (CaptureReason.TASK, None) if said.duty in _PROMISES and said.is_own else None
+
+
+def _english_household(said: _EverydaySentence, _: str) -> _Reason | None:
+    cue = cues.HOUSEHOLD.search(said.text)
+    return (CaptureReason.PERSONAL_FACT, cue) if cue else None
 
 
 def _english_taste(said: _EverydaySentence, plain: str) -> _Reason | None:
@@ -818,6 +828,8 @@ def chinese_everyday_reason(text: str) -> _Reason:
     """Return why a Chinese text is or is not worth keeping, by everyday words."""
     if cue := _confidentiality(text) or cues.BID["zh"].search(text):
         return CaptureReason.RULE, cue
+    if cue := cues.HOUSEHOLD.search(text):
+        return CaptureReason.PERSONAL_FACT, cue
     if health := cues.HEALTH["zh"].first_in(text):
         return CaptureReason.PERSONAL_FACT, re.search(re.escape(health), text)
     is_own = _HAN_OWN.search(text) is not None
