@@ -1099,7 +1099,7 @@ def _changes_another(change: ScheduleChange, older: str, newer: str) -> bool:
 
 
 def _changed_subject(text: str) -> str:
-    """Return the words of *text* for what it says was moved or called off, which stand before that; empty: none do."""
+    """Return the words of *text* for what it says was moved or called off, which are before that; empty: none do."""
     for pattern in (words.CANCELLED, words.MOVED):
         change = _stated(pattern, text)
         if change is not None:
