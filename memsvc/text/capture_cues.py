@@ -147,6 +147,8 @@ PREFERENCE = Cue("PREFERENCE")
 """What the user likes, and how they are used to do things."""
 PERSONAL = Cue("PERSONAL")
 """Personal facts of the user."""
+HOUSEHOLD = Cue("HOUSEHOLD")
+"""Where things are kept, findings of health staff, new pastimes, and what became of pets."""
 PERSONAL_LIFE = Cue("PERSONAL_LIFE")
 """What belongs to the life of a person and not to a project."""
 PROJECT = Cue("PROJECT")

@@ -24,11 +24,11 @@ from memsvc.text.facts.english_lexicon import phrases
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
 from memsvc.text.reminder_dates import named_days
-from memsvc.text.reminder_extraction import names_event, reminder_in, schedule_change
+from memsvc.text.reminder_extraction import names_event, names_own_deadline, names_visit, reminder_in, schedule_change
 from memsvc.text.statement_split import without_secrecy
 
 LEAST_CHARS = 2
-_LEAST_AHEAD, _MOST_AHEAD = timedelta(days=2), timedelta(days=366)
+_LEAST_AHEAD, _LEAST_AHEAD_OF_VISIT, _MOST_AHEAD = timedelta(days=2), timedelta(days=1), timedelta(days=366)
 CUE_CHARS = 2_000
 """As much of a statement is looked at; what it is about is said at its beginning."""
 TITLE_CHARS = 60
@@ -125,22 +125,28 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
 
     None: it names no day to be reminded of from the day after tomorrow on, within a year, or hands over text. A day of
     the week alone counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
+    Tradespeople and deliveries may come tomorrow.
     """
     shown = without_secrecy(_plain(text))
     reminder = None if _of_material(shown) else reminder_in(shown, moment)
     if reminder is None:
         return None
+    is_visit = names_visit(shown)
     if reminder.recurrence is Recurrence.NONE:
         due = date(reminder.year, reminder.month, reminder.day)
-        if not _LEAST_AHEAD <= due - moment.date() <= _MOST_AHEAD:
+        least = _LEAST_AHEAD_OF_VISIT if is_visit else _LEAST_AHEAD
+        if not least <= due - moment.date() <= _MOST_AHEAD:
             return None
     days = named_days(shown, moment.date())
     if not days or len(days) > 2:  # noqa: PLR2004 - a list of days is material; a period has two
         return None
-    if all(day.is_weekday for day in days) and reminder.minute is None and not names_event(shown):
+    is_due = names_own_deadline(shown)
+    is_timed = reminder.minute is not None or is_visit or is_due or names_event(shown)
+    if all(day.is_weekday for day in days) and not is_timed:
         return None
-    is_personal = reminder.recurrence is Recurrence.YEARLY or cues.PERSONAL_LIFE.search(shown)
-    verdict = _verdict(CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT, shown, None)
+    is_personal = reminder.recurrence is Recurrence.YEARLY or is_visit or cues.PERSONAL_LIFE.search(shown)
+    reason = CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT
+    verdict = _verdict(CaptureReason.TASK if is_due else reason, shown, None)
     verdict = replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
     return _with_title(verdict, text)
 
@@ -527,6 +533,8 @@ def _of_another_world(text: str) -> CaptureVerdict | None:
         is_reported = cues.REPORTED["en"].begins(words[lead:]) and not (is_own and words[lead] in _HEARSAY)
         said = " ".join(words[lead:][:2]) if is_reported else ""
         said = said or (" ".join(words[lead:][:2]) if cues.FICTION.begins(words[lead:]) else "")
+    if not _VISITORS.isdisjoint(said.split()) and _is_visit(text):
+        said = ""
     if words[:2] == ["never", "mind"]:
         return CaptureVerdict.ignore(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
     return _as_said_by_others(text, said) if said else None
@@ -543,11 +551,19 @@ def _of_talk_at_hand(text: str) -> CaptureVerdict | None:
     if (cue := cues.AT_HAND.search(text) or cues.EXAGGERATION.search(text)) and not cues.MANNER.search(text):
         return _nothing_stated(CaptureReason.PASSING, cue)
     cue = cues.ASIDE.search(text) or cues.STORY.search(text)
-    if cue is None and not is_of_health(text):
+    if cue is None and not (is_of_health(text) or is_of_household(text) or _is_visit(text)):
         cue = cues.OTHERS.search(text) or cues.MOMENT.search(text) or cues.ANECDOTE.search(text)
     if cue is None:
         return None
     return _QUOTED if without_quotations(text) != text else _nothing_stated(CaptureReason.PASSING, cue)
+
+
+def _is_visit(text: str) -> bool:
+    """Return whether a text says that tradespeople or a delivery come on a day."""
+    return names_visit(text) and bool(named_days(text, _ANY_DAY))
+
+
+_ANY_DAY = date(2026, 1, 1)
 
 
 def _is_lasting_bid(text: str) -> bool:
@@ -595,6 +611,11 @@ def is_of_health(text: str) -> bool:
     return bool(cues.HEALTH["en"].first_in(words) or cues.CANNOT.search(" ".join(words)))
 
 
+def is_of_household(text: str) -> bool:
+    """Return whether a text says where something is kept, what health staff found, or what became of a pet."""
+    return cues.HOUSEHOLD.search(without_quotations(simplified_form(text))) is not None
+
+
 def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
     return (
         _QUOTED
@@ -603,6 +624,8 @@ def _as_said_by_others(text: str, said: str) -> CaptureVerdict:
     )
 
 
+_VISITORS = frozenset(listed("someone somebody man men woman lady guy bloke dude person people"))
+"""Words by which the tradespeople of a visit are named, who are else strangers."""
 _HEARSAY = frozenset(
     listed("""
     apparently allegedly reportedly narrator protagonist lyrics fictional""")
@@ -690,7 +713,7 @@ def english_everyday_reason(text: str) -> _Reason:
         _DATE.search(text),
         cues.DUTY["en"].first_in(words),
     )
-    readings = (_english_ban, _english_task, _english_taste, _english_change, _english_circumstance)
+    readings = (_english_ban, _english_task, _english_household, _english_taste, _english_change, _english_circumstance)
     return next((found for reading in readings if (found := reading(sentence, plain)) is not None), _NO_MATCH)
 
 
@@ -714,6 +737,11 @@ def _english_task(said: _EverydaySentence, _: str) -> _Reason | None:
         if said.is_about_someone and _PAST_WORDS.isdisjoint(said.words):
             return CaptureReason.TASK, said.dated
     return (CaptureReason.TASK, None) if said.duty in _PROMISES and said.is_own else None
+
+
+def _english_household(said: _EverydaySentence, _: str) -> _Reason | None:
+    cue = cues.HOUSEHOLD.search(said.text)
+    return (CaptureReason.PERSONAL_FACT, cue) if cue else None
 
 
 def _english_taste(said: _EverydaySentence, plain: str) -> _Reason | None:
@@ -802,6 +830,8 @@ def chinese_everyday_reason(text: str) -> _Reason:
     """Return why a Chinese text is or is not worth keeping, by everyday words."""
     if cue := _confidentiality(text) or cues.BID["zh"].search(text):
         return CaptureReason.RULE, cue
+    if cue := cues.HOUSEHOLD.search(text):
+        return CaptureReason.PERSONAL_FACT, cue
     if health := cues.HEALTH["zh"].first_in(text):
         return CaptureReason.PERSONAL_FACT, re.search(re.escape(health), text)
     is_own = _HAN_OWN.search(text) is not None

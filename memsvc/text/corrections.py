@@ -1,13 +1,13 @@
 """Corrections of what was said a moment before: "no wait, I meant Thursday", 说错了，是下周五; English and Chinese.
 
 A correction names the right value alone. It is applied to the statement that it corrects, so that the statement is
-remembered as it was meant.
+remembered as it was meant. So is the news that something unnamed was moved: "it got moved to the 24th", 改到24号了.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from memsvc.text.facts.values import MONTHS
@@ -31,6 +31,20 @@ _OWN_ERROR = re.compile(
     re.IGNORECASE,
 )
 """Signs that the speaker was wrong, without which a name may be that of something else: "no, that's Bob calling"."""
+_MOVE_CUE = re.compile(
+    r"^(?:(?:oh|ah|ugh|argh|update|and|but|so|ok(?:ay)?|hey|actually|sorry|btw|by the way|turns out)\b[\s,.:!…—-]*)*"
+    r"(?:(?:it|that|this)(?:['’]s|[  ](?:has|is|was|got|gets))?(?: just| now| since)?(?: been| got(?:ten)?| being)?"
+    r"(?: moved| pushed| shifted| postponed| rescheduled| changed| delayed| brought forward| put back| bumped)"
+    r"(?: back| forward| out)? (?:to|until|till)\b"
+    r"|(?:(?:啊|哦|噢|哎呀?|对了|更新|刚才|刚刚|后来|现在|又|被|给|通知|时间|日期|已经?)[，,。！!：:\s]*)*"
+    r"(?:改到|改成|改为|改期到|推迟到|推到|延期到|延到|挪到|提前到|调到|顺延到))",
+    re.IGNORECASE,
+)
+_MOVE_WORDS = re.compile(
+    r"\b(?:moved|pushed|shifted|postponed|rescheduled|changed|delayed|brought|forward|put|back|bumped|been|has|gets|just|now"
+    r"|since|out|until|till|turns|update|next|this)\b|改[到成为期]|推[迟到]|延期?到|挪到|提前到|调到|顺延|后来|通知|日期|又|被|给",
+    re.IGNORECASE,
+)
 _DATE = re.compile(
     rf"\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b"
     rf"|\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)\b|{_HAN_NUMBER}月{_HAN_NUMBER}[日号]?|{_HAN_NUMBER}号(?![线楼院])",
@@ -42,6 +56,7 @@ _DAY = re.compile(
     r"|(?:这|本|下下?)?(?:周|星期|礼拜)[一二三四五六日天]|[今明后]天|大后天|[今明]晚",
     re.IGNORECASE,
 )
+_WEEKDAY_END = re.compile(rf"(?:{_DAY.pattern})[\s,，]{{0,2}}\Z", re.IGNORECASE)
 _TIME = re.compile(
     r"\b\d{1,2}(?:[:.]\d\d)? ?(?:am|pm|o'clock)\b|(?<=\bat )\d{1,2}\b(?![:.]\d)|\b\d{1,2}:\d\d\b"
     r"|\b(?:half|quarter) (?:past|to) [a-z]+\b|\bnoon\b"
@@ -109,19 +124,66 @@ def correct_statement(statement: str, correction: str) -> str | None:
     return result if result != statement else None
 
 
-def apply_corrections(texts: Sequence[tuple[str, object]], most_back: int = 3) -> tuple[list[str], dict[int, int]]:
+def is_move(text: str) -> bool:
+    """Return whether a text says that something which it does not name was moved, asks nothing and adds nothing."""
+    if len(text) > MOST_CHARS or text.rstrip().endswith(("?", "？", "吗", "呢", "么", "吧")):
+        return False
+    return _MOVE_CUE.match(text) is not None and _ADDS.search(text) is None
+
+
+def move_statement(statement: str, move: str) -> str | None:
+    """Return *statement* with the day, and the time, to which a *move* says that it was moved.
+
+    None unless each names exactly one day, and the move says no more than that.
+    """
+    if not is_move(move) or _says_more(_MOVE_WORDS.sub(" ", move), statement):
+        return None
+    before, after = _days(statement), _days(move)
+    if len(before) != 1 or len(after) != 1 or _plain(before[0][0].text) == _plain(after[0][0].text):
+        return None
+    [(old, sort)], [(new, new_sort)] = before, after
+    said = _of_same_form(old.text, new.text, sort) if sort is new_sort else new.text
+    moved = _without_weekday(statement[: old.start]) + said + statement[old.end :]
+    return _replaced(moved, move, _TIME)
+
+
+def _without_weekday(text: str) -> str:
+    """Return a text without the weekday of a date that follows it: of "on Tuesday " the "on "."""
+    return _WEEKDAY_END.sub("", text)
+
+
+def _days(text: str) -> list[tuple[_Value, re.Pattern[str]]]:
+    """Return the dates, or else the other days that a text names, each with its pattern."""
+    dates = [(value, _DATE) for value in _values(text, _DATE)]
+    return dates or [(value, _DAY) for value in _values(text, _DAY)]
+
+
+def apply_corrections(
+    texts: Sequence[tuple[str, object]],
+    most_back: int = 3,
+    is_to_come: Callable[[int, str], bool] = lambda *_: True,
+) -> tuple[list[str], dict[int, int]]:
     """Return the statements of a conversation as they were meant, and which of them only correct another, by place.
 
     Args:
         texts: Each statement in order, and who said it: a speaker corrects only their own statements.
         most_back: The number of earlier statements of the same speaker among which the corrected one is looked for.
+        is_to_come: Whether the statement of a place, which reads so, is about a day to come: else nothing moves it.
+            What names no event moves the only one of the earlier statements that is.
     """
     meant = [text for text, _ in texts]
     corrections: dict[int, int] = {}
     for place, (text, speaker) in enumerate(texts):
+        own = [at for at in range(place) if texts[at][1] == speaker and at not in corrections]
+        if is_move(text):
+            dated = [at for at in own[-most_back:] if _days(meant[at]) and is_to_come(at, meant[at])]
+            moved = move_statement(meant[dated[0]], text) if len(dated) == 1 else None
+            if moved is not None:
+                meant[dated[0]] = moved
+                corrections[place] = dated[0]
+            continue
         if not is_correction(text):
             continue
-        own = [at for at in range(place) if texts[at][1] == speaker and at not in corrections]
         for at in reversed(own[-most_back:]):
             if (found := correct_statement(meant[at], text)) is not None:
                 meant[at] = found

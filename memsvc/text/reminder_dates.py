@@ -291,6 +291,18 @@ _SPOKEN_CLOCK = re.compile(
     _I,
 )
 """A time without am or pm: "at six tonight", "half two", "nine in the morning"."""
+_WORKED_SPAN = re.compile(
+    rf"\b(?:(?:at|from|between|around|about|by|after|tomorrow|morning|\w{{3,6}}day|mon|tues?|weds?|thurs?|fri|sat"
+    rf"|\d{{1,2}}(?:st|nd|rd|th))[,:]? "
+    rf"|[(,;] ?)(?:at |from |between )?(?P<hour>{_HOUR})(?:[:.](?P<minute>[0-5]\d))?"
+    rf"(?:\s?(?:-|–|—|to|till|until|and)\s?{_HOUR}(?:[:.][0-5]\d)?(?= *(?:[,;!?.)]|\Z|to\b|for\b|on\b|and\b|so\b|in\b))"
+    rf"|(?= *(?:[,;!?)]|\.(?!\d)|\Z|to\b|for\b|on\b|and\b|so\b|tomorrow)))",
+    _I,
+)
+"""A time, or the first of a span, at which someone comes to work."""
+_SPAN_BETWEEN = re.compile(r"\s*(?:-|–|—|~|～|to|till|until|and|到|至)\s*", _I)
+_FIRST_WORKED = 7
+"""The hour from which people come to work: a time of an earlier one is of the afternoon."""
 _MORNING, _LATER = re.compile(r"(?<!good )\bmornings?\b", _I), re.compile(r"\b(?:afternoon|evening|tonight)\b", _I)
 _RISING = re.compile(r"\bwak(?:e|ing)\b|\balarm\b|\b(?:get|be|getting) up\b", _I)
 _LAST_OF_AFTERNOON = 5
@@ -433,6 +445,21 @@ def time_of_day(text: str) -> tuple[int | None, Slot | None]:
     minute = known[0] if len(known) == 1 else None
     parts = {Slot.MORNING if match["am"] or match["早"] else Slot.AFTERNOON for match in _PARTS.finditer(text)}
     return minute, parts.pop() if len(parts) == 1 else None
+
+
+def visiting_minute(text: str) -> int | None:
+    """Return the time at which *text* says that someone comes to work, of a span the first, in minutes since midnight.
+
+    People come to work by day: "at 8" and "9 to 12" are of the morning, "2 to 4" of the afternoon.
+    """
+    clocks = [match for pattern in (_CLOCK, _HAN_CLOCK) for match in pattern.finditer(text)]
+    if len(clocks) == 2 and _SPAN_BETWEEN.fullmatch(text, clocks[0].end(), clocks[1].start()):  # noqa: PLR2004 - a span
+        return _han_minute(clocks[0]) if clocks[0].re is _HAN_CLOCK else _minute(clocks[0])
+    found = list(_WORKED_SPAN.finditer(text))
+    if clocks or len(found) != 1 or _LATER.search(text):
+        return None
+    hour = number_of(found[0]["hour"])
+    return _of_half(hour, int(found[0]["minute"] or 0), is_pm=not _FIRST_WORKED <= hour < _NOON)
 
 
 def minutes_of(match: re.Match[str]) -> int | None:

@@ -17,7 +17,16 @@ from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, is_day, lunar_day, lunar_start, next_day, slot_of
 from memsvc.text import reminder_lexicon as words
 from memsvc.text.analysis import HAN, script_of, simplified_form, terms, word_terms
-from memsvc.text.reminder_dates import NamedDay, minutes_of, months_after, named_days, next_of, number_of, time_of_day
+from memsvc.text.reminder_dates import (
+    NamedDay,
+    minutes_of,
+    months_after,
+    named_days,
+    next_of,
+    number_of,
+    time_of_day,
+    visiting_minute,
+)
 from memsvc.text.sentences import sentences
 from memsvc.text.statement_split import without_secrecy
 
@@ -100,13 +109,31 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
 
 
 def _on_day(said: str, today: date) -> Reminder | None:
-    """Return the reminder of a day that a sentence names, or what it says beside its question."""
+    """Return the reminder of a day that a sentence names, or what it says beside its question or request."""
     if not words.DATE_CUE.search(said.lower()):
         return None
     found = _in_sentence(said, today)
-    if found is None and words.DATE_CUE.search((stated := _stated_clauses(said)).lower()):
-        found = _in_sentence(stated, today)
+    for part in (_stated_clauses, _deadline_of_work):
+        if found is None and words.DATE_CUE.search((stated := part(said)).lower()):
+            found = _in_sentence(stated, today)
     return found
+
+
+def _deadline_of_work(said: str) -> str:
+    """Return the clause that says when the user needs the work that the sentence asks for; empty: none does.
+
+    "Translate my CV, I have to hand it in next Friday" has one, "translate this: I have to hand it in" none.
+    """
+    plain = words.QUOTED.sub(_blank, said)
+    if not words.WORK.search(plain):
+        return ""
+    later = [plain[start:end].strip(" ?？,，") for start, end in _clauses(plain, [])[1:]]
+    return next((clause for clause in later if words.OWN_DEADLINE.search(clause)), "")
+
+
+def names_own_deadline(text: str) -> bool:
+    """Return whether *text* says that the user has to hand something in, or needs it, as what was asked for is."""
+    return bool(words.OWN_DEADLINE.search(simplified_form(text)))
 
 
 def _stated_clauses(said: str) -> str:
@@ -331,7 +358,8 @@ def _is_over(said: str, named: NamedDay) -> bool:
 
 def _as_rhythm(said: str, named: NamedDay) -> NamedDay:
     """Return the weekday to which something was moved as one of every week, if the sentence says so; else *named*."""
-    if not named.is_weekday or not words.STANDING.search(said) or words.THIS_WEEK.search(said):
+    is_standing = words.STANDING.search(said) or (words.FROM_WEEKDAY.search(said) and words.REGULAR.search(said))
+    if not named.is_weekday or not is_standing or words.THIS_WEEK.search(said):
         return named
     is_moved = words.MOVED_TO.search(said[: named.start]) is not None
     return replace(named, recurrence=Recurrence.WEEKLY, is_weekday=False) if is_moved else named
@@ -761,7 +789,8 @@ def _scheduled(said: str, named: NamedDay, today: date) -> Reminder | None:
     before = said[: named.start]
     if words.ELSEWHERE.search(words.OPENS_OWN.sub("", said)) or _is_of_another(said, before, named):
         return None
-    if _is_off(said, named) or (named.is_loose and not _is_planned(said)):
+    is_usual = bool(words.VISIT.search(said) and words.HABIT.search(said))
+    if _is_off(said, named) or is_usual or (named.is_loose and not _is_planned(said)):
         return None
     is_strong = bool(words.STRONG.search(said))
     if named.exact == today and not (is_strong or words.MUST.search(said) or words.CLOCK.search(said)):
@@ -810,7 +839,8 @@ def _minute_of(said: str, named: NamedDay) -> int | None:
     if minute is not None:
         return minute
     clauses = _clauses(said, [(named.start, named.end)])
-    return next((time_of_day(said[start:end])[0] for start, end in clauses if named.start < end), None)
+    minute = next((time_of_day(said[start:end])[0] for start, end in clauses if named.start < end), None)
+    return visiting_minute(said) if minute is None and words.VISIT.search(said) else minute
 
 
 def _with_slot(found: Reminder, said: str) -> Reminder:
@@ -884,6 +914,11 @@ def names_event(text: str) -> bool:
     """Return whether *text* has a word for an appointment or a deadline."""
     text = simplified_form(text)
     return bool(words.STRONG.search(text) or words.DUE_BY.search(text) or _EVENT.search(text))
+
+
+def names_visit(text: str) -> bool:
+    """Return whether *text* says that tradespeople or a delivery come to the user, or came."""
+    return bool(words.VISIT.search(simplified_form(text)))
 
 
 def denies_cancellation(text: str) -> bool:
@@ -978,6 +1013,39 @@ def _shared(change: ScheduleChange, sentence: str) -> int:
     return len(common) if not change.events and 2 * len(common) >= len(change.words) else 0
 
 
+def names_weekday(text: str) -> bool:
+    """Return whether *text* may name a weekday: a quick test, which also finds "sun" and "sat"."""
+    return _NAMED_WEEKDAY.search(text) is not None
+
+
+def moved_rhythm(text: str, moment: datetime) -> tuple[int | None, ScheduleChange] | None:
+    """Return what *text* says to have moved for good to another weekday, with the weekday that it left, or None.
+
+    The weekday is 0 for Monday; None: it names none, as in "yoga is on Thursdays now".
+    """
+    change = schedule_change(text)
+    if change is None or change.is_cancelled:
+        return None
+    reminder = reminder_in(text, moment)
+    if reminder is None or reminder.recurrence is not Recurrence.WEEKLY:
+        return None
+    left = words.FROM_WEEKDAY.search(simplified_form(text))
+    if left is None:
+        return None, change
+    return _WEEKDAYS[(left["en"] or left["zh"][-1]).lower()], change
+
+
+def is_exception(text: str) -> bool:
+    """Return whether *text* names another day of a week, or none, for what takes place every week: of one week alone.
+
+    "Yoga is on Thursday this week" leaves the rule as it is; "I quit yoga this week" does not.
+    """
+    said = simplified_form(text)
+    if len(said) > PHRASE_CHARS or not words.THIS_WEEK.search(said):
+        return False
+    return not (words.STANDING.search(said) or words.ENDED.search(said))
+
+
 def concerns_another_event(older: str, newer: str) -> bool:
     """Return whether *newer* moves or calls off an event of the same sort as that of *older*, but another one.
 
@@ -1002,18 +1070,51 @@ def _is_another_of_sort(change: ScheduleChange, sentence: str, events: frozenset
 def states_another_day(older: str, newer: str, moment: datetime) -> bool:
     """Return whether *newer*, said at *moment*, is about another day than that of *older*.
 
-    It moves or calls off an event of another sort; or it changes no event, states a day of its own, and shares neither
-    the sort of an event, nor a person, nor any other term with *older*.
+    It moves or calls off another event; or it changes no event, states a day of its own or time off work, and shares
+    neither the sort of an event, nor a person, nor any other term with *older*.
     """
     older, newer = simplified_form(older), simplified_form(newer)
     change, before, after = schedule_change(newer), _events_of(older)[0], _events_of(newer)[0]
     if change is not None:
-        return bool(before and change.events) and not before & after
-    if reminder_in(newer, moment) is None:
+        return _changes_another(change, older, newer)
+    is_leave = bool(words.LEAVE.search(newer)) and not words.LEAVE.search(older)
+    if not is_leave and reminder_in(newer, moment) is None:
         return False
     if before and after:
         return not before & after
-    return not (_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
+    return not _share_names(older, newer)
+
+
+def names_dated_event(text: str, moment: datetime) -> bool:
+    """Return whether *text*, said at *moment*, names an event and a day, be there a reminder in it or not."""
+    return names_event(text) and any(one.is_clear for one in named_days(simplified_form(text), moment.date()))
+
+
+def _changes_another(change: ScheduleChange, older: str, newer: str) -> bool:
+    """Return whether *newer* changes an event of another sort or another name than that of *older*.
+
+    A name is a word for what is moved or called off; those of two languages are not compared.
+    """
+    before, after = _events_of(older)[0], _events_of(newer)[0]
+    if before and change.events:
+        return not before & after
+    if script_of(older) is not script_of(newer) or _share_names(older, newer):
+        return False
+    return bool(change.events) or (bool(before) and bool(_terms_of(_changed_subject(newer))))
+
+
+def _changed_subject(text: str) -> str:
+    """Return the words of *text* for what it says was moved or called off, which are before that; empty: none do."""
+    for pattern in (words.CANCELLED, words.MOVED):
+        change = _stated(pattern, text)
+        if change is not None:
+            is_mover = words.MOVES_SOMETHING.match(text, change.end())
+            return "" if is_mover else _before_in_clause(text, change)
+    return ""
+
+
+def _share_names(older: str, newer: str) -> bool:
+    return bool(_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
 
 
 def is_beside_due(older: str, newer: str) -> bool:
@@ -1072,6 +1173,16 @@ def _are_disjoint(one: frozenset[str], other: frozenset[str]) -> bool:
     return bool(scripts) and not one & other
 
 
+_NAMED_WEEKDAY = re.compile(
+    r"\b(?:mon|tue|tues|wed|wednes|thu|thur|thurs|fri|sat|satur|sun)(?:days?)?\b"
+    r"|(?:[周週]|星期|禮拜|礼拜)[一二三四五六日天]",
+    re.IGNORECASE,
+)
+_WEEKDAYS = {
+    word: number
+    for number, names in enumerate(("mon 一", "tues 二", "wednes 三", "thurs 四", "fri 五", "satur 六", "sun 日 天"))
+    for word in names.split()
+}
 _SORTS = {word: number for number, group in enumerate(words.EVENTS) for word in group}
 _EVENT = re.compile(
     "|".join(

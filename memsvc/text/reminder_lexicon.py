@@ -128,6 +128,8 @@ RELAYED = re.compile(
 )
 """News for the user from those who set dates for them; what follows is read by itself."""
 NOT_FOR_US = _any(
+    r"\b(?:end|start|begin|finish|close) (?:every|each|all your) (?:answer|repl(?:y|ies)|response)s?\b"
+    r"|每[个次条](?:回答|回复|答复)",
     r"\A\W*make (?:this|it|that) (?:sound|look|read|less|more|shorter|longer|nicer)\b"
     r"|[把将][^，。]{0,8}(?:翻[成译]|改写|润色)",
     r"\b(?:per ?cent|dataset|on average)\b|\b(?:film|movie|book|show|novel|story)(?:['’]s| is) about\b",
@@ -176,6 +178,39 @@ _KIN = (
     r"|gran(?:ny|dma|dpa|dad)?|friend|mate|buddy|(?:room|flat|house)-?mate|colleague|co-?worker|boss|manager|neighbou?r|ex"
 )
 _ABROAD = r"(?:to (?-i:[A-Z])\w+|abroad|away|on (?:a (?:business |work )?trip|holiday|vacation|leave))"
+_ROOMS = (
+    r"boiler|gas|heating|water|washing machine|fridge|oven|dishwasher|tv|broadband|internet|wi-?fi|phone|cable"
+    r"|air ?con|alarm"
+    r"|meter|roof|windows?|carpet|kitchen|bathroom|damp|solar|garage door|lift|piano|pool|hvac|a/?c|appliance"
+    r"|furniture|drains?"
+    r"|aerial|tree|hedge|lawn|pest|removals?|moving|delivery|repair|council|energy|electricity"
+)
+_TRADE = (
+    r"(?:plumber|electrician|builder|roofer|glazier|plasterer|decorator|painter|joiner|carpenter|tiler|locksmith"
+    r"|handyman"
+    r"|handymen|gardener|cleaner|chimney sweep|mover|pest control|exterminator|surveyor|meter reader|engineer"
+    r"|technician"
+    r"|fitter|installer|repairm[ae]n|courier|delivery|deliveries|parcel|package"
+    rf"|(?:{_ROOMS}) (?:m[ae]n|lady|wom[ae]n|guy|people|person|company|bloke|lad|chap|folks|firm|van|driver|service))s?"
+)
+_COMES = (
+    r"(?:(?:is|are|['’]s|['’]re|will be|should be|has to be) (?:now |also |finally |only )?"
+    r"(?:coming(?! on strike| to terms)|due|booked|scheduled|here|round|popping (?:in|round|by|over)|turning up"
+    r"|arriving|visiting|stopping by"
+    r"|dropping by|delivering|(?:being |getting )?delivered)|comes?|arrives?|turns? up|gets? (?:here|delivered)"
+    r"|(?:will|['’]ll) (?:come|arrive|call|turn up|visit|deliver|be here|be delivered))"
+)
+_HAN_TRADE = (
+    r"(?:师傅|电工|水管工|木工|油漆工|保洁|钟点工|家政|物业|(?:燃气|煤气|电力|自来水|搬家|宽带)公司|供电局|快递|包裹"
+    r"|送货员?|安装工|维修工|维修人员|安装人员"
+    r"|阿姨(?=[^，。,；]{0,6}来(?:打扫|做饭|做卫生|搞卫生))|[修装送搬](?!饰|备|逼)[^，。,；我他她你]{1,6}的(?=来"
+    r"|上门|过来|到))"
+)
+_HAN_COMES = r"(?:(?<![将未原本从近])来(?!自|着|电|不及|得及|回|往|源)|上门|送到|送来|送货|送达|到货|到家)"
+_NOTHING_FOR_US = (
+    r"(?![^;]*(?:\b(?:i|we|me|us|our|ours|i['’]?(?:m|ll|ve|d)|we['’]?(?:re|ll|ve|d))\b"
+    r"|\b(?:remind|let (?:him|her|them) in)\b))"
+)
 _OWN_JOB = (
     r"(?:his|her|their|an?|the) (?:[\w-]+ ){0,2}(?:job|role|position|post|internship|apprenticeship|placement"
     r"|traineeship|shift|degree|course|master['’]?s|phd)"
@@ -201,6 +236,18 @@ AFFAIR_OF_OTHERS = _any(
     r"(?![^。；]*(?:我|咱|一起|来|接|送|回[家来]|到家|生日|婚|周年|提醒|记得|别忘|家长会|手术|医院|复查|体检|祝|红包|礼物|庆祝|[陪帮替喂交]|照看))"
     r"[^，。,；]{0,14}?(?:飞(?!机)|出差|入职|上班|开工|实习|跳槽|面试|考试|考研|答辩|加班|值班|述职|调去|外派|出国|旅游|旅行|度假"
     rf"|去(?![办拿取买看见做开交换问])[{HAN}]{{2,4}}(?=[，。！!,\s]|\Z))",
+    rf"\A\W*(?:(?:my|our|the) (?:\w+ )?(?:{_KIN}|neighbou?r)s?(?: next door| upstairs| downstairs)?|next door"
+    rf"|(?-i:[A-Z])[a-z]+)"
+    rf"(?:(?:['’]s|['’]) (?:[\w-]+ ){{0,2}}?{_TRADE} {_COMES}\b"
+    rf"|(?:['’]s got|['’]ve got| has| have| is having| are having| got)(?: got)? (?:an?|the|their|his"
+    rf"|her) (?:[\w-]+ )?{_TRADE}\b)"
+    rf"{_NOTHING_FOR_US}",
+    rf"\b{_TRADE}(?:['’]s)? {_COMES} (?:[\w-]+ ){{0,4}}?(?:to|round to|over to|at) (?:(?:his|her|their)\b"
+    rf"|(?:my|our|the) (?:\w+ )?(?:{_KIN}|neighbou?r)s?['’]|(?-i:[A-Z])[a-z]+['’]s\b|next door\b){_NOTHING_FOR_US}",
+    r"(?:邻居|隔壁|楼[上下]|对门|同事|同学|朋友|闺蜜|[他她]们?|(?:我|咱们?)?(?:[表堂]?[哥姐弟妹]|爸妈|爸|妈|舅|姑|姨"
+    r"|叔|奶|爷|婆婆|岳父)[哥姐弟妹爸妈舅姑姨叔奶爷]?)们?家"
+    rf"(?:里|的)?(?:[^，。,；我]{{0,12}}(?:{_HAN_TRADE}|来[修装])[^，。,；]{{0,10}}{_HAN_COMES}"
+    rf"|[^，。,；我]{{0,8}}来[修装])(?![^。；]*(?:我|咱|提醒|帮))",
 )
 """The travel or work of a relative, a friend or a flatmate, with nothing in it for the user.
 
@@ -214,6 +261,7 @@ OVER = _any(
     rf"|{DAY}(?: are| is|['’]s|['’]re) (?:now |all |finally )*(?:free|open|clear|empty|mine|ours)\b"
     r"(?! (?:for|of|entry|to)\b)"
     rf"|\b(?:moved|switched|shifted|changed)\b[^,;.]{{0,20}} from {DAY}"
+    rf"|从{DAY}(?:的)?[^，。,；]{{0,4}}[改换挪调移]"
     rf"|\b(?:have|get|got|having) (?:my |our |the )?{DAY} (?:back|free|off|to (?:myself|ourselves))\b",
 )
 """In the clause of a weekday: what took place on it is over."""
@@ -223,6 +271,23 @@ STANDING = _any(
     r"以后(?!再)|今后|从今(?:往后|起)|每个?(?:周|星期|礼拜)|从?下个?(?:周|星期|礼拜|月)起|这学期|本学期|固定|长期|(?<![这本上下])周例会|周课",
 )
 """Beside a weekday to which something was moved: it takes place on it every week."""
+_HAN_WEEKDAY = "每?个?(?:周|星期|礼拜)[一二三四五六日天]"
+REGULAR = _any(
+    r"\b(?:yoga|pilates|zumba|choir|practice|training|class|lesson|course|club|stand-?up|rehearsal|swimming|gym|football|band"
+    r"|piano|guitar|violin|tuition|tutoring|therapy|shift)s?\b",
+    r"(?<!试听)(?<!公开)(?<!体验)(?<!补)课(?!题|本|文)|例会|站会|训练|排练|健身|瑜伽|普拉提|合唱团",
+)
+"""What takes place every week as a rule."""
+FROM_WEEKDAY = _any(
+    r"\bfrom (?P<en>mon|tues|wednes|thurs|fri|satur|sun)days? to (?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    rf"从(?P<zh>{_HAN_WEEKDAY})[^，。,；]{{0,6}}[改换挪调移](?:到|成|为|至){_HAN_WEEKDAY}",
+)
+"""From a weekday to another one, neither of them of a week that is named."""
+ENDED = _any(
+    r"\b(?:quit|stopped|given? up|gave up|dropp?(?:ed|ing)|no longer|any ?more|for good|last one|finish(?:ed|es)?)\b",
+    r"不再|退了|停了|戒|最后一次|以后不|不(?:学|练|去|上|跳|打)了(?!这|本|下)",
+)
+"""Beside a week: what takes place every week is over."""
 THIS_WEEK = _any(r"\b(?:this|next) week\b(?! on\b)|(?:[这本]|下)个?(?:周|星期|礼拜)(?!起)|[这下]次")
 """It does so once."""
 ELSEWHERE = _any(
@@ -289,6 +354,25 @@ QUESTION = _any(
     r"\b(?:know|remember|tell me|wonder(?:ing)?|ask(?:ing)?|check|sure|forgot|find out) (?:if|whether|when|what|how"
     r"|where)\b",
 )
+WORK = _any(
+    r"\A\W*(?:(?:please|pls|hey|hi|ok(?:ay)?|so|can you|could you|would you|will you|help me(?: to)?),? )*"
+    r"(?:translate|proofread|rewrite|reword|rephrase|polish|edit|check|correct|review|shorten|improve|format|summari[sz]e"
+    r"|write|draft|look (?:over|at)|go (?:over|through)|help)\b",
+    r"\A\W*(?:请|麻烦|帮我|帮忙|给我|替我|你|能不能|能|可以)*(?:[把将][^，。：:]{1,16}?)?(?:翻[译成一]|译成|改[成写一]|修改|润色|校对|检查|看[看一]|排版|精简|缩写|写|做|总结)",
+)
+"""A request for work on a text."""
+OWN_DEADLINE = _any(
+    r"\b(?:i|we)(?:['’](?:ve|m|re|ll))?(?: \w+)? (?:have|has|need|must|got|am|are|gotta|handing|submitting"
+    r"|presenting)\b"
+    r"[^,.;]{0,20}?\b(?:hand|submit|send|turn (?:it|them|this) in|deliver|present|upload|file|post|apply|due"
+    r"|need(?= it| this)"
+    r"|handing|submitting|presenting|read it)\b|\b(?:i|we) (?:need|want) (?:it|this|them) (?:by|before|on|for)\b",
+    r"\b(?:it|they|which)(?:['’]s|['’]re| is| are) due\b|(?:\A|[,;]\s*)(?:the |my |our )?deadline(?: is|['’]s)?\b"
+    r"|(?:\A|[,;]\s*)due (?:on|by|next|this|in)\b",
+    r"(?<![他她您你])(?:我|咱们?)[^，。；他她]{0,12}(?:要|得|必须|需要)[^，。；他她]{0,4}(?:交|递|投|发|寄|用|讲|汇报)(?![通给朋])"
+    r"|截止|(?:\A|[，,])[^，。；他她]{0,10}(?:要交|得交|要用|得用|之前交|前交)",
+)
+"""What was asked for is due on a day: "I have to hand it in next Friday", 我下周五要交."""
 RHETORICAL = _any(
     r"\bwhat an?\b|[呢么][。！，,]?\s*\Z",
     r"\b(?:is|are|was|does|do|wo|has|have)n['’]?t (?:it|they|we|i|he|she)\W*\Z"
@@ -354,6 +438,7 @@ PAST = _any(
     r"(?:开|吃|玩|累|忙|听|看|写|跑|睡|笑|吓|气|冻|热)得(?!去|及)|(?:年轻|小)的?时候|上(?:小学|初中|高中|大学)(?:的)?时"
     r"|\b(?:i|we|he|she|they|it|you) (?:read|hit|cut|hurt|beat)\b"
     r"|\bbeat (?:them|us|him|her|it|you|the|(?-i:[A-Z])\w+)\b|\bhit (?:[$€£₹]\s?)?\d",
+    r"\x1f(?:已经|都|给|就)?(?<!就)(?:送到|送来|送达|到货|修好|装好|上门|来)了(?=[，。,！!\s]|\Z)",
     r"\bwent (?:fine|well|great|ok(?:ay)?|badly|smoothly)\b|\x1f\s+is (?:fine|well|great|over|done|behind)\b"
     r"|\x1f[^，。,；\x1f]{0,3}?(?:开|买|寄|发|收|写|拍|签|订|下|发布|出|踢|办|卖|做|建)的(?=[，。,！\s]|\Z)|\x1f(?:冲到|涨到|跌到|跌破|突破)",
 )
@@ -582,6 +667,29 @@ STRONG = _any(
     r"|演唱会|婚礼|看牙|拔牙|打疫苗|年检",
 )
 """A deadline, an appointment."""
+VISIT = _any(
+    rf"\b{_TRADE}(?: (?:from|for|to|about) (?:[\w-]+ ){{1,4}}?)?(?:['’]s (?:coming|due|booked|here|round)"
+    rf"|(?: ?{_COMES})|(?: [\w-]+){{1,2}} {_COMES})\b",
+    rf"\b{_TRADE},? (?:booked|scheduled|due|coming)\b|\A\W*(?:the |our |my |(?-i:[A-Z])\w+ )?{_TRADE}[,:]? (?:on "
+    rf"|this |next |tomorrow\b|the \d|(?:mon|tue|wed|thu|fri|sat|sun))",
+    rf"\b(?:have|has|['’]ve|having|got|getting|booked|expecting|arranged) (?:got )?(?:an?|the|our|my|two"
+    rf"|some) (?:[\w-]+ ){{0,2}}?"
+    rf"(?:{_TRADE}|m[ae]n|guy|guys|bloke|someone|somebody)\b(?: (?:from|about|to|for) [^,.;]{{1,40}})? ?(?:coming"
+    rf"|booked|due|in|round|over|here|visiting)\b",
+    r"\b(?:someone|somebody|an? (?:man|guy|bloke|lady|woman|person)|people"
+    r"|two men) from (?:the )?[^,.;]{2,30}? (?:is|are|will be) coming\b"
+    r"|\b(?:someone|somebody|an? (?:man|guy|bloke|lady|woman|person|lad|firm)) (?:is|['’]s|will be) coming (?:round "
+    r"|over |out )?(?:about|to (?:fix|look at|repair|service|mend|install|fit"
+    r"|measure|clean|read|collect|pick up|check|inspect|unblock|paint|quote))\b",
+    r"\b(?:my|our|the) (?:new )?(?:[\w-]+ ){1,2}(?:is|are|will be|gets?) (?:being |getting )?delivered\b",
+    rf"{_HAN_TRADE}[^，。,；]{{0,12}}?{_HAN_COMES}",
+    r"上门(?:来)?(?:安装|维修|检查|检修|清洗|取件|量|抄表|收|修|装|送|打扫|服务)|(?<![我咱他她你们])来(?:家里?"
+    r"|我家)?(?:修|装(?!逼|饰)|安装|维修|检修|抄表|量尺寸|通下水|疏通|清洗|打扫|搬家|送货|收废品)"
+    r"(?![^，。,；]{0,6}的(?:人|顾客|客户|那))"
+    r"|(?:沙发|冰箱|洗衣机|空调|床|床垫|衣柜|家具|家电|电视|柜子|桌子|新车|货)[^，。,；]{0,8}(?:送到|送来|送货|到货"
+    r"|上门)",
+)
+"""Tradespeople or a delivery that come to the user."""
 DUE_BY = _any(
     r"\b(?:due|deadlines?|overdue|expir(?:es?|y|ation)|runs? out|renew(?:al|ed|s)?|invoices?|payable|hand(?:ed)? in"
     r"|(?:has|have|needs?|must|got) (?:to )?be (?:posted|paid|sent|filed|returned|submitted|filled in)|in the post)\b"
@@ -808,7 +916,8 @@ MOVED = re.compile(
     r"|deferred|put back"
     r"|brought forward|changed|switched|instead|swapped)\b|\bnew (?:date|time|deadline|slot|appointment)\b"
     r"|\b(?:is|it['’]?s) now\b"
-    r"|\bnow (?:on|in|it['’]?s)\b|\bextended\b|\bextension\b|\bnew finish line\b"
+    r"|\bnow (?:on|in|it['’]?s)\b|(?:\b(?:is|are)|['’]s) on (?:mon|tues|wednes|thurs|fri|satur"
+    r"|sun)days now\b(?! that)|\bextended\b|\bextension\b|\bnew finish line\b"
     r"|\bit['’]s (?:the )?(?:\d\w*|[a-z]+ \d\w*)(?: of)?(?: [a-z]+)? now\b"
     r"|\bwants? (?:me|us)\b[^,.;]{0,25} now\b"
     r"|\b(?:rang|phoned|called|texted|emailed|wrote)\b[^.;]{0,80}\bsame (?:\w+ )?(?:time|hour)\b"
@@ -849,6 +958,18 @@ HEARSAY_OF_CHANGE = re.compile(
     re.IGNORECASE,
 )
 """What people say, ask or believe who do not set the user's dates."""
+MOVES_SOMETHING = re.compile(
+    r"\s*(?:back |forward )?(?:me|us|it|them|things|everything|this|that|my|our|the)\b|\s*(?:我|咱|它|到我)",
+    re.IGNORECASE,
+)
+"""After the word of a change: what is before it moves something, and is not what is moved."""
+LEAVE = _any(
+    r"\b(?:weekend|week|day|days|morning|afternoon|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day|month)s?"
+    r"(?: of (?:the )?[\w ]{2,12})?(?: is| are)? off\b|\b(?:annual|parental|unpaid|study|compassionate) leave\b"
+    r"|\b(?:on|booked|take|taking|got|have) (?:\w+ )?leave\b(?! (?:the|a|my|for|at)\b)",
+    r"(?:休|请|放|年|调|公|婚|产|病|事)(?:了|个|几天|[一二三四五六七]天)?假|休息|调休|轮休",
+)
+"""Time off work, which is about no appointment."""
 _TASKS = _words("prepare buy bring pack order print practise practice rehearse rent invite iron collect")
 TASK = _any(rf"(?:\b(?:to|must|should|please|and|remember to|gotta|i['’]ll)\s+|\A\W*)(?P<en>{_TASKS})\b",
     r"(?P<zh>准备|买(?!了)|带上|打印|练习?|复习|排练|彩排|订蛋糕|订花|邀请|通知)")  # fmt: skip

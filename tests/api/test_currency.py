@@ -660,6 +660,10 @@ def test_a_reminder_of_what_is_not_called_off_is_current(
         ("The housing form must be posted by 10 May.", "The flight in May is off, the airline gave a voucher."),
         ("车险5月10号扣费。", "小宝的疫苗改为5月11号接种。"),
         ("健康证5月10号到期。", "派出所办证改到5月25号。"),
+        ("Orla's wedding is on 10 May.", "I've got the weekend of 10 May off work now."),
+        ("The first aid course runs from 10 to 12 May.", "My annual leave is approved for 11 to 26 May now."),
+        ("Dentist on 10 May at 10.", "The car service moved to 20 May."),
+        ("急救培训5月10号到12号", "我请了年假，5月11号到26号"),
     ],
 )
 def test_another_thing_outdates_no_reminder(stubs: Stubs, user: str, appointment: str, other: str) -> None:
@@ -707,3 +711,26 @@ def test_a_birthday_is_not_doubted(stubs: Stubs, user: str) -> None:
     tell(stubs, user, "没什么新鲜事。", "老伴儿的生日宴改地方了,定在老边饺子馆")
 
     assert due(stubs, scope) == {memory.id: (CURRENT, "")}
+
+
+@pytest.mark.parametrize(
+    ("rules", "change", "moved"),
+    [
+        (("My yoga class is every Tuesday at 7pm.",), "my yoga class moved from Tuesdays to Thursdays", 0),
+        (("yoga on Tuesdays at 7", "pilates on Tuesdays at 9"), "yoga moved from Tuesdays to Thursdays", 0),
+        (("我每周二晚上有瑜伽课",), "瑜伽课从周二改到周四了", 0),
+        (("My yoga class is every Tuesday at 7pm.",), "yoga is on Thursday this week", None),
+        (("My yoga class is every Tuesday at 7pm.",), "yoga swapped to Thursday this week", None),
+        (("My yoga class is every Tuesday at 7pm.",), "swapped Thursday this week", None),
+        (("我每周二晚上有瑜伽课",), "这周瑜伽改到周四", None),
+    ],
+)
+def test_what_moved_to_another_weekday_outdates_its_rule(
+    stubs: Stubs, user: str, rules: tuple[str, ...], change: str, moved: int | None
+) -> None:
+    """That of the same event, if it moved for good; an exception of one week outdates and doubts nothing."""
+    *old, new = tell(stubs, user, *rules, change)
+    found = hits(stubs, user, rules[0])
+
+    expected = [(OUTDATED, new) if place == moved else (CURRENT, "") for place in range(len(old))]
+    assert [found[one] for one in old] == expected

@@ -19,6 +19,7 @@ from memsvc.engine.capture.statement_layer import REASONS, JudgedText, Statement
 from memsvc.ports.models import LanguageModel, Prompt, Schema, UnusableAnswerError
 from memsvc.text.capture_rules import (
     is_of_health,
+    is_of_household,
     is_standing,
     judge,
     judge_day_ahead,
@@ -49,7 +50,7 @@ LEAST_ASIDE_CHANCE = 0.6
 DOUBTFUL_CHANCE, DOUBTFUL_HEALTH_CHANCE = 0.5, 0.1
 DOUBTFUL_CHANCES: Mapping[CaptureReason, float] = {CaptureReason.RULE: 0.3}
 """Probabilities of lasting below which a statement is not remembered that the rules remember: in general, if it is of
-health, and by the reason of the rules.
+health or the household, and by the reason of the rules.
 
 A standing request, a circumstance and what is about a day ahead are remembered in any case. These probabilities were
 chosen on the fitted sets, by fits without the message at hand.
@@ -202,7 +203,7 @@ class CaptureDecider:
             return self._add(decision, chance)
         if chance >= DOUBTFUL_CHANCES.get(verdict.reason, DOUBTFUL_CHANCE):
             return verdict
-        if chance >= DOUBTFUL_HEALTH_CHANCE and is_of_health(statement.text):
+        if chance >= DOUBTFUL_HEALTH_CHANCE and (is_of_health(statement.text) or is_of_household(statement.text)):
             return verdict
         if is_standing(statement.text) or self._judge_day_ahead(statement, statement.text):
             return verdict

@@ -64,7 +64,10 @@ class StatementExtractor:
     ) -> Extraction:
         """Return the evaluated statements; those paired with True are recalled from memory and are not decided on."""
         fresh = [statement for statement, is_recalled in split if not is_recalled]
-        meant, corrections = apply_corrections([(one.text, _corrector(one)) for one in fresh])
+        meant, corrections = apply_corrections(
+            [(one.text, _corrector(one)) for one in fresh],
+            is_to_come=lambda place, text: reminder_in(text, self._event_scopes.moment_of(fresh[place])) is not None,
+        )
         judgement = self._decider.decide(
             [replace(one, text=text) for one, text in zip(fresh, meant, strict=True)], deadline
         )
@@ -195,7 +198,7 @@ class EventScopes:
         decided: list[StatementDecision] = []
         said: dict[bool, list[str]] = {False: [], True: []}
         for one, change in zip(judged, changes, strict=True):
-            moment = (one.statement.event_time or self._now()).astimezone(self._zone)
+            moment = self.moment_of(one.statement)
             result = one
             if change is not None and left:
                 left -= 1
@@ -208,6 +211,10 @@ class EventScopes:
                 said[result.verdict.is_global].append(one.content)
             decided.append(result)
         return decided
+
+    def moment_of(self, statement: SourceStatement) -> datetime:
+        """Return when a statement was said, in the zone of its days."""
+        return (statement.event_time or self._now()).astimezone(self._zone)
 
     def _stored(self, place: Scope, said: date) -> list[str]:
         """Return the sentences that set the reminders of a project, or of no project."""

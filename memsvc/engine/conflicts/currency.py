@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from itertools import combinations, product
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from memsvc.domain.conflicts import CURRENT, Currency, CurrencyMark, Fact, contradicts, stored_mark
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.lru_cache import LruCache
-from memsvc.domain.memory import Kind, Memory, Recurrence
+from memsvc.domain.memory import Kind, Memory, Recurrence, Reminder
 from memsvc.domain.search import SearchHit
 from memsvc.engine.conflicts.extraction_marks import ExtractionMarkReader, ExtractionMarks
 from memsvc.engine.conflicts.replacement import (
@@ -45,8 +45,13 @@ from memsvc.text.change_cues import ChangeCues
 from memsvc.text.facts import concerns_answers, facts_in, loose_facts_in
 from memsvc.text.passages import passage
 from memsvc.text.reminder_extraction import (
+    changed_event,
     concerns_another_event,
     is_beside_due,
+    is_exception,
+    moved_rhythm,
+    names_weekday,
+    names_dated_event,
     reminder_in,
     states_another_day,
 )
@@ -219,6 +224,7 @@ class CurrencyJudge:
                 if is_doubted or (is_loose and _is_about_another(older, newer)):
                     continue
                 marks[older.id] = CurrencyMark(currency, newer.id)
+        marks |= {older.id: CurrencyMark(Currency.OUTDATED, newer.id) for older, newer in _moved_rhythms(ordered, kept)}
 
     def _compare_by_similarity(
         self, hits: Sequence[tuple[Memory, float]], others: Sequence[Memory]
@@ -286,6 +292,40 @@ def _of_messages(known: ConflictMarks, extractions: ExtractionMarks) -> Conflict
         for pair in product((older, *holders.get(older, ())), (newer, *holders.get(newer, ())))
     }
     return ConflictMarks(sides | known.open_sides, frozenset(kept))
+
+
+def _moved_rhythms(ordered: Sequence[Memory], kept: AbstractSet[tuple[str, str]]) -> Iterator[tuple[Memory, Memory]]:
+    """Yield the memories of what took place on a weekday, each with the newer one that says it moved to another.
+
+    *ordered* by when they were said. Nothing unless exactly one earlier memory is about the event; those that say the
+    same count as one.
+    """
+    naming = [one for one in ordered if one.reminder is not None or names_weekday(one.content)]
+    moves = [(one, *found) for one in naming if (found := moved_rhythm(one.content, one.moment)) is not None]
+    weekly = [(one, reminder) for one in naming if (reminder := _weekly_reminder(one)) is not None] if moves else []
+    for newer, left, change in moves:
+        now = _weekly_reminder(newer)
+        if now is None:
+            continue
+        older: dict[str, list[Memory]] = defaultdict(list)
+        for one, reminder in weekly:
+            weekday = _weekday(reminder)
+            is_left = weekday == left if left is not None else weekday != _weekday(now)
+            if is_left and one.moment < newer.moment and not _is_of_another_speaker(one, newer):
+                older[one.content].append(one)
+        place = changed_event(change, list(older))
+        if place is not None:
+            yield from ((one, newer) for one in list(older.values())[place] if (one.id, newer.id) not in kept)
+
+
+def _weekly_reminder(memory: Memory) -> Reminder | None:
+    reminder = memory.reminder or reminder_in(memory.content, memory.moment)
+    return reminder if reminder is not None and reminder.recurrence is Recurrence.WEEKLY else None
+
+
+def _weekday(reminder: Reminder) -> int:
+    """Return the weekday of a reminder of every week; 0: Monday."""
+    return date(reminder.year, reminder.month, reminder.day).weekday()
 
 
 def _is_improbable(similar: _Similarity | None, older: Memory, newer: Memory) -> bool:
@@ -385,14 +425,17 @@ def _named_speaker(memory: Memory) -> str:
 def _is_about_another(older: Memory, newer: Memory) -> bool:
     """Return whether a newer memory is of another speaker, or about another event, or another thing that has a day.
 
-    A birthday or an anniversary does not change: what is only similar to it is about something else.
+    A birthday or an anniversary does not change: what is only similar to it is about something else. Nor does an
+    exception of one week change what takes place every week.
     """
     before, after = older.content, newer.content
     if _is_of_another_speaker(older, newer) or concerns_another_event(before, after):
         return True
     reminder = older.reminder or reminder_in(before, older.moment)
     if reminder is None:
-        return False
+        return names_dated_event(before, older.moment) and states_another_day(before, after, newer.moment)
+    if reminder.recurrence in {Recurrence.WEEKLY, Recurrence.MONTHLY} and is_exception(after):
+        return True
     is_yearly = reminder.recurrence is Recurrence.YEARLY
     return is_yearly or states_another_day(before, after, newer.moment) or is_beside_due(before, after)
 

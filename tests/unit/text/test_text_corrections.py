@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.text.corrections import apply_corrections, correct_statement, is_correction
+from memsvc.text.corrections import apply_corrections, correct_statement, is_correction, is_move, move_statement
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,52 @@ def test_long_texts_correct_nothing() -> None:
     """A text of more than 120 characters says more than a value."""
     assert is_correction("I meant Thursday.")
     assert not is_correction("I meant Thursday." + " So it goes." * 10)
+
+
+@pytest.mark.parametrize(
+    ("statement", "move", "meant"),
+    [
+        ("My dentist appointment is on the 17th at 10", "it got moved to the 24th",
+         "My dentist appointment is on the 24th at 10"),
+        ("Dentist on 17 March at 10am", "It's been pushed back to the 24th.", "Dentist on 24th March at 10am"),
+        ("The MOT is next Thursday", "oh, it was moved to the 24th", "The MOT is the 24th"),
+        ("The demo is on Tuesday at 3 pm", "it's been moved to Friday at 4 pm", "The demo is on Friday at 4 pm"),
+        ("Dentist on Tuesday the 17th", "it got moved to the 24th", "Dentist on the 24th"),
+        ("17号上午看牙", "改到24号了", "24号上午看牙"),
+        ("3月17号看牙", "刚才通知，推迟到24号了", "3月24号看牙"),
+        ("周四下午三点家长会", "又改到周五了", "周五下午三点家长会"),
+    ],
+)  # fmt: skip
+def test_what_was_moved_without_a_name_is_read_with_its_event(statement: str, move: str, meant: str) -> None:
+    assert move_statement(statement, move) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it didn't get moved to the 24th",
+        "did it get moved to the 24th?",
+        "it might get moved to the 24th",
+        "it also got moved to the 24th",
+        "the concert got moved to the 24th",
+        "没改到24号",
+        "改到24号了吗",
+        "演唱会改到24号了",
+    ],
+)
+def test_what_is_denied_asked_or_named_moves_nothing_before(text: str) -> None:
+    assert not is_move(text)
+
+
+def test_what_has_no_name_moves_the_only_event_with_a_day() -> None:
+    """Not one of two, nor one that is past, of another speaker, or said long before."""
+    move = "it got moved to the 24th"
+
+    def said(*texts: str) -> list[str]:
+        return apply_corrections([(text, "") for text in texts], is_to_come=lambda _, text: "was" not in text)[0]
+
+    assert said("Dentist on the 17th", "I'm tired", move)[0] == "Dentist on the 24th"
+    for before in (("Dentist on the 17th", "Vet on the 18th"), ("Dentist was on the 17th",), ("I'm tired",)):
+        assert said(*before, move) == [*before, move]
+    assert apply_corrections([("Dentist on the 17th", "a"), (move, "b")])[0][0] == "Dentist on the 17th"
+    assert said("Dentist on the 17th", "a", "b", "c", move)[0] == "Dentist on the 17th"

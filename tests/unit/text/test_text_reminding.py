@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import is_day, next_day
-from memsvc.text.reminder_extraction import concerns_another_event, is_beside_due, reminder_in, states_another_day
+from memsvc.text.reminder_extraction import (
+    concerns_another_event,
+    is_beside_due,
+    is_exception,
+    moved_rhythm,
+    reminder_in,
+    states_another_day,
+)
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
 from tests.unit.text.reminder_sentences import ASKED_WITH_A_NO, HELD_OUT, REFUSED, TUNED, Expected
 
@@ -837,3 +844,109 @@ def test_a_request_for_secrecy_takes_no_reminder_away(text: str, tail: str) -> N
     assert found is not None
     assert alone is not None
     assert (found.phrase, replace(found, phrase="")) == (text + tail, replace(alone, phrase=""))
+
+
+VISITS = (
+    ("the boiler man is coming Tuesday 9 to 12", "2026-02-10", 9 * 60),
+    ("a plumber is coming on Friday at 8", "2026-02-06", 8 * 60),
+    ("the engineer will be here Wednesday 12-4", "2026-02-11", 12 * 60),
+    ("We've got a man coming about the roof on Friday at 3", "2026-02-06", 15 * 60),
+    ("下周三上午师傅来修空调", "2026-02-11", None),
+    ("师傅周五上午8点到10点来装空调", "2026-02-06", 8 * 60),
+    ("快递周五送到", "2026-02-06", None),
+    ("my mum's plumber is coming on Friday at 9, I have to let him in", "2026-02-06", 9 * 60),
+)
+"""Visits of tradespeople and deliveries, with the day and the minute of the reminder."""
+
+
+@pytest.mark.parametrize(("text", "due", "minute"), VISITS)
+def test_a_visit_of_tradespeople_is_an_appointment(text: str, due: str, minute: int | None) -> None:
+    """At the time at which people come to work, of a span at the first."""
+    reminder = reminder_in(text, SAID)
+
+    assert reminder is not None
+    assert (dated(reminder), reminder.minute) == (due, minute)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the plumber came on Tuesday",
+        "the boiler man was coming on Tuesday but never showed up",
+        "my sister's plumber is coming on Friday",
+        "our neighbours have a plumber coming on Friday at 8",
+        "the plumber is coming to my neighbour's on Friday",
+        "if the plumber comes on Friday I'll be late",
+        "the delivery usually comes on Friday",
+        "in my novel the plumber is coming on Friday at 8",
+        "师傅上周三来修过空调",
+        "快递周五送到了",
+        "我姐家周五师傅来修空调",
+        "快递一般周五送到",
+        "要是师傅周三来就好了",
+    ],
+)
+def test_visits_to_others_and_of_the_past_are_none(text: str) -> None:
+    """Nor are supposed ones, and those that are usual."""
+    assert reminder_in(text, SAID) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "weekday", "is_weekly"),
+    [
+        ("my yoga class moved from Tuesdays to Thursdays", 1, True),
+        ("yoga moved from Tuesday to Thursday", 1, True),
+        ("yoga is on Thursdays now", None, True),
+        ("瑜伽课从周二改到周四了", 1, True),
+        ("瑜伽课从每周二改到每周四了", 1, True),
+        ("the dentist moved from Tuesday to Thursday", None, False),
+        ("yoga moved to Thursday this week", None, False),
+        ("这周瑜伽课改到周四了", None, False),
+        ("试听课从周二改到周四", None, False),
+        ("has yoga moved from Tuesdays to Thursdays?", None, False),
+    ],
+)
+def test_what_moved_to_another_weekday_for_good_is_weekly(text: str, weekday: int | None, *, is_weekly: bool) -> None:
+    """A class from a weekday to another; what takes place once, or moved for one week, is no rhythm."""
+    found = moved_rhythm(text, SAID)
+
+    assert (found is not None) is is_weekly
+    assert found is None or found[0] == weekday
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_one_week"),
+    [
+        ("yoga is on Thursday this week", True),
+        ("no yoga this week", True),
+        ("这周瑜伽改到周四", True),
+        ("I quit yoga this week", False),
+        ("yoga is on Thursdays from now on, starting next week", False),
+        ("从下周起瑜伽改到周四", False),
+        ("这周起我不学瑜伽了", False),
+    ],
+)
+def test_an_exception_is_of_one_week(text: str, *, is_of_one_week: bool) -> None:
+    assert is_exception(text) is is_of_one_week
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_another"),
+    [
+        ("Orla's wedding is on 14 June.", "I have the weekend off", True),
+        ("My scrum course is 8-12 June in Leeds.", "annual leave approved for 10 to 20 June", True),
+        ("Dentist on 14 June at 10.", "the car service moved to 20 June", True),
+        ("小雨的婚礼在6月14号", "我这周末休息", True),
+        ("急救培训6月8号到12号", "我请了年假，6月15号到26号", True),
+        ("6月13号考六级", "老师大发慈悲,那篇三千字的6月5号再给就成", True),
+        ("那篇三千字的6月5号交", "场馆检修,演唱会改到6月27号", True),
+        ("Dentist on 14 June at 10.", "the clinic moved me to 20 June", False),
+        ("I'm on annual leave from 8 June.", "my annual leave is from 15 June now", False),
+        ("Orla's wedding is on 14 June.", "I have Orla's wedding weekend off", False),
+        ("沙坡尾的市集摊位6月14号", "主办方说场地没批下来,沙坡尾那摊儿黄了", False),
+        ("Dentist on 14 June at 10.", "牙医改到6月20号了", False),
+    ],
+)
+def test_events_of_different_names_are_not_about_each_other(older: str, newer: str, *, is_another: bool) -> None:
+    """Nor is time off work about an appointment; what moves the speaker, or is told in another language, may be."""
+    assert states_another_day(older, newer, SAID) is is_another

@@ -341,3 +341,34 @@ def test_what_one_message_cites_is_recalled_in_all(application: Services) -> Non
         item.content for item in flushed.memories if "2019" in item.content and "As noted" not in item.content
     ] == []
     assert flushed.recalled >= 2
+
+
+@pytest.mark.parametrize(
+    ("said", "moved"),
+    [
+        (("My dentist appointment is on 17 December at 10:00.", "It got moved to the 24th."), "24"),
+        (("12月17号上午去看牙。", "改到24号了。"), "24"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False], ids=["capture", "flush"])
+def test_what_was_moved_without_a_name_is_kept_on_its_new_day(
+    application: Services, said: tuple[str, str], moved: str, *, at_once: bool
+) -> None:
+    """One memory, with the reminder of the day to which it was moved."""
+    if at_once:
+        capture(application, " ".join(said))
+    else:
+        flush(application, *(ChatMessage(Role.USER, text) for text in said))
+    [memory] = stored(application)
+
+    assert moved in memory.content
+    assert memory.reminder is not None
+    assert (memory.reminder.month, memory.reminder.day) == (12, 24)
+
+
+def test_what_was_moved_without_a_name_is_not_guessed(application: Services) -> None:
+    """Of two events with a day either may be meant."""
+    capture(application, "Dentist appointment on 17 December. My flight is on 18 December. It got moved to the 24th.")
+
+    days = {one.reminder.day for one in stored(application) if one.reminder is not None}
+    assert {17, 18} <= days
