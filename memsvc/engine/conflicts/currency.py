@@ -50,8 +50,8 @@ from memsvc.text.reminder_extraction import (
     is_beside_due,
     is_exception,
     moved_rhythm,
-    names_weekday,
     names_dated_event,
+    names_weekday,
     reminder_in,
     states_another_day,
 )

@@ -341,7 +341,7 @@ class _RollbackTransaction:
             self._record_builder.update_session_tokens(self._transaction, before, after)
             run.unsettled |= find_affected(self._transaction, before, after)
             if after.status is Status.DELETED:
-                # At once, and not with the reconciliation: until then nobody may resolve them.
+                # At once, and not with the reconciliation: until then no caller may resolve them.
                 self._conflict_states.close(self._transaction, after)
             run.counts[_kind(before, after).value] += 1
         elif holder.id in self._waiting:
