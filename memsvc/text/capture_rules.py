@@ -335,6 +335,11 @@ def is_courtesy(text: str) -> bool:
     return _consists_of(simplified_form(text[:CUE_CHARS].translate(_WIDE)), (cues.SMALL_TALK, cues.ACKNOWLEDGEMENT))
 
 
+def is_forget_request(statement: str) -> bool:
+    """Return whether a statement of a user says nothing but that something be not remembered, or is a courtesy."""
+    return judge(statement).reason in {CaptureReason.FORGET, CaptureReason.SMALL_TALK}
+
+
 def _is_small_talk(text: str) -> bool:
     """Return whether every clause is one of courtesy."""
     return _consists_of(text, (cues.SMALL_TALK,))

@@ -2127,7 +2127,8 @@ class SupersedeMemoryRequest(_message.Message):
     def memory(self) -> _types_pb2.Memory:
         """memory is the successor. Either a new memory, with content as in CreateMemoryRequest.memory, or only the id of an
         ACTIVE memory. A new one is stored in the old one's project unless its scope names another, and takes the layer,
-        kind, category, title, tags, importance and tier of the old one where it gives none.
+        kind, category, title, tags, importance and tier of the old one where it gives none; a title that was the first
+        sentence of the old content becomes that of the new one.
         """
 
     @_builtins.property

@@ -348,3 +348,72 @@ def test_an_update_keeps_the_event_time_that_was_given(stubs: Stubs, user: str) 
     assert (event_time(made), event_time(other)) == (first, Timestamp())
     update(stubs, other, content="The bike broke down again.", event_time=second)
     assert event_time(other) == second
+
+
+ECHOES = [
+    (
+        "I take sertraline every morning, keep it between us.", "Understood, I'll be discreet about the sertraline.",
+        "Which pills does the user take, sertraline?", "sertraline",
+    ),
+    ("我下周三要去见离婚律师。", "明白，离婚律师的事我会保密。", "离婚的事怎么样了？", "离婚"),
+]  # fmt: skip
+
+
+def talk(stubs: Stubs, user: str, session: str, *texts: str) -> list[types_pb.Memory]:
+    """Have a user and an assistant take turns in a session that is closed then; return what was extracted."""
+    scope = scope_of(user, session)
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+    roles = (types_pb.MESSAGE_ROLE_USER, types_pb.MESSAGE_ROLE_ASSISTANT)
+    messages = [types_pb.ChatMessage(role=roles[place % 2], content=text) for place, text in enumerate(texts)]
+    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
+    request = session_pb.CloseSessionRequest(scope=scope, wait_for=INDEXED)
+    return [one.memory for one in stubs.session.CloseSession(request, timeout=TIMEOUT).flush.results]
+
+
+@pytest.mark.parametrize(("said", "reply", "query", "word"), ECHOES)
+def test_the_reply_to_a_deleted_statement_is_left_out_too(
+    stubs: Stubs, user: str, said: str, reply: str, query: str, word: str
+) -> None:
+    """And a reply in another round, or one that shares no word with it, stays."""
+    other = {"en": "The otters sleep.", "zh": "海獭在睡觉。"}[locale_of(said)]
+    [memory] = talk(stubs, user, "monday", said, reply, "What do otters do at night?", other)
+    assert extracted_ids(stubs, user, "monday") == [[memory.id], [memory.id], [], []]
+
+    delete = memory_pb.DeleteMemoryRequest(scope=memory.scope, id=memory.id, purge=True, wait_for=INDEXED)
+    stubs.memory.DeleteMemory(delete, timeout=TIMEOUT)
+
+    assert word not in "".join(evidence(stubs, user, query))
+    assert other in "".join(evidence(stubs, user, other))
+
+
+@pytest.mark.parametrize(
+    ("request_to_forget", "query"),
+    [("Please forget what I told you about Bea.", "Bea"), ("离婚那事你忘了吧，当我没说。", "离婚的事怎么样了？")],
+)
+def test_a_request_to_forget_is_no_evidence(stubs: Stubs, user: str, request_to_forget: str, query: str) -> None:
+    """It names what is to be forgotten; with something else in it, it is one."""
+    append(stubs, user, "monday", request_to_forget)
+    assert not evidence(stubs, user, query)
+
+    more = f"{request_to_forget} Bea's otter 离婚 sleeps in the shed."
+    append(stubs, user, "tuesday", more)
+
+    assert more in "".join(evidence(stubs, user, query))
+
+
+@homes
+def test_a_successor_does_not_have_the_title_of_what_it_supersedes(
+    stubs: Stubs, user: str, said: str, changed: str, query: str, mark: str
+) -> None:
+    """If that was made of the content; a title that was given is inherited."""
+    del query, mark
+    [captured] = say(stubs, user, "monday", said)
+    titled = create(stubs, scope_of(user), f"{said} (2)", title="Home 住址")
+
+    def successor(old: types_pb.Memory, content: str) -> types_pb.Memory:
+        request = memory_pb.SupersedeMemoryRequest(scope=old.scope, id=old.id, memory=types_pb.Memory(content=content))
+        return stubs.memory.SupersedeMemory(request, timeout=TIMEOUT).memory
+
+    assert captured.title
+    assert successor(captured, changed).title == changed.rstrip(".。")
+    assert successor(titled, f"{changed} (2)").title == "Home 住址"

@@ -36,12 +36,14 @@ from memsvc.engine.capture.statement_extraction import (
 from memsvc.engine.commit.idempotency import RequestResult, request_digest
 from memsvc.engine.records.memory_builder import PreparedMemory
 from memsvc.ports.metadata import Transaction
-from memsvc.text.analysis import is_han
+from memsvc.text.analysis import is_han, query_terms
 from memsvc.text.capture_rules import title_of
 from memsvc.text.file_refs import refs_in
 from memsvc.text.recalled_text import spans_of_rendered
 
 _METHOD = "FlushMessages"
+ECHO_CHARS = 2_000
+"""Characters of a reply in which the repetition of a statement is looked for."""
 _RECALLED = frozenset({CaptureReason.RECALLED, CaptureReason.KNOWN})
 _UNSPOKEN = _RECALLED | {CaptureReason.FORGET, CaptureReason.ROLE, CaptureReason.CODE, CaptureReason.QUOTED}
 """Reasons of statements that the memory of files alone must not quote."""
@@ -133,8 +135,9 @@ class ConversationFlusher:
         by_round: dict[int, list[FileRef]] = defaultdict(list)
         for place, refs in enumerate(files_of):
             by_round[rounds[place]].extend(refs)
+        echoes = _Echoes(messages, rounds)
         drafts = [
-            _SaidDraft(_draft(one, by_round[rounds[one.statement.place]], artifacts), _said_in(one))
+            _SaidDraft(_draft(one, by_round[rounds[one.statement.place]], artifacts), _said_in(one, echoes))
             for one in extraction.statements
             if one.verdict.remember
         ]
@@ -142,7 +145,7 @@ class ConversationFlusher:
         kept = _most_important(drafts)
         files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
         note = _note_from(extraction, files, left_out=len(drafts) - len(kept))
-        return _ExtractedDrafts(tuple(kept), tuple(_known(extraction)), note)
+        return _ExtractedDrafts(tuple(kept), tuple(_known(extraction, echoes)), note)
 
     def _extract(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
         """Extract statements from all messages; a memory cited in one counts as recalled in all."""
@@ -226,18 +229,42 @@ def _draft(extracted: ExtractedStatement, files: Sequence[FileRef], artifacts: S
     )
 
 
-def _said_in(extracted: ExtractedStatement) -> _SaidIn:
-    """Return the message of a statement and those that correct it: what is corrected in another one is not said."""
+class _Echoes:
+    """The replies of an assistant that repeat something of what a user said in the same round."""
+
+    def __init__(self, messages: Sequence[ChatMessage], rounds: Sequence[int]) -> None:
+        self._rounds = rounds
+        self._replies: dict[int, list[tuple[int, frozenset[str]]]] = defaultdict(list)
+        for place, message in enumerate(messages):
+            if message.role is Role.ASSISTANT and message.content:
+                said = frozenset(query_terms(message.content[:ECHO_CHARS]))
+                self._replies[rounds[place]].append((place, said))
+
+    def of(self, extracted: ExtractedStatement) -> list[int]:
+        """Return the places of the replies that share a word with a statement, apart from stop words."""
+        place = extracted.statement.place
+        if extracted.statement.role is not Role.USER or place in extracted.corrected_in:
+            return []
+        said = set(query_terms(extracted.statement.text)) | set(query_terms(extracted.content))
+        return [reply for reply, words in self._replies[self._rounds[place]] if reply > place and words & said]
+
+
+def _said_in(extracted: ExtractedStatement, echoes: _Echoes) -> _SaidIn:
+    """Return the message of a statement, those that correct it, and the replies that repeat it.
+
+    What is corrected in another message is not said, by the message and by the replies to it.
+    """
     place, corrections = extracted.statement.place, extracted.corrected_in
     is_said = all(one == place for one in corrections)
-    return ((place, is_said), *((one, True) for one in corrections if one != place))
+    replies = [(one, is_said) for one in echoes.of(extracted)]
+    return ((place, is_said), *replies, *((one, True) for one in corrections if one != place))
 
 
-def _known(extraction: Extraction) -> Iterator[tuple[int, ExtractedMemory]]:
+def _known(extraction: Extraction, echoes: _Echoes) -> Iterator[tuple[int, ExtractedMemory]]:
     """Yield the memories that state what messages say, with the places of these."""
     for one in extraction.statements:
         if one.known is not None:
-            for place, is_said in _said_in(one):
+            for place, is_said in _said_in(one, echoes):
                 yield place, ExtractedMemory(one.known.id, one.known.content_hash if is_said else "")
 
 

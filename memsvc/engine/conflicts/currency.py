@@ -166,7 +166,8 @@ class CurrencyJudge:
             self._conflicts.read({one.id: one for one in (*said.values(), *memories)}.values()), extractions
         )
         if hits:
-            return self._judge(hits, others, known, valid_time, extractions.marks if valid_time is None else {})
+            marks = self._judge(hits, others, known, valid_time, extractions.marks if valid_time is None else {})
+            return _marks_of_sources(marks, extractions, {one.id for one in memories}) | marks
         # What is loaded at each start is the same for long.
         revisions = tuple((one.id, one.revision) for one in others)
         key = revisions, tuple(known.open_sides.items()), known.kept, valid_time
@@ -292,6 +293,18 @@ def _of_messages(known: ConflictMarks, extractions: ExtractionMarks) -> Conflict
         for pair in product((older, *holders.get(older, ())), (newer, *holders.get(newer, ())))
     }
     return ConflictMarks(sides | known.open_sides, frozenset(kept))
+
+
+def _marks_of_sources(
+    marks: Mapping[str, CurrencyMark], extractions: ExtractionMarks, judged: AbstractSet[str]
+) -> dict[str, CurrencyMark]:
+    """Return the marks of the messages of which all memories were judged and none is current: those of the memories."""
+    found = {}
+    for message_id, memories in extractions.memories.items():
+        own = [marks.get(one.id) if one.id in judged else None for one in memories]
+        if own and None not in own:
+            found[message_id] = own[-1]
+    return {message_id: mark for message_id, mark in found.items() if mark is not None}
 
 
 def _moved_rhythms(ordered: Sequence[Memory], kept: AbstractSet[tuple[str, str]]) -> Iterator[tuple[Memory, Memory]]:

@@ -51,7 +51,7 @@ from memsvc.engine.context.sources import (
 )
 from memsvc.ports.models import Tokenizer
 from memsvc.ports.thread_wait import ThreadWait
-from memsvc.text.capture_rules import is_courtesy
+from memsvc.text.capture_rules import is_courtesy, is_forget_request
 from memsvc.text.change_cues import count_changes
 from memsvc.text.context_phrases import (
     CLOSING,
@@ -64,6 +64,7 @@ from memsvc.text.context_phrases import (
     removed_line,
 )
 from memsvc.text.recalled_text import citation, is_part_of, normal_text
+from memsvc.text.statement_split import statements
 
 MARGIN_SECONDS = 0.05
 """Time before the deadline at which the search is abandoned, to return what is available."""
@@ -78,6 +79,9 @@ RELATED = 0.1
 """Relevance from which on a recent memory competes with what the query retrieves, instead of by its age."""
 LEAST_EVIDENCE = 0.02
 """Least relevance of a message of an earlier session, if it is known."""
+FORGET_CHARS = 200
+"""A longer message is no mere request to forget something."""
+FORGET_STATEMENTS = 5
 FILE_PASSAGES = 8
 """Number of passages of files that a context shows."""
 REPEATED = 0.6
@@ -517,9 +521,13 @@ def _lift(hits: Sequence[SearchHit], replaced: Mapping[str, tuple[str, float]]) 
 
 
 def _is_evidence(hit: SearchHit) -> bool:
-    """Return whether a message is at all relevant, and more than a courtesy."""
+    """Return whether a message is at all relevant, and more than a courtesy or a request to forget something."""
+    content = hit.memory.content
     is_relevant = hit.relevance is None or hit.relevance >= LEAST_EVIDENCE
-    return is_relevant and not is_courtesy(hit.memory.content)
+    if not is_relevant or is_courtesy(content):
+        return False
+    said = statements(content, most=FORGET_STATEMENTS) if len(content) <= FORGET_CHARS else ()
+    return not said or not all(is_forget_request(piece.text) for piece in said)
 
 
 def _naming_shown(marks: Mapping[str, CurrencyMark], repeated_by: Mapping[str, str]) -> dict[str, CurrencyMark]:

@@ -18,6 +18,7 @@ from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import MemoryReads, Transaction
+from memsvc.text.capture_rules import title_of
 
 _INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier")
 """Fields that a new memory takes from the old one unless it sets them."""
@@ -46,7 +47,8 @@ class MemorySuperseder:
         """Store *draft* as the replacement of a memory; return the new and the old one.
 
         The new memory belongs to the old one's project unless it names another; within the same project it inherits the
-        key; kind, layer, category, title, tags, importance and tier default to those of the old one.
+        key; kind, layer, category, title, tags, importance and tier default to those of the old one. A title that was
+        made of the content of the old one is made of the new content.
 
         Raises:
             MemoryNotFoundError: The old memory is not visible to the scope.
@@ -146,5 +148,7 @@ def _require_reviewed(old: Memory) -> None:
 
 def _with_inherited(draft: Draft, old: Memory) -> Draft:
     inherited = {name: getattr(old, name) for name in _INHERITED if getattr(draft, name) is None}
+    if "title" in inherited and old.title == title_of(old.content):
+        inherited["title"] = title_of(draft.content or "")
     project = old.scope.project_id if draft.project_id is None else draft.project_id
     return replace(draft, **inherited, project_id=project)

@@ -3670,7 +3670,8 @@ type SupersedeMemoryRequest struct {
 	By isSupersedeMemoryRequest_By `protobuf_oneof:"by"`
 	// memory is the successor. Either a new memory, with content as in CreateMemoryRequest.memory, or only the id of an
 	// ACTIVE memory. A new one is stored in the old one's project unless its scope names another, and takes the layer,
-	// kind, category, title, tags, importance and tier of the old one where it gives none.
+	// kind, category, title, tags, importance and tier of the old one where it gives none; a title that was the first
+	// sentence of the old content becomes that of the new one.
 	Memory *Memory `protobuf:"bytes,4,opt,name=memory,proto3" json:"memory,omitempty"`
 	// vector is the embedding of new content, as in CreateMemoryRequest.vector. Empty: the service computes it.
 	Vector []float32 `protobuf:"fixed32,5,rep,packed,name=vector,proto3" json:"vector,omitempty"`

@@ -2501,7 +2501,8 @@ type ChatMessage struct {
 	// create_time is the time at which the message was appended.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// extracted_ids are the ids of the memories that were extracted from the message when its session was flushed, and of
-	// those that stated the same already. They stay when a memory is changed, superseded, deleted or purged: contexts
+	// those that stated the same already; of a reply of an assistant, those of the user's statements in the same round
+	// that it shares a word with. They stay when a memory is changed, superseded, deleted or purged: contexts
 	// mark a message whose memory says something else now, and leave out one whose memory is gone or withheld. Empty: the
 	// session was not flushed since, or nothing was worth keeping.
 	ExtractedIds  []string `protobuf:"bytes,15,rep,name=extracted_ids,json=extractedIds,proto3" json:"extracted_ids,omitempty"`

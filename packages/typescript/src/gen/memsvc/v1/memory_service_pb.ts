@@ -1868,7 +1868,8 @@ export type SupersedeMemoryRequest = Message<"memsvc.v1.SupersedeMemoryRequest">
   /**
    * memory is the successor. Either a new memory, with content as in CreateMemoryRequest.memory, or only the id of an
    * ACTIVE memory. A new one is stored in the old one's project unless its scope names another, and takes the layer,
-   * kind, category, title, tags, importance and tier of the old one where it gives none.
+   * kind, category, title, tags, importance and tier of the old one where it gives none; a title that was the first
+   * sentence of the old content becomes that of the new one.
    *
    * @generated from field: memsvc.v1.Memory memory = 4;
    */

@@ -855,7 +855,8 @@ export type ChatMessage = Message<"memsvc.v1.ChatMessage"> & {
 
   /**
    * extracted_ids are the ids of the memories that were extracted from the message when its session was flushed, and of
-   * those that stated the same already. They stay when a memory is changed, superseded, deleted or purged: contexts
+   * those that stated the same already; of a reply of an assistant, those of the user's statements in the same round
+   * that it shares a word with. They stay when a memory is changed, superseded, deleted or purged: contexts
    * mark a message whose memory says something else now, and leave out one whose memory is gone or withheld. Empty: the
    * session was not flushed since, or nothing was worth keeping.
    *
