@@ -17,11 +17,14 @@ T = TypeVar("T")
 LEAST_CHARS = 7
 """No secret with its name is shorter, so a shorter text is not looked at."""
 _CARD_DIGITS = range(13, 20)
-_PASSWORDS = "passwd|password|passphrase|pwd|密码|密碼|口令"
+_PASSWORDS = (
+    r"passwd|password|passphrase|passcode|pwd|\bpw|(?:\bwi-?fi|\bwlan|\bvpn|\brouter)\s{0,3}的?\s{0,3}pass"
+    r"|密码|密碼|口令|验证码|驗證碼"
+)
 _NAMED = (
     rf"(?:(?:api|secret|access|private)[ _-]?key(?:[ _-]?id)?|secret|token|密钥|密鑰|金鑰|令牌|權杖|{_PASSWORDS})"
     # "the password for the router is"
-    r"(?:\s(?:for|of|to|on)\s[\w'./ -]{1,30}?\s(?=is\b|was\b))?[\"'`”]?"
+    r"(?:\s(?:for|of|to|on)\s[\w'./ -]{1,30}?(?:\s(?=is\b|was\b)|(?=[:：]\s)))?[\"'`”]?"
 )
 _EQUALS = (
     r"\s{0,3}(?:[:=：＝]|=>|\b(?:is|was)\b|(?:就|现在|現在|已[经經]?)?(?:是|为|為|叫)|(?:已[经經]?)?(?:改|换|換|设|設|设置|設置|設定)[成为為])"
@@ -142,20 +145,20 @@ _SHAPES = (
     ),
     _shape(
         "password",
-        "key secret token passwd password passphrase pwd 密码 密碼 口令 密钥 密鑰 金鑰 令牌 權杖",
+        "key secret token pass pw 密码 密碼 口令 验证码 驗證碼 密钥 密鑰 金鑰 令牌 權杖",
         rf"(?i:{_NAMED}{_EQUALS})(?P<secret>[\u4e00-\u9fff]{{0,6}}{_VALUE}{{6,200}})",
         _is_varied,
     ),
     _shape(
         "password",
-        "passwd password passphrase pwd 密码 密碼 口令",
+        "pass pw 密码 密碼 口令 验证码 驗證碼",
         rf"(?i:(?:{_PASSWORDS})[\"'`”]?\s{{0,3}}[:=：＝]\s{{0,3}})[\"'`“]?"
         r"(?P<secret>[A-Za-z0-9_-]{6,64})(?![A-Za-z0-9_.(\[])",
         lambda secret: secret.lower() not in _NO_PASSWORDS,
     ),
     _shape(
         "password",
-        "passwd password passphrase pwd 密码 密碼 口令",
+        "pass pw 密码 密碼 口令 验证码 驗證碼",
         rf"(?i:(?:{_PASSWORDS}){_EQUALS})(?P<secret>[0-9]{{4,64}})"
         r"(?![A-Za-z0-9_%]|\s?(?:[年月日天位个個次]|char|digit|bit))",
     ),
@@ -165,6 +168,26 @@ _SHAPES = (
         r"(?:(?:密码|密碼|口令|密钥|密鑰|金鑰|令牌|權杖)\s{0,3}|(?i:passwd|password|passphrase|pwd)\s{1,3})[\"'`“「『]?"
         rf"(?P<secret>{_VALUE}{{6,64}})",
         _mixes_letters_and_digits,
+    ),
+    _shape(
+        "password",
+        "密码 密碼 口令 验证码 驗證碼",
+        r"(?:密码|密碼|口令|验证码|驗證碼)\s{0,3}(?P<secret>[0-9]{4,12})(?![A-Za-z0-9_%./-]|\s?[年月日天位个個次点點:：])",
+    ),
+    _shape(
+        "access-code",
+        "pin alarm security cvv cvc",
+        r"(?i:\b(?:pin(?: number)?(?:['’]s|\s{0,2}[:=]|\s(?:is|was)(?: now)?)"
+        r"|(?:alarm|security)[ -]code(?:\s(?:for|of|to|on)\s[\w'./ -]{1,30}?)?"
+        r"(?:['’]s|\s{0,2}[:=]|\s(?:is|was)(?: now)?)"
+        r"|cvv2?\s{0,2}[:=]?|cvc\s{0,2}[:=])\s{0,3})"
+        r"(?P<secret>[0-9]{3,8})(?![A-Za-z0-9_%]|[.,][0-9])",
+    ),
+    _shape(
+        "password",
+        "login",
+        rf"(?i:\blogin\s?(?:is|was|:|=)\s{{1,3}})[^\s/]{{3,80}}\s?/\s?(?P<secret>{_VALUE}{{6,64}})",
+        _is_varied,
     ),
     _shape(
         "password",
