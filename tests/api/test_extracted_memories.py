@@ -417,3 +417,30 @@ def test_a_successor_does_not_have_the_title_of_what_it_supersedes(
     assert captured.title
     assert successor(captured, changed).title == changed.rstrip(".。")
     assert successor(titled, f"{changed} (2)").title == "Home 住址"
+
+
+@pytest.mark.parametrize(
+    ("said", "changed", "beside", "query"),
+    [
+        (
+            "We're getting married on 12 June at Arnos Vale, 80 guests.",
+            "The wedding is on 19 June at Leigh Court, 80 guests.",
+            "The wedding guest list has crept up to 110 guests.",
+            "When and where is the wedding?",
+        ),
+        ("我在苏州工作，住在园区。", "我在无锡工作，住在滨湖。", "我现在在上海工作。", "我在哪里工作？"),
+    ],
+)
+def test_a_message_names_its_own_memory_before_others(
+    stubs: Stubs, user: str, said: str, changed: str, beside: str, query: str
+) -> None:
+    """Even if another one contradicts it by its words."""
+    [memory] = say(stubs, user, "monday", said)
+    append(stubs, user, "tuesday", beside)
+    update(stubs, memory, content=changed)
+
+    reply = render(stubs, scope_of(user), query=query)
+
+    found = {reply.markdown[one.start : one.end]: one for one in reply.citations if one.section == EVIDENCE}
+    [message] = [one for line, one in found.items() if said[:8] in line]
+    assert (message.currency, message.newer_memory_id) == (types_pb.CURRENCY_OUTDATED, memory.id)

@@ -197,6 +197,8 @@ class CurrencyJudge:
         similar = self._compare_by_similarity(relevant, beside[:COMPARED])
         stated = [hit.memory for hit in said[:STATED]] + beside[:STATED]
         self._compare_statements(stated, marks, known.kept, similar)
+        # What is known of the memory of a message says more than a comparison of its text.
+        marks |= {one: mark for one, mark in of_messages.items() if mark.currency is Currency.OUTDATED}
         marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
         if similar is not None:
             marks |= _guesses(similar, marks, known.kept)
