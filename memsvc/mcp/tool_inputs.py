@@ -94,7 +94,10 @@ def _bare_id(told: Any, info: ValidationInfo) -> Any:
     if match := HANDLE.fullmatch(told.strip()):
         memory_id = (info.context or {}).get(match["handle"])
         if memory_id is None:
-            message = f"{told.strip()} names no memory of a context that this conversation has asked for"
+            message = (
+                f"{told.strip()} names no memory of a context that this conversation has asked for; call context or "
+                "recall first, or give the id"
+            )
             raise ValueError(message)
         return memory_id
     found = CITATION.search(told)

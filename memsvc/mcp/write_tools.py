@@ -182,6 +182,8 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
         if each.remembered:
             told.append(f"- {citation(each.id) if each.id else each.reason} {as_data(each.text)}")
             told += _contradictions(each.id, decision.conflicts)[1]
+    if any(each.reason == "FORGET" for each in statements):
+        told.append("To delete what it names: recall it, then forget it by its id.")
     if reply.redactions:
         told.append(f"{len(reply.redactions)} secrets were replaced.")
     told += [reply.notice] if reply.notice else []

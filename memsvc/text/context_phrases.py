@@ -192,6 +192,18 @@ def day_text(moment: date) -> str:
     return f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
 
 
+_WEEKDAYS: Mapping[Locale, Sequence[str]] = {
+    Locale.EN: ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    Locale.ZH: ("周一", "周二", "周三", "周四", "周五", "周六", "周日"),
+}
+
+
+def today_text(moment: date, locale: Locale) -> str:
+    """Return the day of *moment* with its weekday, "Friday, 2026-02-06" or "2026-02-06 周五"."""
+    day, weekday = day_text(moment), _WEEKDAYS[locale][moment.weekday()]
+    return f"{weekday}, {day}" if locale is Locale.EN else f"{day} {weekday}"
+
+
 # Texts of memories within the frame of data.
 
 

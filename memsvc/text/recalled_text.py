@@ -12,7 +12,7 @@ from memsvc.text.sentences import sentences
 
 _DATA = re.compile(r"^[ \t>]*<memory>[ \t]*\r?$.*?(?:^[ \t>]*</memory>|\Z)", re.DOTALL | re.MULTILINE)
 _SLOT = re.compile(r"\\{(?:value|limit)\\}|\\{detail\\}")
-_TODAY = re.compile(r"Today is \d{4}-\d\d-\d\d\.|今天是 ?\d{4}-\d\d-\d\d。")
+_TODAY = re.compile(r"Today is (?:[A-Z][a-z]+, )?\d{4}-\d\d-\d\d\.|今天是 ?\d{4}-\d\d-\d\d(?: 周[一二三四五六日])?。")
 _LEFT_OUT = re.compile(r"(?:Left out: |未列出：).*[)）][.。]?|(?:No longer part of the context: |不再属于上下文：).*")
 
 

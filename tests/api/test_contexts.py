@@ -107,16 +107,17 @@ def test_a_stream_is_plan_items_and_summary(stubs: Stubs, home: types_pb.Scope) 
 def test_headings_are_in_the_language(stubs: Stubs, home: types_pb.Scope, locale: str, words: tuple[str, ...]) -> None:
     """English or Chinese, the data as they are; days are those of the time zone."""
     zone = ZoneInfo("Pacific/Kiritimati")
-    stored = settle(stubs, home)["rule"].create_time.ToDatetime(UTC)
+    here = settle(stubs, home)["rule"].create_time.ToDatetime(UTC).astimezone(zone)
 
     markdown = render(stubs, home, options=Options(locale=locale, time_zone=zone.key)).markdown
 
     assert words[0] in markdown
     assert "回答要简短。" in markdown
-    assert f"{stored.astimezone(zone):%Y-%m-%d}" in markdown
-    if datetime.now(UTC).astimezone(zone).date() != stored.astimezone(zone).date():
+    assert f"{here:%Y-%m-%d}" in markdown
+    if datetime.now(UTC).astimezone(zone).date() != here.date():
         pytest.skip("midnight came between")
-    assert f"{words[1]}{stored.astimezone(zone):%Y-%m-%d}" in markdown
+    day = {"en-GB": f"{here:%A, %Y-%m-%d}", "zh_CN": f"{here:%Y-%m-%d} 周{'一二三四五六日'[here.weekday()]}"}[locale]
+    assert f"{words[1]}{day}" in markdown
 
 
 @pytest.mark.parametrize("total", [1, 90, 150, 300, 100_000])
@@ -325,4 +326,4 @@ def test_a_context_of_what_was_true_at_another_time(stubs: Stubs, home: types_pb
 
     assert ("办公室在北京。" in then, "Lisbon" in then) == (True, False)
     assert ("办公室在北京。" in now, "Lisbon" in now) == (False, True)
-    assert "Today is 2021-09-13." in then
+    assert "Today is Monday, 2021-09-13." in then

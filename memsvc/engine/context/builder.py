@@ -57,11 +57,11 @@ from memsvc.text.context_phrases import (
     CLOSING,
     HEADINGS,
     OPENING,
-    day_text,
     left_out_line,
     local,
     message,
     removed_line,
+    today_text,
 )
 from memsvc.text.recalled_text import citation, is_part_of, normal_text
 from memsvc.text.statement_split import statements
@@ -550,7 +550,7 @@ class LedgerView(Protocol):
 
 def opening_lines(query: ContextQuery, now: datetime, tokenizer: Tokenizer) -> tuple[str, int]:
     """Return the first lines, which say what day it is, and their token count."""
-    text = OPENING[query.locale].format(today=day_text(local(now, query.zone)))
+    text = OPENING[query.locale].format(today=today_text(local(now, query.zone), query.locale))
     return text, tokenizer.count(text)
 
 

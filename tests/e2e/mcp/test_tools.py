@@ -188,7 +188,9 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
     handle = cited.split()[1]
     assert bridge.done("get_memory", id=handle)["content"] == "The walrus project ships from Rotterdam."
     assert bridge.done("get_memory", id=handle.strip("[]"))["content"] == "The walrus project ships from Rotterdam."
-    assert "[m999] names no memory" in bridge.refused("get_memory", id="[m999]")
+    refusal = bridge.refused("get_memory", id="[m999]")
+    assert "[m999] names no memory" in refusal
+    assert "call context or recall first" in refusal
     later = bridge.said("context", query="when does the walrus project ship?", total_tokens=600)
     assert handle not in later, "a handle names one memory as long as the bridge runs"
     assert "Left out" in bridge.said("context", query="walrus", total_tokens=100)
@@ -323,6 +325,13 @@ def test_a_span_that_is_none_names_its_arguments(bridge: Bridge, until: str) -> 
 
     assert told.startswith("Nothing was done. until: must be later than since, ")
     assert "start" not in told.removeprefix("Nothing was done.")
+
+
+@pytest.mark.parametrize("text", ["Please forget what I told you about Bea.", "离婚那事你忘了吧。"])
+def test_capture_of_a_request_to_forget_says_how(bridge: Bridge, text: str) -> None:
+    """Capture deletes nothing."""
+    assert "recall it, then forget it" in bridge.said("capture", text=text)
+    assert "forget it" not in bridge.said("capture", text="What a day!")
 
 
 @pytest.mark.parametrize(
