@@ -45,6 +45,14 @@ _OTHERS = re.compile(
     re.IGNORECASE,
 )
 
+_WISH_OF_OTHERS = re.compile(
+    r"\b(?:thinks?|reckons?|says?|said|feels?)\b[^.,;!?]{0,12}\b(?:I|we) (?:should|ought|could|need)\b"
+    r"|\b(?:wants?|would like|would love|wishes|hopes?)\b (?:me|us|[A-Z][a-z]+) to\b"
+    r"|(?:想让|希望|劝|建议)[^，。,；]{1,4}|(?:说|觉得|认为)我们?(?:应该|该|可以|不如|还不如)",
+)
+"""What somebody else would like to be so, which is not so."""
+_WISH_OF_USER = re.compile(r"I\b|我(?:想|希望|建议|劝|觉得|认为)")
+
 
 def count_changes(text: str) -> int:
     """Return the number of signs of a change in *text*."""
@@ -64,6 +72,7 @@ class ChangeCues:
         terms: Its content words, as they are searched for.
         persons: Who is spoken of, other than the user: relatives, and names in lower case.
         is_of_self: Whether the user speaks of themselves alone: "I", 我, and neither a person nor a pronoun of one.
+        is_wish: Whether it only says what somebody else wants: "Mum wants us to move", 我妈劝我辞职.
     """
 
     changes: int
@@ -74,6 +83,7 @@ class ChangeCues:
     terms: frozenset[str]
     persons: frozenset[str]
     is_of_self: bool
+    is_wish: bool
 
     @classmethod
     def of(cls, text: str) -> ChangeCues:
@@ -89,4 +99,5 @@ class ChangeCues:
             frozenset(query_terms(text)),
             persons,
             not persons and _SELF.search(text) is not None and _OTHERS.search(text) is None,
+            _WISH_OF_OTHERS.search(text) is not None and _WISH_OF_USER.match(text) is None,
         )

@@ -734,3 +734,24 @@ def test_what_moved_to_another_weekday_outdates_its_rule(
 
     expected = [(OUTDATED, new) if place == moved else (CURRENT, "") for place in range(len(old))]
     assert [found[one] for one in old] == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "wish", "query"),
+    [
+        ("I teach year 5 at Brookfield Primary.", "Bea thinks I should quit and become a florist.", "What is my job?"),
+        ("I live in Bedminster with Tom.", "Mum wants us to move to Exeter.", "Where do I live?"),
+        ("我在成都一家设计院做结构工程师。", "我妈劝我辞职考公务员。", "我做什么工作？"),
+        ("我开的是朗逸。", "我哥说我该换特斯拉。", "我开什么车？"),
+    ],
+)
+def test_what_others_wish_outdates_nothing(stubs: Stubs, user: str, current: str, wish: str, query: str) -> None:
+    """A memory of a user, next to a newer one that says what somebody else would like."""
+    earlier, later = (Timestamp(seconds=seconds) for seconds in (1_770_000_000, 1_775_000_000))
+    create(stubs, types_pb.Scope(user_id=user), current, event_time=earlier)
+    create(stubs, types_pb.Scope(user_id=user), wish, event_time=later)
+
+    reply = render(stubs, types_pb.Scope(user_id=user), query=query)
+
+    assert current in reply.markdown
+    assert {one.currency for one in reply.citations} == {types_pb.CURRENCY_CURRENT}

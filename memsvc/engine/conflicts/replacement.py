@@ -162,14 +162,14 @@ def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
     """Return whether a text (column) can replace another (row): it does not only add, and is not about others.
 
     Names alone say little: a new name is often the change, and other words are taken for names. But what the user says
-    of themselves alone replaces nothing that names a person.
+    of themselves alone replaces nothing that names a person, and a wish of somebody else nothing at all.
     """
     has_kin = np.array([not text.cues.persons.isdisjoint(KIN) for text in texts], dtype=np.bool_)
     are_others = (_differ([text.cues.persons for text in texts]) > 0.0) & (has_kin[:, np.newaxis] | has_kin)
     is_of_self = np.array([text.cues.is_of_self for text in texts], dtype=np.bool_)
     has_person = np.array([bool(text.cues.persons) for text in texts], dtype=np.bool_)
     are_others |= has_person[:, np.newaxis] & is_of_self
-    only_adds = np.array([text.cues.is_addition for text in texts], dtype=np.bool_)
+    only_adds = np.array([text.cues.is_addition or text.cues.is_wish for text in texts], dtype=np.bool_)
     found: npt.NDArray[np.bool_] = ~(are_others | only_adds)
     return found
 
