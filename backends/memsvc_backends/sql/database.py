@@ -45,7 +45,8 @@ MOMENT_SECONDS = 0.2
 A commit takes milliseconds.
 """
 _LONGEST_SECONDS = 2.0
-"""How long an attempt to write alone waits at most: it holds up the transactions that begin, in all processes."""
+"""How long an attempt to write alone waits at most for the transactions under way, and again for those that began
+while it waited: then it holds up the transactions that begin, in all processes."""
 NOT_DURABLE = "SET synchronous_commit = off"
 """Numbers are durable with the commit of the transaction that uses them, which comes later in the log."""
 NOT_DURABLE_HERE = "SET LOCAL synchronous_commit = off"

@@ -32,9 +32,10 @@ import hashlib
 import importlib
 import math
 import select
+import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,18 @@ _LOCK = 1_835_363_699
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_NOTE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 ALONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
-_BESIDE = f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(current_schema()))"
+BESIDE = f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(current_schema()))"
+_WRITING_BESIDE = (
+    "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "  # noqa: S608 - a constant
+    f"AND classid::bigint = {_LOCK} AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+"""The transactions that have a lock of the store."""
+_BRIEF_SECONDS = 0.05
+"""How long a request of the exclusive lock of the store holds up others though a transaction may be in its way that
+lasts: that of a process which is stopped, for example."""
+_LOOK_SECONDS = (0.005, 0.1)
+"""The shortest and the longest pause between two looks for such transactions."""
 _OWNER, _UNDER_WAY = 1_835_363_704, 1_835_363_705
 """Combined with the name of the schema: the classes of the locks of owners, and of positions."""
 _OF_OWNERS = (
@@ -72,7 +84,7 @@ _OF_OWNERS = (
 _BESIDE_UNLESS_HELD = (
     "WITH held AS MATERIALIZED (SELECT lock FROM unnest(ARRAY[{}]) AS lock "  # noqa: S608 - numbers
     f"WHERE NOT pg_try_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock)), "
-    f"beside AS MATERIALIZED ({_BESIDE} WHERE NOT EXISTS (SELECT FROM held)) "
+    f"beside AS MATERIALIZED ({BESIDE} WHERE NOT EXISTS (SELECT FROM held)) "
     "SELECT lock FROM held UNION ALL SELECT NULL FROM beside"
 )
 """The locks of owners that others hold; without any, NULL, after the shared lock of the store was taken."""
@@ -217,9 +229,9 @@ class PostgresDriver:
         begin = [self._begin_write, *([] if is_limited else _NO_LIMITS)]
         keys = ",".join(map(str, sorted(set(map(_lock_of, owners or ())))))
         if owners is None:
-            self._begin_in_time(connection, begin, [ALONE], lock_seconds)
+            self._begin_alone(connection, begin, lock_seconds)
         elif lock_seconds is None or not owners:
-            _say(connection, "; ".join([*begin, *([_OF_OWNERS.format(keys)] if owners else []), _BESIDE]))
+            _say(connection, "; ".join([*begin, *([_OF_OWNERS.format(keys)] if owners else []), BESIDE]))
         elif self._held(connection, begin, owners, keys):
             try:
                 self._begin_in_time(connection, begin, [_OF_OWNERS.format(keys)], lock_seconds)
@@ -227,6 +239,37 @@ class PostgresDriver:
             except OwnersBusyError as error:
                 if held := self._held(connection, begin, owners, keys):
                     raise OwnersBusyError(held) from error
+
+    def _begin_alone(self, connection: sa.Connection, begin: Sequence[str], seconds: float | None) -> None:
+        """Begin with the exclusive lock of the store, whose request holds up all transactions that begin.
+
+        It is made when the transactions that were in its way have ended, unless they end very soon.
+
+        Raises:
+            OwnersBusyError: They last longer than so many seconds, or those that began after them do.
+        """
+        if seconds is not None and seconds > _BRIEF_SECONDS:
+            with suppress(OwnersBusyError):
+                self._begin_in_time(connection, begin, [ALONE], _BRIEF_SECONDS)
+                return
+            self._outwait_running(connection, seconds)
+        self._begin_in_time(connection, begin, [ALONE], seconds)
+
+    @staticmethod
+    def _outwait_running(connection: sa.Connection, seconds: float) -> None:
+        """Wait, in no transaction and without a lock, until the transactions have ended that write now.
+
+        Raises:
+            OwnersBusyError: They last longer than so many seconds.
+        """
+        end = time.monotonic() + seconds
+        pause, longest = _LOOK_SECONDS
+        running = set(execute(connection, _WRITING_BESIDE).scalars())
+        while running := running.intersection(execute(connection, _WRITING_BESIDE).scalars()):
+            if time.monotonic() + pause > end:
+                raise OwnersBusyError(None)
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
 
     def _begin_in_time(
         self, connection: sa.Connection, begin: Sequence[str], locks: Sequence[str], seconds: float | None
@@ -266,7 +309,7 @@ class PostgresDriver:
 
     def begin_locked(self, connection: sa.Connection) -> None:
         """Wait for the shared lock of the store."""
-        _say(connection, _BESIDE)
+        _say(connection, BESIDE)
 
     def announce(self, connection: sa.Connection) -> None:
         """Hold the settled position back until the transaction ends."""

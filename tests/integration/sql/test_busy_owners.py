@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import cycle
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -19,7 +21,7 @@ from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Rec
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc_backends.sql.postgres import ALONE
+from memsvc_backends.sql.postgres import ALONE, BESIDE
 from tests.support.postgres_server import emptied
 from tests.support.thread_limit import no_new_threads
 from tests.support.until import until
@@ -28,8 +30,13 @@ LONG_SECONDS = 60.0
 SHORT_SECONDS = 1.0
 DEADLOCK_MS = 10_000
 """A wait of a test that is longer is a failure."""
+OVERLAP_MS = 100
 ADA, BEN = "ada", "ben"
 WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+LOOKING = "SELECT count(*) FROM pg_stat_activity WHERE starts_with(query, 'SELECT virtualtransaction FROM pg_locks')"
+"""Sessions that look for the transactions under way."""
+ONLY_LOOKING = f"{LOOKING} AND NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+"""They, while no session waits for a lock."""
 
 
 class Replica:
@@ -83,10 +90,10 @@ def other(url: str, context: BackendContext) -> Iterator[MetadataStore]:
         yield store
 
 
-def waiting(url: str) -> int:
-    """Return how many transactions wait for a lock of an owner or of the store."""
+def waiting(url: str, state: LiteralString = WAITING) -> int:
+    """Return how many transactions wait for a lock of an owner or of the store, or count by another query."""
     with psycopg.connect(url) as connection:
-        [count] = connection.execute(WAITING).fetchone() or (0,)
+        [count] = connection.execute(state).fetchone() or (0,)
         return int(count)
 
 
@@ -153,6 +160,39 @@ def test_work_for_all_owners_waits_beside_the_others(url: str, context: BackendC
         assert one.contents(BEN) == written
 
 
+def test_work_for_all_owners_requests_no_lock_while_a_transaction_lasts(
+    url: str, context: BackendContext, other: MetadataStore
+) -> None:
+    """Its request would hold up all: a process that is stopped in a transaction keeps it from the lock for long."""
+    with replica(url, context) as one:
+        with other.transaction(owners={Scope(ADA).owner}):
+            alone = one.committer.queue(lambda transaction: transaction.changes)
+            assert one.write(BEN, "ben 0").result().value == "ben 0"
+            until(lambda: waiting(url, ONLY_LOOKING) == 1)
+            assert one.write(BEN, "ben 1").result().value == "ben 1"
+            assert not alone.done()
+        assert alone.result().value == 0
+
+
+def test_transactions_that_overlap_without_end_do_not_keep_work_for_all_owners_waiting(
+    url: str, context: BackendContext
+) -> None:
+    """The next one begins before the last one ends, unless it has to wait."""
+    with replica(url, context) as one, psycopg.connect(url) as first, psycopg.connect(url) as second:
+        first.execute(BESIDE)
+        alone = one.committer.queue(lambda transaction: transaction.changes)
+        turns = cycle([first, second])
+        last = next(turns)
+        while not alone.done():
+            following = next(turns)
+            following.execute(f"SET LOCAL lock_timeout = {OVERLAP_MS}")
+            with suppress(psycopg.errors.LockNotAvailable):
+                following.execute(BESIDE)
+            last.rollback()
+            last = following
+        assert alone.result().value == 0
+
+
 def test_another_part_of_the_process_writes_alone_while_an_owner_waits(
     url: str, context: BackendContext, other: MetadataStore
 ) -> None:
@@ -165,7 +205,7 @@ def test_another_part_of_the_process_writes_alone_while_an_owner_waits(
             thread = threading.Thread(target=_write_alone, args=(one.store, alone))
             thread.start()
             beside.callback(thread.join)
-            until(lambda: waiting(url) == 2)
+            until(lambda: waiting(url, LOOKING) == 1)
             assert one.write(BEN, "beside").result().value == "beside"
             beside.pop_all()
         assert held.result().value == "held"
