@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -45,7 +45,8 @@ MOMENT_SECONDS = 0.2
 A commit takes milliseconds.
 """
 _LONGEST_SECONDS = 2.0
-"""How long an attempt to write alone waits at most: it holds up the transactions that begin, in all processes."""
+"""How long an attempt to write alone waits at most for the transactions under way, and again for those that began
+while it waited: then it holds up the transactions that begin, in all processes."""
 NOT_DURABLE = "SET synchronous_commit = off"
 """Numbers are durable with the commit of the transaction that uses them, which comes later in the log."""
 NOT_DURABLE_HERE = "SET LOCAL synchronous_commit = off"
@@ -124,6 +125,7 @@ class Database:
     def __init__(self, driver: Driver, settings: SqlSettings) -> None:
         """Open nothing yet; connections are made when they are first needed."""
         self.driver = driver
+        self._shared = driver if isinstance(driver, SharedDriver) else None
         self._wait_seconds = settings.wait_seconds
         self._lock = TurnLock()
         self._writer_thread: int | None = None
@@ -201,8 +203,9 @@ class Database:
             OwnersBusyError: It is not patient, and others take long.
         """
         begun = None if lock is None else lock.take(self.driver)
-        if begun is not None:
-            with self._writing_connection(begun) as connection, self._commit_on_exit(connection, _is_begun):
+        if begun is not None and self._shared is not None:
+            begin_locked = self._shared.begin_locked
+            with self._writing_connection(begun) as connection, self._commit_on_exit(connection, begin_locked):
                 yield connection
             return
         begin = partial(self.driver.begin_write, owners=owners, is_limited=is_limited)
@@ -227,9 +230,9 @@ class Database:
         return connection
 
     def _begin_alone(self, stack: ExitStack) -> sa.Connection:
-        """Begin when no transaction of another process or of `lock` is under way.
+        """Begin when no transaction of another process is under way.
 
-        Those of `lock` need the turn of the writing connection to end: it is given up between the attempts.
+        Other writes of this process take the turn of the writing connection between the attempts.
         """
         for seconds in _attempts(self._wait_seconds):
             with suppress(OwnersBusyError):
@@ -239,10 +242,11 @@ class Database:
     def lock(self, owner: str | None, *, waited_seconds: float) -> BegunTransaction:
         """Begin a transaction on a connection of its own, once no other process writes for *owner*.
 
-        With None, wait for a moment in which no other process writes at all.
+        It prevents none that writes alone until `write_transaction` uses it. With None, wait for a moment in which no
+        other process writes at all.
         """
         self._refuse_when_closed()
-        if not self.driver.is_shared:
+        if self._shared is None:
             return BegunTransaction(None)
         left = max(self._wait_seconds - waited_seconds, MOMENT_SECONDS)
         with self._translated():
@@ -251,7 +255,7 @@ class Database:
             try:
                 with self.driver.watch(connection):
                     if owner is not None:
-                        self.driver.begin_write(connection, {owner}, lock_seconds=left)
+                        self._shared.lock_owner(connection, owner, seconds=left)
                         return BegunTransaction(connection)
                     self._find_moment_alone(connection, left)
             except BaseException as error:
@@ -537,11 +541,6 @@ def _attempts(seconds: float) -> Iterator[float]:
         patience = min(2 * patience, _LONGEST_SECONDS)
 
 
-def _is_begun(connection: sa.Connection) -> None:
-    """Return: the transaction was begun when its lock was taken."""
-    del connection
-
-
 def _close_connection(connection: sa.Connection) -> None:
     """Close a connection that may be broken."""
     with suppress(sa.exc.SQLAlchemyError):
@@ -667,6 +666,25 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Give back what is not a connection."""
+        ...
+
+
+@runtime_checkable
+class SharedDriver(Driver, Protocol):
+    """Driver of a database that several processes write to."""
+
+    def lock_owner(self, connection: sa.Connection, owner: str, *, seconds: float) -> None:
+        """Begin a transaction that keeps others from writing for *owner*, but none from writing alone.
+
+        It may wait for its process while that waits for one that writes alone.
+
+        Raises:
+            OwnersBusyError: Another transaction has kept the lock of the owner for so many seconds.
+        """
+        ...
+
+    def begin_locked(self, connection: sa.Connection) -> None:
+        """Go on to write in a transaction of `lock_owner`: wait until no other one writes alone, and prevent it."""
         ...
 
 

@@ -7,6 +7,12 @@ transaction has read is unchanged when it writes (keys, contents, statements, th
 request is answered once, and transactions do not deadlock. Transactions of other owners run and commit at the same
 time. One that concerns any owner takes the lock of the whole store, which the others share.
 
+The shared lock of the store is the last lock that a transaction takes, and only the thread that writes takes it: each
+transaction that has it runs, and ends without waiting for another one. One that holds the lock of an owner until its
+process writes (`lock_owner`) must not have it. Requests of the shared lock queue behind a request of the exclusive one,
+so such a transaction would wait for its process, its process for the exclusive request, and that for the transaction,
+which PostgreSQL cannot detect.
+
 Rows and positions are taken from the counters on a connection of their own, so that no writer waits for the commit of
 another. Across owners they are therefore not in commit order. A transaction holds a lock whose key is the last position
 that was taken before its own: the smallest key of those under way is the position up to which no further change will be
@@ -26,9 +32,10 @@ import hashlib
 import importlib
 import math
 import select
+import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +64,30 @@ _LOCK = 1_835_363_699
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_NOTE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 ALONE = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
-_BESIDE = f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(current_schema()))"
+BESIDE = f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(current_schema()))"
+_WRITING_BESIDE = (
+    "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "  # noqa: S608 - a constant
+    f"AND classid::bigint = {_LOCK} AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+"""The transactions that have a lock of the store."""
+_BRIEF_SECONDS = 0.05
+"""How long a request of the exclusive lock of the store holds up others though a transaction may be in its way that
+lasts: that of a process which is stopped, for example."""
+_LOOK_SECONDS = (0.005, 0.1)
+"""The shortest and the longest pause between two looks for such transactions."""
 _OWNER, _UNDER_WAY = 1_835_363_704, 1_835_363_705
 """Combined with the name of the schema: the classes of the locks of owners, and of positions."""
 _OF_OWNERS = (
     f"SELECT pg_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock) FROM unnest(ARRAY[{{}}]) AS lock"  # noqa: S608 - numbers
 )
-_HELD_OF_OWNERS = (
-    f"SELECT lock FROM unnest(ARRAY[{{}}]) AS lock "  # noqa: S608 - numbers
-    f"WHERE NOT pg_try_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock)"
+_BESIDE_UNLESS_HELD = (
+    "WITH held AS MATERIALIZED (SELECT lock FROM unnest(ARRAY[{}]) AS lock "  # noqa: S608 - numbers
+    f"WHERE NOT pg_try_advisory_xact_lock(hashtext(current_schema()) # {_OWNER}, lock)), "
+    f"beside AS MATERIALIZED ({BESIDE} WHERE NOT EXISTS (SELECT FROM held)) "
+    "SELECT lock FROM held UNION ALL SELECT NULL FROM beside"
 )
+"""The locks of owners that others hold; without any, NULL, after the shared lock of the store was taken."""
 _ANNOUNCE = (
     f"SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()) # {_UNDER_WAY}, last_position::bit(32)::int) "  # noqa: S608 - a constant
     "FROM counters"
@@ -106,7 +127,7 @@ _SIZE = "SELECT coalesce(sum(pg_total_relation_size(to_regclass(name))), 0) FROM
 
 
 class PostgresDriver:
-    """`memsvc_backends.sql.database.Driver`."""
+    """`memsvc_backends.sql.database.SharedDriver`."""
 
     is_shared = True
 
@@ -204,39 +225,91 @@ class PostgresDriver:
         is_limited: bool = True,
         lock_seconds: float | None = None,
     ) -> None:
-        """Wait for the locks of the owners, or for that of the whole store."""
+        """Wait for the locks of the owners and the shared one of the store, or for that of the whole store."""
         begin = [self._begin_write, *([] if is_limited else _NO_LIMITS)]
         keys = ",".join(map(str, sorted(set(map(_lock_of, owners or ())))))
-        beside = [] if owners is None else [_BESIDE]
-        locks = [ALONE] if owners is None else [_OF_OWNERS.format(keys)] if owners else []
-        if lock_seconds is None or not locks:
-            _say(connection, "; ".join([*begin, *beside, *locks]))
+        if owners is None:
+            self._begin_alone(connection, begin, lock_seconds)
+        elif lock_seconds is None or not owners:
+            _say(connection, "; ".join([*begin, *([_OF_OWNERS.format(keys)] if owners else []), BESIDE]))
+        elif self._held(connection, begin, owners, keys):
+            try:
+                self._begin_in_time(connection, begin, [_OF_OWNERS.format(keys)], lock_seconds)
+                self.begin_locked(connection)
+            except OwnersBusyError as error:
+                if held := self._held(connection, begin, owners, keys):
+                    raise OwnersBusyError(held) from error
+
+    def _begin_alone(self, connection: sa.Connection, begin: Sequence[str], seconds: float | None) -> None:
+        """Begin with the exclusive lock of the store, whose request holds up all transactions that begin.
+
+        It is made when the transactions that were in its way have ended, unless they end very soon.
+
+        Raises:
+            OwnersBusyError: They last longer than so many seconds, or those that began after them do.
+        """
+        if seconds is not None and seconds > _BRIEF_SECONDS:
+            with suppress(OwnersBusyError):
+                self._begin_in_time(connection, begin, [ALONE], _BRIEF_SECONDS)
+                return
+            self._outwait_running(connection, seconds)
+        self._begin_in_time(connection, begin, [ALONE], seconds)
+
+    @staticmethod
+    def _outwait_running(connection: sa.Connection, seconds: float) -> None:
+        """Wait, in no transaction and without a lock, until the transactions have ended that write now.
+
+        Raises:
+            OwnersBusyError: They last longer than so many seconds.
+        """
+        end = time.monotonic() + seconds
+        pause, longest = _LOOK_SECONDS
+        running = set(execute(connection, _WRITING_BESIDE).scalars())
+        while running := running.intersection(execute(connection, _WRITING_BESIDE).scalars()):
+            if time.monotonic() + pause > end:
+                raise OwnersBusyError(None)
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    def _begin_in_time(
+        self, connection: sa.Connection, begin: Sequence[str], locks: Sequence[str], seconds: float | None
+    ) -> None:
+        """Begin, and take each of the locks within so many seconds; None: as long as for any lock.
+
+        Raises:
+            OwnersBusyError: They are over; the connection is in no transaction.
+        """
+        if seconds is None:
+            _say(connection, "; ".join([*begin, *locks]))
             return
-        if owners and not self._held(connection, [*begin, *beside], owners, keys):
-            return
-        limit = f"SET LOCAL lock_timeout = {math.ceil(lock_seconds * 1000)}"
+        limit = f"SET LOCAL lock_timeout = {math.ceil(seconds * 1000)}"
         try:
-            _say(connection, "; ".join([*begin, *beside, limit, *locks, self._usual_limit]))
+            _say(connection, "; ".join([*begin, limit, *locks, self._usual_limit]))
         except sa.exc.DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) != LOCK_NOT_IN_TIME:
                 raise
             self.undo(connection)
-            if owners is None:
-                raise OwnersBusyError(None) from error
-            if held := self._held(connection, [*begin, *beside], owners, keys):
-                raise OwnersBusyError(held) from error
+            raise OwnersBusyError(None) from error
 
     def _held(
         self, connection: sa.Connection, begin: Sequence[str], owners: AbstractSet[str], keys: str
     ) -> AbstractSet[str]:
         """Begin if the locks of all owners are free; otherwise return those whose locks are not, in no transaction."""
-        with _spoken(connection, "; ".join([*begin, _HELD_OF_OWNERS.format(keys)])) as cursor:
+        with _spoken(connection, "; ".join([*begin, _BESIDE_UNLESS_HELD.format(keys)])) as cursor:
             while cursor.nextset():
                 pass
-            held = {key for (key,) in cursor}
+            held = {key for (key,) in cursor if key is not None}
         if held:
             self.undo(connection)
         return {owner for owner in owners if _lock_of(owner) in held}
+
+    def lock_owner(self, connection: sa.Connection, owner: str, *, seconds: float) -> None:
+        """Begin with the lock of the owner, without that of the store."""
+        self._begin_in_time(connection, [self._begin_write], [_OF_OWNERS.format(_lock_of(owner))], seconds)
+
+    def begin_locked(self, connection: sa.Connection) -> None:
+        """Wait for the shared lock of the store."""
+        _say(connection, BESIDE)
 
     def announce(self, connection: sa.Connection) -> None:
         """Hold the settled position back until the transaction ends."""

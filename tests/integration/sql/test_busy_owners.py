@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import cycle
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -15,18 +17,26 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.busy_owners import WAITERS
 from memsvc.engine.commit.group_committer import CommitResult, GroupCommitter
-from memsvc.ports.metadata import MetadataStore, Record, Transaction
+from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Record, Transaction
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc_backends.sql import SQL, SqlSettings
+from memsvc_backends.sql.postgres import ALONE, BESIDE
 from tests.support.postgres_server import emptied
 from tests.support.thread_limit import no_new_threads
 from tests.support.until import until
 
 LONG_SECONDS = 60.0
 SHORT_SECONDS = 1.0
+DEADLOCK_MS = 10_000
+"""A wait of a test that is longer is a failure."""
+OVERLAP_MS = 100
 ADA, BEN = "ada", "ben"
 WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+LOOKING = "SELECT count(*) FROM pg_stat_activity WHERE starts_with(query, 'SELECT virtualtransaction FROM pg_locks')"
+"""Sessions that look for the transactions under way."""
+ONLY_LOOKING = f"{LOOKING} AND NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+"""They, while no session waits for a lock."""
 
 
 class Replica:
@@ -80,10 +90,10 @@ def other(url: str, context: BackendContext) -> Iterator[MetadataStore]:
         yield store
 
 
-def waiting(url: str) -> int:
-    """Return how many transactions wait for a lock of an owner or of the store."""
+def waiting(url: str, state: LiteralString = WAITING) -> int:
+    """Return how many transactions wait for a lock of an owner or of the store, or count by another query."""
     with psycopg.connect(url) as connection:
-        [count] = connection.execute(WAITING).fetchone() or (0,)
+        [count] = connection.execute(state).fetchone() or (0,)
         return int(count)
 
 
@@ -150,6 +160,39 @@ def test_work_for_all_owners_waits_beside_the_others(url: str, context: BackendC
         assert one.contents(BEN) == written
 
 
+def test_work_for_all_owners_requests_no_lock_while_a_transaction_lasts(
+    url: str, context: BackendContext, other: MetadataStore
+) -> None:
+    """Its request would hold up all: a process that is stopped in a transaction keeps it from the lock for long."""
+    with replica(url, context) as one:
+        with other.transaction(owners={Scope(ADA).owner}):
+            alone = one.committer.queue(lambda transaction: transaction.changes)
+            assert one.write(BEN, "ben 0").result().value == "ben 0"
+            until(lambda: waiting(url, ONLY_LOOKING) == 1)
+            assert one.write(BEN, "ben 1").result().value == "ben 1"
+            assert not alone.done()
+        assert alone.result().value == 0
+
+
+def test_transactions_that_overlap_without_end_do_not_keep_work_for_all_owners_waiting(
+    url: str, context: BackendContext
+) -> None:
+    """The next one begins before the last one ends, unless it has to wait."""
+    with replica(url, context) as one, psycopg.connect(url) as first, psycopg.connect(url) as second:
+        first.execute(BESIDE)
+        alone = one.committer.queue(lambda transaction: transaction.changes)
+        turns = cycle([first, second])
+        last = next(turns)
+        while not alone.done():
+            following = next(turns)
+            following.execute(f"SET LOCAL lock_timeout = {OVERLAP_MS}")
+            with suppress(psycopg.errors.LockNotAvailable):
+                following.execute(BESIDE)
+            last.rollback()
+            last = following
+        assert alone.result().value == 0
+
+
 def test_another_part_of_the_process_writes_alone_while_an_owner_waits(
     url: str, context: BackendContext, other: MetadataStore
 ) -> None:
@@ -162,12 +205,65 @@ def test_another_part_of_the_process_writes_alone_while_an_owner_waits(
             thread = threading.Thread(target=_write_alone, args=(one.store, alone))
             thread.start()
             beside.callback(thread.join)
-            until(lambda: waiting(url) == 2)
+            until(lambda: waiting(url, LOOKING) == 1)
             assert one.write(BEN, "beside").result().value == "beside"
             beside.pop_all()
         assert held.result().value == "held"
         assert alone.result() is None
         thread.join()
+
+
+def test_one_that_has_waited_holds_up_none_that_writes_alone(
+    url: str, context: BackendContext, other: MetadataStore
+) -> None:
+    """It needs the committer, that waits behind the one that writes alone, which must not wait for it."""
+    with psycopg.connect(url) as third, ThreadPoolExecutor(1) as pool, replica(url, context) as one:
+        third.execute(f"SET LOCAL lock_timeout = {DEADLOCK_MS}")
+        with other.transaction(owners={Scope(ADA).owner}):
+            ada = one.write(ADA, "ada")
+            assert one.write(BEN, "first").result().value == "first"
+            until(lambda: waiting(url) == 1)
+            alone = pool.submit(third.execute, ALONE)
+            until(lambda: waiting(url) == 2)
+            ben = one.write(BEN, "ben")
+            until(lambda: waiting(url) == 3)
+        alone.result()
+        assert not ada.done()
+        assert not ben.done()
+        third.rollback()
+        assert [ada.result().value, ben.result().value] == ["ada", "ben"]
+        assert [one.contents(ADA), one.contents(BEN)] == [["ada"], ["first", "ben"]]
+
+
+def test_an_owner_who_is_locked_holds_up_none_that_writes_alone(
+    url: str, context: BackendContext, other: MetadataStore
+) -> None:
+    """The transaction of the owner begins after it, and finds what it wrote; others of the owner wait for its end."""
+    record = Record(factories.memory("alone", key="k", user_id=ADA))
+    owner = Scope(ADA).owner
+    with replica(url, context) as one, ExitStack() as busy, ThreadPoolExecutor(1) as pool:
+        begun = one.store.lock(owner)
+        busy.callback(begun.release)
+        with other.transaction(is_patient=False) as alone:
+            held = pool.submit(_find_key, one.store, owner, "k", begun, busy)
+            until(lambda: waiting(url) == 1)
+            alone.insert([record])
+            assert not held.done()
+        assert held.result() == "alone"
+        with pytest.raises(OwnersBusyError), other.transaction(owners={owner}, is_patient=False):
+            pass
+        with pytest.raises(OwnersBusyError), other.transaction(is_patient=False):
+            pass
+        pool.submit(busy.close).result()
+        with other.transaction(is_patient=False) as alone:
+            assert alone.find_keys(owner, [("", "k")])
+
+
+def _find_key(store: MetadataStore, owner: str, key: str, lock: OwnerLock, until_end: ExitStack) -> str:
+    """Return the content of a key, in a transaction that lasts as long as *until_end*."""
+    transaction = until_end.enter_context(store.transaction(owners={owner}, is_patient=False, lock=lock))
+    [memory] = transaction.find_keys(owner, [("", key)]).values()
+    return memory.content
 
 
 def _write_alone(store: MetadataStore, done: Future[None]) -> None:
