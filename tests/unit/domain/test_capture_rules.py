@@ -423,3 +423,73 @@ def test_fears_places_of_ones_own_and_courses_of_life_are_kept(text: str) -> Non
 )
 def test_guesses_about_a_fault_courtesies_and_reports_are_left(text: str) -> None:
     assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remind me to order the oak from Whitmore's before the 4th",
+        "Can you remind me to ring the bank before Friday",
+        "don't let me forget to pay the plumber by Thursday",
+        "please remind me to renew the MOT before the 10th of January",
+        "4号之前提醒我去订木料",
+        "提醒我下周五之前交房租",
+    ],
+)
+def test_what_is_to_be_reminded_of_by_a_day_is_a_task(text: str) -> None:
+    verdict = judge(text)
+
+    assert (verdict.reason, verdict.layer) == (CaptureReason.TASK, Layer.SHORT_TERM)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remind me to stretch before meetings",
+        "remind me before you delete anything",
+        "always remind me to run the tests before pushing on Friday",
+        "don't let me forget to tag releases before merging",
+        "以后提交前都要提醒我跑测试",
+    ],
+)
+def test_what_is_to_be_reminded_of_again_and_again_is_a_rule(text: str) -> None:
+    assert judge(text).reason is CaptureReason.RULE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can you keep answers short and don't use bullet points ever",
+        "would you mind not using emojis with me",
+        "would you mind not calling me mate",
+        "你以后能别叫我亲吗",
+        "可以每次先说结论吗",
+        "以后别再跟我说您了",
+        "以后跟我说话别用您，也别老用感叹号，烦",
+        "跟我说话直接点",
+    ],
+)
+def test_how_to_speak_to_the_user_is_a_rule_in_questions_too(text: str) -> None:
+    verdict = judge(text)
+
+    assert (verdict.reason, verdict.layer) == (CaptureReason.RULE, Layer.CORE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can you keep this answer short",
+        "would you mind not using emojis in this email",
+        "would you mind checking the build",
+        "would you mind not telling anyone",
+        "可以先说结论吗",
+        "你能别叫我去吗",
+        "每次开会可以先说结论吗",
+        "他跟我说话直接点就好了",
+        "他以后别再跟我说您了",
+        "她跟我说您已经付过了",
+        "别再跟我说这件事了",
+    ],
+)
+def test_what_is_asked_of_one_answer_or_said_of_others_is_no_rule(text: str) -> None:
+    assert not judge(text).remember
