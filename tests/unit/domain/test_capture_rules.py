@@ -493,3 +493,37 @@ def test_how_to_speak_to_the_user_is_a_rule_in_questions_too(text: str) -> None:
 )
 def test_what_is_asked_of_one_answer_or_said_of_others_is_no_rule(text: str) -> None:
     assert not judge(text).remember
+
+
+@pytest.mark.parametrize("text", ["hiya.", "heya!", "howdy", "hi there, hiya", "哈啰", "嘿，你好"])
+def test_greetings_are_small_talk(text: str) -> None:
+    assert judge(text).reason is CaptureReason.SMALL_TALK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lol jk I'm not actually allergic to mondays",
+        "just kidding, I'm not really moving to Mars",
+        "I was joking, I didn't really quit",
+        "我开玩笑的，我没有真辞职",
+        "哈哈开玩笑的，没真的辞职",
+    ],
+)
+def test_jokes_that_are_taken_back_are_left(text: str) -> None:
+    assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hiya, I'm Rob",
+        "I'm not joking, I'm allergic to nuts",
+        "no kidding, I got the job in Oslo",
+        "I'm not actually allergic to nuts, the test was wrong",
+        "我没开玩笑，我真辞职了",
+        "我不是开玩笑，我对花生过敏",
+    ],
+)
+def test_what_is_said_in_earnest_is_kept(text: str) -> None:
+    assert judge(text).remember
