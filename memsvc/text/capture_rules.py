@@ -126,16 +126,16 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
 
     None: it names no day to be reminded of from the day after tomorrow on, within a year, or hands over text. A day of
     the week alone counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
-    Tradespeople and deliveries may come tomorrow.
+    Tradespeople and deliveries may come tomorrow. A reminder that is asked for counts in any case.
     """
     shown = without_secrecy(_plain(text))
     reminder = None if _of_material(shown) else reminder_in(shown, moment)
     if reminder is None:
         return None
-    is_visit = names_visit(shown)
+    is_visit, is_asked = names_visit(shown), bool(_reminder_bidden(shown)) or _is_reminder_once(shown)
     if reminder.recurrence is Recurrence.NONE:
         due = date(reminder.year, reminder.month, reminder.day)
-        least = _LEAST_AHEAD_OF_VISIT if is_visit else _LEAST_AHEAD
+        least = timedelta(0) if is_asked else _LEAST_AHEAD_OF_VISIT if is_visit else _LEAST_AHEAD
         if not least <= due - moment.date() <= _MOST_AHEAD:
             return None
     days = named_days(shown, moment.date())
@@ -143,11 +143,11 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
         return None
     is_due = names_own_deadline(shown)
     is_timed = reminder.minute is not None or is_visit or is_due or names_event(shown)
-    if all(day.is_weekday for day in days) and not is_timed:
+    if all(day.is_weekday for day in days) and not (is_timed or is_asked):
         return None
     is_personal = reminder.recurrence is Recurrence.YEARLY or is_visit or cues.PERSONAL_LIFE.search(shown)
     reason = CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT
-    verdict = _verdict(CaptureReason.TASK if is_due else reason, shown, None)
+    verdict = _verdict(CaptureReason.TASK if is_due or is_asked else reason, shown, None)
     verdict = replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
     return _with_title(verdict, text)
 

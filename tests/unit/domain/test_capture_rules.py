@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
-from memsvc.text.capture_rules import judge, title_of
+from memsvc.text.capture_rules import judge, judge_day_ahead, title_of
 from memsvc.text.statement_split import statements
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
@@ -493,6 +494,23 @@ def test_how_to_speak_to_the_user_is_a_rule_in_questions_too(text: str) -> None:
 )
 def test_what_is_asked_of_one_answer_or_said_of_others_is_no_rule(text: str) -> None:
     assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ("Can you remind me to ring the bank before Friday", True),
+        ("Could you remind me to ring the bank tomorrow?", True),
+        ("能不能周五提醒我交房租？", True),
+        ("Can we ring the bank before Friday", False),
+        ("Can you remind me what I said on Friday?", False),
+        ("周五能不能交房租？", False),
+    ],
+)
+def test_a_reminder_asked_for_in_a_question_is_a_task_whatever_its_day(text: str, *, is_kept: bool) -> None:
+    verdict = judge_day_ahead(text, datetime(2026, 2, 2, 9, tzinfo=UTC))
+
+    assert (verdict is not None and verdict.reason is CaptureReason.TASK) is is_kept
 
 
 @pytest.mark.parametrize("text", ["hiya.", "heya!", "howdy", "hi there, hiya", "哈啰", "嘿，你好"])
