@@ -53,7 +53,8 @@ _LEAD = re.compile(
 _WIDE = {code + 0xFEE0: code for code in range(ord("0"), ord("z") + 1) if chr(code).isalnum()} | {0x3000: " "}
 """Letters and digits as wide as a Han character, which are the same; signs keep their width."""
 _SPACES = re.compile(r"\s+")
-_POLITE_END = re.compile(r"(?:,? please)?(?:吗|吧|呢|好吗|可以吗)?\s*[?？]+\s*$", re.IGNORECASE)
+_POLITE_END = re.compile(r"(?:,? please)?(?:吗|吧|呢|好吗|可以吗)?\s*[?？]+\s*$|(?:好|可以)?吗\s*$", re.IGNORECASE)
+_NOT_DOING = re.compile(r"^not (?=\w+ing\b)", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;\n]|\.(?=\s|$)")
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|us)\b|我|咱", re.IGNORECASE)
 _ME = re.compile(r"\bme\b(?! (?:an?|the|some|five|\d))", re.IGNORECASE)
@@ -125,16 +126,16 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
 
     None: it names no day to be reminded of from the day after tomorrow on, within a year, or hands over text. A day of
     the week alone counts with a time or an event: "exam on Friday", but not "Mondays!". More than two days are a list.
-    Tradespeople and deliveries may come tomorrow.
+    Tradespeople and deliveries may come tomorrow. A reminder that is asked for counts in any case.
     """
     shown = without_secrecy(_plain(text))
     reminder = None if _of_material(shown) else reminder_in(shown, moment)
     if reminder is None:
         return None
-    is_visit = names_visit(shown)
+    is_visit, is_asked = names_visit(shown), bool(_reminder_bidden(shown)) or _is_reminder_once(shown)
     if reminder.recurrence is Recurrence.NONE:
         due = date(reminder.year, reminder.month, reminder.day)
-        least = _LEAST_AHEAD_OF_VISIT if is_visit else _LEAST_AHEAD
+        least = timedelta(0) if is_asked else _LEAST_AHEAD_OF_VISIT if is_visit else _LEAST_AHEAD
         if not least <= due - moment.date() <= _MOST_AHEAD:
             return None
     days = named_days(shown, moment.date())
@@ -142,11 +143,11 @@ def judge_day_ahead(text: str, moment: datetime) -> CaptureVerdict | None:
         return None
     is_due = names_own_deadline(shown)
     is_timed = reminder.minute is not None or is_visit or is_due or names_event(shown)
-    if all(day.is_weekday for day in days) and not is_timed:
+    if all(day.is_weekday for day in days) and not (is_timed or is_asked):
         return None
     is_personal = reminder.recurrence is Recurrence.YEARLY or is_visit or cues.PERSONAL_LIFE.search(shown)
     reason = CaptureReason.PERSONAL_FACT if is_personal else CaptureReason.FACT
-    verdict = _verdict(CaptureReason.TASK if is_due else reason, shown, None)
+    verdict = _verdict(CaptureReason.TASK if is_due or is_asked else reason, shown, None)
     verdict = replace(verdict, detail=f"It names a day to come: '{shown[days[0].start : days[0].end]}'.")
     return _with_title(verdict, text)
 
@@ -242,7 +243,7 @@ def bid_in(text: str) -> str:
         return text
     adverb = re.search(r"\b(?:always|never|from now on)\b", polite[0], re.IGNORECASE)
     bid = (polite["kept"] or "") + text[adverb.start() if adverb else polite.end() :]
-    return _POLITE_END.sub("", bid)
+    return _POLITE_END.sub("", _NOT_DOING.sub("stop ", bid))
 
 
 def _reminder_bidden(text: str) -> str:
@@ -644,7 +645,7 @@ _LEADS = frozenset(
 def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
     said = cues.UNREAL["zh"].first_in(text)
     if not said:
-        said = cues.REPORTED["zh"].first_in(text)
+        said = cues.REPORTED["zh"].first_in(_ADDRESSED.sub("", text, count=1))
         is_own = "我" in text and "说" not in text
         if said in _PEOPLE_AROUND and (is_own or (_is_lasting_bid(text) and not _QUOTES.search(text))):
             said = ""
@@ -659,6 +660,11 @@ def _of_another_chinese_world(text: str) -> CaptureVerdict | None:
     return CaptureVerdict.ignore(CaptureReason.COMMAND, f"It says {said!r}.")
 
 
+_ADDRESSED = re.compile(
+    r"^(?:(?:以后|今后|往后|从今以后|请|麻烦|你|那|对了|能不能|可以)[，,]?)*(?:(?:别|不要|少)(?:再|老|总)?)?[跟和对]我说"
+    r"(?=话[^。]{0,4}(?:别|不要|直接|简短|简洁|简单|干脆|随意|随便|用)|您)"
+)
+"""Asks the agent how to speak to the user: 以后跟我说话别用您; not what another said to the user."""
 _PEOPLE_AROUND = frozenset(
     listed("""
     邻居 别人 大爷 大妈 大叔 主播 博主 电影 电视剧 作者 朋友圈 热搜 成语 典故 这句 这首 出自 楼下那 网上
@@ -704,7 +710,7 @@ def english_everyday_reason(text: str) -> _Reason:
     """Return why an English text is or is not worth keeping, by everyday words."""
     words = cues.plain_words(text)
     plain = " ".join(words)
-    if cue := _confidentiality(text) or cues.BID["en"].search(plain):
+    if cue := _confidentiality(text) or (None if _is_reminder_once(text) else cues.BID["en"].search(plain)):
         return CaptureReason.RULE, cue
     is_own = not _OWN.isdisjoint(words)
     said = words[next((place for place, word in enumerate(words) if word not in _LEADS), 0) :]
@@ -720,6 +726,21 @@ def english_everyday_reason(text: str) -> _Reason:
     )
     readings = (_english_ban, _english_task, _english_household, _english_taste, _english_change, _english_circumstance)
     return next((found for reading in readings if (found := reading(sentence, plain)) is not None), _NO_MATCH)
+
+
+_ONCE_REMINDED = re.compile(
+    r"^(?:(?:please|pls|hey|hi|and|so|ok(?:ay)?|also|just|oh),?\s+)*(?:(?:remind|nudge|ping) me\b"
+    r"|(?:don['’]?t|do not) (?:let me )?forget\b)"
+    r"(?!.*\b(?:always|never|every|each|whenever|from now on)\b)",
+    re.IGNORECASE,
+)
+
+
+def _is_reminder_once(text: str) -> bool:
+    """Return whether a text asks once to be reminded of something by a day: "remind me to pay before Friday"."""
+    if _ONCE_REMINDED.match(text) is None:
+        return False
+    return any(day.is_clear and day.recurrence is Recurrence.NONE for day in named_days(text, _ANY_DAY))
 
 
 def _english_ban(said: _EverydaySentence, plain: str) -> _Reason | None:

@@ -80,8 +80,12 @@ _NTH = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th)"
 _HAN_NUMBER = "(?:[0-9]{1,3}|[一二两三四五六七八九十]{1,3})"
 _HAN_DAY = "(?:[12][0-9]|3[01]|0?[1-9]|二?十[一二三四五六七八九]|[二三]十|三十一|[一二三四五六七八九十])"
 _HAN_WEEK = "(?:周|星期|礼拜)"
-_NOT_A_DAY = "(?![线楼门桌机车房间厅院选手仓库台位店铺馆码召称子公司])"
-"""What may not follow 5号: a line, a building, a number, the horn."""
+_OF_COMPANY = (
+    "公司[^，。,；！!]{0,6}?(?:年会|团建|聚|开[会业]|会议|体检|活动|培训|旅游|出游|晚[宴会]|尾牙|运动会|庆|搬|放假|组织"
+    "|发工资|发钱)"
+)
+_NOT_A_DAY = f"(?![线楼门桌机车房间厅院选手仓库台位店铺馆码召称子司]|公(?!司)|(?!{_OF_COMPANY})公司)"
+"""What may not follow 5号: a line, a building, a number, the horn; nor a company, but for an event of one."""
 
 _OF_WEEK = r" after next\b|,? (?:(?:of|in) )?(?:calendar )?week\b"
 """After a weekday of a week that is not reckoned: "the Friday after next", "Friday of week 50"."""
@@ -101,7 +105,8 @@ _RECURRING = re.compile(
     r"(?:,? (?:every week|each week|weekly))?)"
     rf"|\b(?:on )?(?P<weekly3>{_DAY_NAME})s"
     rf"(?P<also3>\s*(?:,|/|&|and|or|to|through|-|–)\s*(?P<later>{_DAY_NAME})s)?)\b(?!['’])"
-    rf"|每逢?(?:个|到)?{_HAN_WEEK}的?(?:{_HAN_WEEK})?(?P<每周>[一二三四五六日天])(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
+    rf"|每 ?逢?(?:个|到)? ?{_HAN_WEEK}(?: (?=[一二三四五六日天](?! ?[次回天遍趟顿场节个小晚]))|的?(?:{_HAN_WEEK})?)"
+    rf"(?P<每周>[一二三四五六日天](?![次遍趟]))(?P<并>[到至和、跟~—-]{_HAN_WEEK}?"
     rf"[一二三四五六日天]|{_HAN_WEEK}?[一二三四五六日天](?![点个次起定直般早天家大十]))?"
     # Monthly.
     rf"|\b(?P<eom>(?:(?:on|at|by) )?(?:the )?(?:last day|end) of (?:every|each) month|(?:every|each) month[- ]end"
@@ -111,7 +116,7 @@ _RECURRING = re.compile(
     rf"|\b(?:on |by )?(?:the )?{_NTH.format('mday5')},? (?:monthly|every month|each month)\b"
     rf"|\b(?:every month|each month|monthly),? (?:on|by) (?:the )?(?P<mday2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)"
     rf"|\b(?:on )?(?:every|each) {_NTH.format('mday3')}\b(?! (?:of )?(?:{_MONTH}|day|week|month|time|year))"
-    rf"|每(?:个)?月的?(?P<月末>底|末|最后一天|月底|月末)|每(?:个)?月的?(?P<每月>{_HAN_DAY})[号日號]",
+    rf"|每(?:个)?月的?(?P<月末>底|末|最后一天|月底|月末)|每 ?个? ?月 ?的? ?(?P<每月>{_HAN_DAY}) ?[号日號]{_NOT_A_DAY}",
     _I,
 )
 _MOVED_FROM = re.compile(r"\b(?:moved|switched|shifted|changed|going)\b[^,;.]* from \Z", _I)
@@ -157,7 +162,7 @@ _NTH_ALONE = re.compile(
     rf"\b(?:(?:on|by|for|before|until|till|is|due|starting|from|{_SHORT_NAME}|{_DAY_NAME})\s+(?:the\s+)?"
     rf"|['’]s\s+the\s+|the\s+|,\s*){_NTH.format('day')}\b"
     r"(?=\s*(?:\Z|[,.;:!?)–-]|(?:at|to|by|with|for|in|from|and|is|are|but|so|or|because|around|after|before|i|we|he|she"
-    r"|they|you|my|our|the|please|pls|this|morning|afternoon|evening|btw|ok|\d)\b))",
+    r"|they|you|my|our|the|please|pls|this|same(?= time| hour| slot| place)|morning|afternoon|evening|btw|ok|\d)\b))",
     _I,
 )
 _WORD_ALONE = re.compile(

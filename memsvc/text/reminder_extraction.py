@@ -38,6 +38,8 @@ _NEW_TEXTS = 8_192
 Eight batches of the largest size."""
 _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
+_AHEAD_MONTHS = 24
+"""The first of a monthly day from a day on is looked for in so many months."""
 _MOST_DAYS = 8
 """A sentence that names more is a table."""
 _ANY_DAY = date(2026, 1, 1)
@@ -184,7 +186,7 @@ def still_mentions(reminder: Reminder, text: str) -> bool:
 
 
 def _in_sentence(sentence: str, today: date) -> Reminder | None:
-    said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
+    said = words.ASIDE.sub(_blank_aside, words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence)))
     named = named_days(said, today)
     if _has_wrong_weekday(said, named, today):
         return None
@@ -206,7 +208,7 @@ def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
     if named is None or (asked is not None and _is_of_others(asked, said[: asked.start()])):
         return None
     if named.recurrence is not Recurrence.NONE:
-        found = _of_rhythm(said, named, clear)
+        found = _of_rhythm(said, named, clear, today)
         found = found if found is None or asked is None else _with_slot(found, said)
     elif words.EVERY.search(said[: named.start]) or words.EVERY_YEAR.search(said):
         found = _of_every_year(said, named)
@@ -247,6 +249,11 @@ def _has_wrong_weekday(said: str, days: list[NamedDay], today: date) -> bool:
 
 def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0])
+
+
+def _blank_aside(match: re.Match[str]) -> str:
+    """Return an aside as white space, unless it may say that the event is not to take place, or names a day."""
+    return match[0] if words.NO_ASIDE.search(match[0]) else _blank(match)
 
 
 def _is_void(said: str) -> bool:
@@ -743,7 +750,7 @@ def _of_every_year(said: str, named: NamedDay) -> Reminder | None:
     return Reminder(named.month, named.day)
 
 
-def _of_rhythm(said: str, named: NamedDay, clear: list[NamedDay]) -> Reminder | None:
+def _of_rhythm(said: str, named: NamedDay, clear: list[NamedDay], today: date) -> Reminder | None:
     """Return the reminder of a day of every week or month, from the day on that the sentence names besides."""
     if named.exact is None or _is_off(said, named) or words.ELSEWHERE.search(said):
         return None
@@ -756,9 +763,15 @@ def _of_rhythm(said: str, named: NamedDay, clear: list[NamedDay]) -> Reminder | 
         return None
     day = named.exact
     for other in clear:
-        begins = other.exact is not None and other.exact >= day and other is not named
-        if begins and other.exact is not None and _fits(named, other.exact):
-            day = other.exact
+        since = None if other.recurrence is not Recurrence.NONE else next_of(other, today)
+        if since is None or since < day or (other.exact is None and (since - today).days > _AHEAD_DAYS):
+            continue
+        if other.exact is not None and _fits(named, since):
+            day = since
+        elif _is_start(said, other, named):
+            day = _first_since(since, day, named.recurrence)
+    if day.year > YEARS[1]:
+        return None
     return Reminder(day.month, day.day, day.year, named.recurrence, _minute_of(said, named))
 
 
@@ -766,6 +779,29 @@ def _fits(named: NamedDay, day: date) -> bool:
     if named.recurrence is Recurrence.WEEKLY:
         return named.exact is not None and day.weekday() == named.exact.weekday()
     return day.day == named.day
+
+
+def _is_start(said: str, named: NamedDay, rhythm: NamedDay) -> bool:
+    """Return whether a sentence says that a rhythm begins on the day *named*: "every Friday from 8 January"."""
+    before, after = said[: named.start], said[named.end :]
+    if words.SINCE_DAY.search(before) or words.HAN_SINCE_DAY.match(after):
+        return True
+    start = words.HAN_BEGINNING.match(after)
+    if start is not None and words.HAN_FROM_DAY.search(before):
+        return True
+    if start is None and not words.BEGINS_ON_DAY.search(before):
+        return False
+    beside = said[named.end + (0 if start is None else start.end()) : rhythm.start]
+    return named.end <= rhythm.start and bool(words.BESIDE.fullmatch(beside))
+
+
+def _first_since(since: date, day: date, recurrence: Recurrence) -> date:
+    """Return the first occurrence on or after *since* of what takes place on *day*, every week or every month."""
+    if recurrence is Recurrence.WEEKLY:
+        return since + timedelta(days=(day - since).days % _WEEK)
+    months = range(1, _AHEAD_MONTHS + 1)
+    later = (months_after(day, count) for count in months)
+    return next((one for one in later if one is not None and one >= since and one.day == day.day), day)
 
 
 # Days of one time.
@@ -903,11 +939,24 @@ def cached_schedule_change(text: str) -> ScheduleChange | None:
         subject = _clause_of_change(words.RELAYED.sub(_blank, sentence), change)
         events, label = _events_of(subject)
         found = _terms_of(subject)
+        if not events and (caller := _caller_of(sentence, said, change)):
+            events, label = _events_of(caller)
+            found = _terms_of(caller)
         if events or found:
             label = label or min(found, key=lambda term: subject.lower().find(term))
             qualifiers = _qualifiers_of(subject)
             return ScheduleChange(label, is_cancelled, events, found, _people_of(subject), qualifiers)
     return None
+
+
+def _caller_of(sentence: str, said: str, change: re.Match[str]) -> str:
+    """Return who gave the news that moves the user to another day, "the dentist rang"; empty: nobody, or no such news.
+
+    *said* is the sentence without those words.
+    """
+    if not words.MOVES_USER.match(said, change.end()) or not named_days(said[change.start() :], _ANY_DAY):
+        return ""
+    return next((match[0] for match in words.RELAYED.finditer(sentence) if match.end() <= change.start()), "")
 
 
 def names_event(text: str) -> bool:

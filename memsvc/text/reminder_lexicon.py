@@ -633,6 +633,43 @@ FROM_NOW = re.compile(
     re.IGNORECASE,
 )
 """A moment of the next hours."""
+SINCE_DAY = re.compile(
+    r"\b(?:from|starting|beginning|commencing|as of|effective)\s+(?:from |on )?(?:the )?\Z"
+    r"|(?:首[次课]|第一[次节堂回]课?)[是在：:]?\s*\Z",
+    re.IGNORECASE,
+)
+"""Before a day: a rhythm begins on it."""
+HAN_SINCE_DAY = re.compile(r"\s*(?:那天)?起(?![床飞身])")
+HAN_FROM_DAY = re.compile(r"(?:自|从|打)\s*\Z")
+HAN_BEGINNING = re.compile(r"\s*开始")
+"""After a day that "from" precedes, or right before the rhythm: likewise."""
+BEGINS_ON_DAY = re.compile(
+    r"\b(?:(?:re)?starts?|begins?|the first(?: (?:one|class|lesson|session))?(?: is)?)\s+(?:on )?(?:the )?\Z",
+    re.IGNORECASE,
+)
+"""Before a day that is named right before the rhythm: likewise."""
+_UNDONE = (
+    r"(?:ha(?:ve|s)(?:n['’]?t| not)\b|(?:is|are)(?:n['’]?t| not)\b(?=[^,;()]*\b(?:yet|ready|here|done|finished)\b)"
+    r"|not\b(?=[^,;()]*\byet\b)"
+    r"|(?:not|don['’]?t|do not) (?:(?:feel(?:ing)?|really|quite|at all|very|that|so|too) )*(?:ready|prepared|excited"
+    r"|keen|happy|thrilled|looking forward|confident|great|good))"
+)
+ASIDE = re.compile(
+    rf"[(（](?=[^()（）]*{_UNDONE})[^()（）]*[)）]|[(（][^()（）]{{0,12}}(?:没|尚?未)[^()（）]{{1,12}}[)）]"
+    rf"|(?:(?<=[,;])\s*|\s[–—-]\s)(?:(?:but|and|though|still|honestly|i|we|i['’]m|we['’]re|am|are) )*{_UNDONE}[^,;.!?]*"
+    r"|(?<=[,;])\s*(?:(?:i|we)(?:['’]m|['’]re| am| are) )?thinking (?:of|about) [a-z]+ing\b[^,;.!?]*",
+    re.IGNORECASE,
+)
+"""What is not done yet, felt or thought about beside a day: "(kitchen not delivered yet)", "not feeling ready"."""
+NO_ASIDE = _any(
+    r"\d|\b(?:happening|happen|go|going|coming|taking|cancel\w*|call\w*|off|mov(?:e|ed|ing)|postpon\w*|reschedul\w*"
+    r"|chang\w*|switch\w*|pull\w*|skip\w*|sure|certain|if|whether|when|date|day|it|told|heard|invited"
+    r"|remind\w*|any ?more|today|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|week|month)\b",
+    r"\A[(（,;–—\s-]*(?:(?:but|i|we|they|still|not|yet|been|has|have|is|\w+n['’]?t) +)*"
+    r"(?:booked|confirm\w*|agreed|decided|fixed|official|final|definite|set|scheduled|made)\b",
+    r"取消|推|改|延|[挪调退]|不|没(?:戏|空|了|人|约|订|报|有)|时间|日[子期]|哪天|几[号点]|\A[(（](?:还|尚)?[没未](?:最终|完全)?[确定]",
+)
+"""In an aside: the event may not take place, or be on another day."""
 THAT_DAY = re.compile(r"\A节?[那当]天")
 """After a holiday: 圣诞节那天."""
 NEW_DAY = re.compile(
@@ -963,6 +1000,8 @@ MOVES_SOMETHING = re.compile(
     re.IGNORECASE,
 )
 """After the word of a change: what is before it moves something, and is not what is moved."""
+MOVES_USER = re.compile(r"\s*(?:back |forward )?(?:me|us)\b[^,;.]{0,12}\b(?:to|until|till)\b", re.IGNORECASE)
+"""After it: the user has another day."""
 LEAVE = _any(
     r"\b(?:weekend|week|day|days|morning|afternoon|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day|month)s?"
     r"(?: of (?:the )?[\w ]{2,12})?(?: is| are)? off\b|\b(?:annual|parental|unpaid|study|compassionate) leave\b"

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
-from memsvc.text.capture_rules import judge, title_of
+from memsvc.text.capture_rules import judge, judge_day_ahead, title_of
 from memsvc.text.statement_split import statements
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
@@ -423,3 +424,124 @@ def test_fears_places_of_ones_own_and_courses_of_life_are_kept(text: str) -> Non
 )
 def test_guesses_about_a_fault_courtesies_and_reports_are_left(text: str) -> None:
     assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remind me to order the oak from Whitmore's before the 4th",
+        "Can you remind me to ring the bank before Friday",
+        "don't let me forget to pay the plumber by Thursday",
+        "please remind me to renew the MOT before the 10th of January",
+        "4号之前提醒我去订木料",
+        "提醒我下周五之前交房租",
+    ],
+)
+def test_what_is_to_be_reminded_of_by_a_day_is_a_task(text: str) -> None:
+    verdict = judge(text)
+
+    assert (verdict.reason, verdict.layer) == (CaptureReason.TASK, Layer.SHORT_TERM)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remind me to stretch before meetings",
+        "remind me before you delete anything",
+        "always remind me to run the tests before pushing on Friday",
+        "don't let me forget to tag releases before merging",
+        "以后提交前都要提醒我跑测试",
+    ],
+)
+def test_what_is_to_be_reminded_of_again_and_again_is_a_rule(text: str) -> None:
+    assert judge(text).reason is CaptureReason.RULE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can you keep answers short and don't use bullet points ever",
+        "would you mind not using emojis with me",
+        "would you mind not calling me mate",
+        "你以后能别叫我亲吗",
+        "可以每次先说结论吗",
+        "以后别再跟我说您了",
+        "以后跟我说话别用您，也别老用感叹号，烦",
+        "跟我说话直接点",
+    ],
+)
+def test_how_to_speak_to_the_user_is_a_rule_in_questions_too(text: str) -> None:
+    verdict = judge(text)
+
+    assert (verdict.reason, verdict.layer) == (CaptureReason.RULE, Layer.CORE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can you keep this answer short",
+        "would you mind not using emojis in this email",
+        "would you mind checking the build",
+        "would you mind not telling anyone",
+        "可以先说结论吗",
+        "你能别叫我去吗",
+        "每次开会可以先说结论吗",
+        "他跟我说话直接点就好了",
+        "他以后别再跟我说您了",
+        "她跟我说您已经付过了",
+        "别再跟我说这件事了",
+    ],
+)
+def test_what_is_asked_of_one_answer_or_said_of_others_is_no_rule(text: str) -> None:
+    assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ("Can you remind me to ring the bank before Friday", True),
+        ("Could you remind me to ring the bank tomorrow?", True),
+        ("能不能周五提醒我交房租？", True),
+        ("Can we ring the bank before Friday", False),
+        ("Can you remind me what I said on Friday?", False),
+        ("周五能不能交房租？", False),
+    ],
+)
+def test_a_reminder_asked_for_in_a_question_is_a_task_whatever_its_day(text: str, *, is_kept: bool) -> None:
+    verdict = judge_day_ahead(text, datetime(2026, 2, 2, 9, tzinfo=UTC))
+
+    assert (verdict is not None and verdict.reason is CaptureReason.TASK) is is_kept
+
+
+@pytest.mark.parametrize("text", ["hiya.", "heya!", "howdy", "hi there, hiya", "哈啰", "嘿，你好"])
+def test_greetings_are_small_talk(text: str) -> None:
+    assert judge(text).reason is CaptureReason.SMALL_TALK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lol jk I'm not actually allergic to mondays",
+        "just kidding, I'm not really moving to Mars",
+        "I was joking, I didn't really quit",
+        "我开玩笑的，我没有真辞职",
+        "哈哈开玩笑的，没真的辞职",
+    ],
+)
+def test_jokes_that_are_taken_back_are_left(text: str) -> None:
+    assert not judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hiya, I'm Rob",
+        "I'm not joking, I'm allergic to nuts",
+        "no kidding, I got the job in Oslo",
+        "I'm not actually allergic to nuts, the test was wrong",
+        "我没开玩笑，我真辞职了",
+        "我不是开玩笑，我对花生过敏",
+    ],
+)
+def test_what_is_said_in_earnest_is_kept(text: str) -> None:
+    assert judge(text).remember

@@ -19,6 +19,7 @@ from memsvc.text.reminder_extraction import (
     is_exception,
     moved_rhythm,
     reminder_in,
+    schedule_change,
     states_another_day,
 )
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
@@ -950,3 +951,99 @@ def test_an_exception_is_of_one_week(text: str, *, is_of_one_week: bool) -> None
 def test_events_of_different_names_are_not_about_each_other(older: str, newer: str, *, is_another: bool) -> None:
     """Nor is time off work about an appointment; what moves the speaker, or is told in another language, may be."""
     assert states_another_day(older, newer, SAID) is is_another
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Joel starts swimming on Fridays at 4.30 from the 8th of May", (2026, 5, 8)),
+        ("From 12 May I have German class every Thursday at 7pm", (2026, 5, 14)),
+        ("Choir every Thursday at 8, starting 5 March", (2026, 3, 5)),
+        ("German class starts on 12 May, every Tuesday at 7pm", (2026, 5, 12)),
+        ("Rent on the 5th of every month, starting 10 May", (2026, 6, 5)),
+        ("从5月8号开始每周五下午四点半上游泳课", (2026, 5, 8)),
+        ("小宝的钢琴课从3月3日起，每周三下午5点", (2026, 3, 4)),
+        ("我从 May 8 开始 every Friday 上 pottery class", (2026, 5, 8)),
+        ("从5月10号起每月5号交房租", (2026, 6, 5)),
+        ("Term starts 8 May, swimming is every Friday at 4", (2026, 2, 6)),
+        ("Swimming every Friday until 8 May", (2026, 2, 6)),
+        ("Yoga every Tuesday, my exam is on 12 May", (2026, 2, 10)),
+        ("German class every Tuesday from 9 to 11", (2026, 2, 10)),
+        ("5月8号开始放假，每周五我值班", (2026, 2, 6)),
+        ("每周五游泳课，到5月8号结束", (2026, 2, 6)),
+    ],
+)
+def test_a_rhythm_begins_on_its_start_day(text: str, first: tuple[int, int, int]) -> None:
+    """The first occurrence is on or after that day; another day of the sentence is no start."""
+    found = reminder_in(text, SAID)
+
+    assert found is not None
+    assert (found.year, found.month, found.day) == first
+    assert found.recurrence in {Recurrence.WEEKLY, Recurrence.MONTHLY}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hargreaves install is on 11 February 2027 (kitchen not delivered yet).", (2027, 2, 11)),
+        ("mum's 70th is 3 March, thinking of booking the Ivy, not booked yet", (0, 3, 3)),
+        ("driving test on 15 March at 9.10, not feeling ready", (2026, 3, 15)),
+        ("My passport appointment is on 7 March (haven't paid the fee)", (2026, 3, 7)),
+        ("The wedding is on 14 March (venue not confirmed yet)", (2026, 3, 14)),
+        ("3月15号驾照考试（还没交钱）", (2026, 3, 15)),
+        ("我的签证面签在3月7号（材料没准备好）", (2026, 3, 7)),
+        ("the exam is not on 3 March", None),
+        ("The exam is on 3 March (not going)", None),
+        ("The exam on 3 March (no longer happening)", None),
+        ("Dentist on 7 March (not booked yet)", None),
+        ("The party on 3 March isn't happening yet", None),
+        ("I'm thinking of booking the dentist on 7 March", None),
+        ("3月15号路考（不考了）", None),
+        ("3月15号聚餐（还没定）", None),
+    ],
+)
+def test_a_negated_aside_leaves_the_day(text: str, expected: tuple[int, int, int] | None) -> None:
+    """What is not ready says nothing of the day; what may not take place is none."""
+    found = reminder_in(text, SAID)
+
+    assert (None if found is None else (found.year, found.month, found.day)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("房租每个月 5 号交 6800", (2026, 2, 5)),
+        ("信用卡每月 8 号还款", (2026, 2, 8)),
+        ("每个月 15 号 发工资", (2026, 2, 15)),
+        ("每周 五 上瑜伽课", (2026, 2, 6)),
+        ("28号公司年会", (2026, 2, 28)),
+        ("28号公司年会要表演", (2026, 2, 28)),
+        ("28号公司团建去爬山", (2026, 2, 28)),
+        ("dentist rang, they've pushed me to the 28th same time", (2026, 2, 28)),
+        ("每月 5 号线检修", None),
+        ("每个月 3 次", None),
+        ("我每周一次瑜伽课", None),
+        ("我住28号公司宿舍", None),
+        ("28号公馆聚餐", None),
+    ],
+)
+def test_days_with_spaces_and_events_of_a_company(text: str, expected: tuple[int, int, int] | None) -> None:
+    found = reminder_in(text, SAID)
+
+    assert (None if found is None else (found.year, found.month, found.day)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_moved"),
+    [
+        ("dentist rang, they've pushed me to the 28th", True),
+        ("the dentist moved me to the 28th", True),
+        ("dentist rang, they haven't pushed me to the 28th", False),
+        ("dentist rang, they've pushed me to decide", False),
+        ("dentist rang, they've moved to a new building", False),
+    ],
+)
+def test_who_rings_moves_the_appointment_with_them(text: str, *, is_moved: bool) -> None:
+    change = schedule_change(text)
+
+    assert (change is not None and change.label == "dentist") is is_moved
