@@ -950,7 +950,7 @@ def cached_schedule_change(text: str) -> ScheduleChange | None:
 
 
 def _caller_of(sentence: str, said: str, change: re.Match[str]) -> str:
-    """Return who gave the news that moves the user to another day, "the dentist rang"; empty: nobody, or no such news.
+    """Return who gave the news that moves the user to another day, "the dentist rang"; empty if there is no such news.
 
     *said* is the sentence without those words.
     """
