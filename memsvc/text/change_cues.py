@@ -50,7 +50,7 @@ _WISH_OF_OTHERS = re.compile(
     r"|\b(?:wants?|would like|would love|wishes|hopes?)\b (?:me|us|[A-Z][a-z]+) to\b"
     r"|(?:想让|希望|劝|建议)[^，。,；]{1,4}|(?:说|觉得|认为)我们?(?:应该|该|可以|不如|还不如)",
 )
-"""What somebody else would like to be so, which is not so."""
+"""What others would like to be so, which is not so."""
 _WISH_OF_USER = re.compile(r"I\b|我(?:想|希望|建议|劝|觉得|认为)")
 
 
@@ -72,7 +72,7 @@ class ChangeCues:
         terms: Its content words, as they are searched for.
         persons: Who is spoken of, other than the user: relatives, and names in lower case.
         is_of_self: Whether the user speaks of themselves alone: "I", 我, and neither a person nor a pronoun of one.
-        is_wish: Whether it only says what somebody else wants: "Mum wants us to move", 我妈劝我辞职.
+        is_wish: Whether it only says what others want: "Mum wants us to move", 我妈劝我辞职.
     """
 
     changes: int

@@ -162,7 +162,7 @@ def may_replace(texts: Sequence[ComparedText]) -> npt.NDArray[np.bool_]:
     """Return whether a text (column) can replace another (row): it does not only add, and is not about others.
 
     Names alone say little: a new name is often the change, and other words are taken for names. But what the user says
-    of themselves alone replaces nothing that names a person, and a wish of somebody else nothing at all.
+    of themselves alone replaces nothing that names a person, and a wish of others nothing at all.
     """
     has_kin = np.array([not text.cues.persons.isdisjoint(KIN) for text in texts], dtype=np.bool_)
     are_others = (_differ([text.cues.persons for text in texts]) > 0.0) & (has_kin[:, np.newaxis] | has_kin)
