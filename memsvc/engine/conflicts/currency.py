@@ -167,7 +167,7 @@ class CurrencyJudge:
         )
         if hits:
             marks = self._judge(hits, others, known, valid_time, extractions.marks if valid_time is None else {})
-            return _marks_of_sources(marks, extractions, {one.id for one in memories}) | marks
+            return marks | _marks_of_sources(marks, extractions, known, {one.id for one in memories})
         # What is loaded at each start is the same for long.
         revisions = tuple((one.id, one.revision) for one in others)
         key = revisions, tuple(known.open_sides.items()), known.kept, valid_time
@@ -281,32 +281,38 @@ class CurrencyJudge:
 
 
 def _of_messages(known: ConflictMarks, extractions: ExtractionMarks) -> ConflictMarks:
-    """Return the conflicts of memories and of the messages that say the same."""
+    """Return the conflicts of memories, of which the decisions hold for the messages that say the same, too."""
     holders: dict[str, list[str]] = defaultdict(list)
     for message_id, memories in extractions.memories.items():
         for memory in memories:
             holders[memory.id].append(message_id)
     if not holders:
         return known
-    sides = {message: mark for one, mark in known.open_sides.items() for message in holders.get(one, ())}
     kept = {
         pair
         for older, newer in known.kept
         for pair in product((older, *holders.get(older, ())), (newer, *holders.get(newer, ())))
     }
-    return ConflictMarks(sides | known.open_sides, frozenset(kept))
+    return ConflictMarks(known.open_sides, frozenset(kept))
 
 
 def _marks_of_sources(
-    marks: Mapping[str, CurrencyMark], extractions: ExtractionMarks, judged: AbstractSet[str]
+    marks: Mapping[str, CurrencyMark], extractions: ExtractionMarks, known: ConflictMarks, judged: AbstractSet[str]
 ) -> dict[str, CurrencyMark]:
-    """Return the marks of the messages of which all memories were judged and none is current: those of the memories."""
-    found = {}
+    """Return the marks that messages have from their memories, unless they are surely outdated by what they say.
+
+    That of an open conflict, or else that of the memories if all were judged and none is current.
+    """
+    found: dict[str, CurrencyMark] = {}
     for message_id, memories in extractions.memories.items():
-        own = [marks.get(one.id) if one.id in judged else None for one in memories]
-        if own and None not in own:
+        mark = marks.get(message_id, CURRENT)
+        sides = [known.open_sides[one.id] for one in memories if one.id in known.open_sides]
+        own = [marks.get(one.id, CURRENT) if one.id in judged else CURRENT for one in memories]
+        if sides and mark.currency is not Currency.OUTDATED:
+            found[message_id] = sides[-1]
+        elif mark is CURRENT and own and CURRENT not in own:
             found[message_id] = own[-1]
-    return {message_id: mark for message_id, mark in found.items() if mark is not None}
+    return found
 
 
 def _moved_rhythms(ordered: Sequence[Memory], kept: AbstractSet[tuple[str, str]]) -> Iterator[tuple[Memory, Memory]]:
