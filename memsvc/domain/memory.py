@@ -224,8 +224,9 @@ class Memory:
 
         An event_time after the create_time that has passed is that of a change of the content.
         """
-        is_known = self.event_time is not None and self.event_time <= max(self.create_time, self.update_time)
-        return self.event_time if is_known and self.event_time is not None else self.create_time
+        if self.event_time is None or self.event_time > max(self.create_time, self.update_time):
+            return self.create_time
+        return self.event_time
 
     @property
     def said_until(self) -> datetime:

@@ -25,7 +25,7 @@ from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.recalled_text import without_quotations
 from memsvc.text.reminder_dates import named_days
 from memsvc.text.reminder_extraction import names_event, names_own_deadline, names_visit, reminder_in, schedule_change
-from memsvc.text.statement_split import without_secrecy
+from memsvc.text.statement_split import statements, without_secrecy
 
 LEAST_CHARS = 2
 _LEAST_AHEAD, _LEAST_AHEAD_OF_VISIT, _MOST_AHEAD = timedelta(days=2), timedelta(days=1), timedelta(days=366)
@@ -35,6 +35,8 @@ TITLE_CHARS = 60
 _QUOTE_CHARS = 60
 _SIGNS = re.compile(r"[,.!?;:，。！？；：、~～\n]+")
 _COURTESY_CHARS = 40
+_FORGET_CHARS = 200
+"""A longer message is no mere request to forget something."""
 _CLAUSE = re.compile(r"[,，;；]\s*|\s+(?:but|so)\s+")
 _ASIDE = re.compile(
     r"(?<!\d)[,:]\s*|[，；;：]\s*|(?<=[?？])\s*|\s+[-–—]+\s+|——"
@@ -336,9 +338,15 @@ def is_courtesy(text: str) -> bool:
     return _consists_of(simplified_form(text[:CUE_CHARS].translate(_WIDE)), (cues.SMALL_TALK, cues.ACKNOWLEDGEMENT))
 
 
-def is_forget_request(statement: str) -> bool:
-    """Return whether a statement of a user says nothing but that something be not remembered, or is a courtesy."""
-    return judge(statement).reason in {CaptureReason.FORGET, CaptureReason.SMALL_TALK}
+def is_forget_request(message: str) -> bool:
+    """Return whether a short message of a user only asks that something be not remembered, apart from courtesies.
+
+    Most messages hold no such words, and are not split into statements.
+    """
+    if len(message) > _FORGET_CHARS or not cues.FORGET.search(_plain(message)):
+        return False
+    reasons = {judge(piece.text).reason for piece in statements(message, most=_FORGET_CHARS)}
+    return reasons <= {CaptureReason.FORGET, CaptureReason.SMALL_TALK}
 
 
 def _is_small_talk(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -16,6 +17,8 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_contexts import render
 from tests.support.rpc import TIMEOUT, at_rest, create
 from tests.support.server_process import Stubs
+from tests.support.sessions import ASSISTANT, USER
+from tests.support.sessions import say as message_of
 from tests.support.user_data import changed as changed_file
 from tests.support.user_data import export, take_in
 
@@ -33,24 +36,27 @@ def scope_of(user: str, session: str = "") -> types_pb.Scope:
     return types_pb.Scope(user_id=user, project_id="web", session_id=session)
 
 
-def say(stubs: Stubs, user: str, session: str, *texts: str) -> list[types_pb.Memory]:
-    """Say something in a session that is closed then; return the memories that were extracted."""
+def converse(
+    stubs: Stubs, user: str, session: str, messages: Sequence[types_pb.ChatMessage], *, flush: bool
+) -> list[types_pb.Memory]:
+    """Append messages to a session that is closed then; return the memories that were extracted."""
     scope = scope_of(user, session)
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
-    messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=text) for text in texts]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
-    request = session_pb.CloseSessionRequest(scope=scope, wait_for=INDEXED)
-    return [one.memory for one in stubs.session.CloseSession(request, timeout=TIMEOUT).flush.results]
+    request = session_pb.CloseSessionRequest(scope=scope, flush=flush, wait_for=INDEXED)
+    closed = stubs.session.CloseSession(request, timeout=TIMEOUT)
+    at_rest(stubs)
+    return [one.memory for one in closed.flush.results]
+
+
+def say(stubs: Stubs, user: str, session: str, *texts: str) -> list[types_pb.Memory]:
+    """Have a user say something in a session; return the memories that were extracted."""
+    return converse(stubs, user, session, [message_of(text) for text in texts], flush=True)
 
 
 def append(stubs: Stubs, user: str, session: str, *texts: str) -> None:
-    """Say something in a session of which nothing is extracted."""
-    scope = scope_of(user, session)
-    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
-    messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=text) for text in texts]
-    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
-    stubs.session.CloseSession(session_pb.CloseSessionRequest(scope=scope, flush=False), timeout=TIMEOUT)
-    at_rest(stubs)
+    """Have a user say something in a session of which nothing is extracted."""
+    converse(stubs, user, session, [message_of(text) for text in texts], flush=False)
 
 
 def extracted_ids(stubs: Stubs, user: str, session: str) -> list[list[str]]:
@@ -359,24 +365,15 @@ ECHOES = [
 ]  # fmt: skip
 
 
-def talk(stubs: Stubs, user: str, session: str, *texts: str) -> list[types_pb.Memory]:
-    """Have a user and an assistant take turns in a session that is closed then; return what was extracted."""
-    scope = scope_of(user, session)
-    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
-    roles = (types_pb.MESSAGE_ROLE_USER, types_pb.MESSAGE_ROLE_ASSISTANT)
-    messages = [types_pb.ChatMessage(role=roles[place % 2], content=text) for place, text in enumerate(texts)]
-    stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
-    request = session_pb.CloseSessionRequest(scope=scope, wait_for=INDEXED)
-    return [one.memory for one in stubs.session.CloseSession(request, timeout=TIMEOUT).flush.results]
-
-
 @pytest.mark.parametrize(("said", "reply", "query", "word"), ECHOES)
 def test_the_reply_to_a_deleted_statement_is_left_out_too(
     stubs: Stubs, user: str, said: str, reply: str, query: str, word: str
 ) -> None:
     """And a reply in another round, or one that shares no word with it, stays."""
     other = {"en": "The otters sleep.", "zh": "海獭在睡觉。"}[locale_of(said)]
-    [memory] = talk(stubs, user, "monday", said, reply, "What do otters do at night?", other)
+    said_in_turn = (said, reply, "What do otters do at night?", other)
+    messages = [message_of(text, (USER, ASSISTANT)[place % 2]) for place, text in enumerate(said_in_turn)]
+    [memory] = converse(stubs, user, "monday", messages, flush=True)
     assert extracted_ids(stubs, user, "monday") == [[memory.id], [memory.id], [], []]
 
     delete = memory_pb.DeleteMemoryRequest(scope=memory.scope, id=memory.id, purge=True, wait_for=INDEXED)

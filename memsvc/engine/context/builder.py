@@ -64,7 +64,6 @@ from memsvc.text.context_phrases import (
     today_text,
 )
 from memsvc.text.recalled_text import citation, is_part_of, normal_text
-from memsvc.text.statement_split import statements
 
 MARGIN_SECONDS = 0.05
 """Time before the deadline at which the search is abandoned, to return what is available."""
@@ -79,9 +78,6 @@ RELATED = 0.1
 """Relevance from which on a recent memory competes with what the query retrieves, instead of by its age."""
 LEAST_EVIDENCE = 0.02
 """Least relevance of a message of an earlier session, if it is known."""
-FORGET_CHARS = 200
-"""A longer message is no mere request to forget something."""
-FORGET_STATEMENTS = 5
 FILE_PASSAGES = 8
 """Number of passages of files that a context shows."""
 REPEATED = 0.6
@@ -524,10 +520,7 @@ def _is_evidence(hit: SearchHit) -> bool:
     """Return whether a message is at all relevant, and more than a courtesy or a request to forget something."""
     content = hit.memory.content
     is_relevant = hit.relevance is None or hit.relevance >= LEAST_EVIDENCE
-    if not is_relevant or is_courtesy(content):
-        return False
-    said = statements(content, most=FORGET_STATEMENTS) if len(content) <= FORGET_CHARS else ()
-    return not said or not all(is_forget_request(piece.text) for piece in said)
+    return is_relevant and not is_courtesy(content) and not is_forget_request(content)
 
 
 def _naming_shown(marks: Mapping[str, CurrencyMark], repeated_by: Mapping[str, str]) -> dict[str, CurrencyMark]:
