@@ -339,7 +339,9 @@ _AFTER_TITLE = " .,;:!?…。，；：！？、"
 _SENTENCE_CHARS, _SENTENCE_HAN = 20, 8
 """The least length of a title that is looked for within a text, in ASCII and in other characters."""
 _CUT = ("…", "...")
-_LETTER = r"[^\W_\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+_COMPARED_CHARS = 20_000
+"""Characters of a text in which its title is looked for."""
+_LETTER = re.compile(r"[^\W_\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 """A letter or digit of a script with spaces between words."""
 
 
@@ -349,11 +351,19 @@ def repeats_title(title: str, text: str) -> bool:
     Case, the amount of white space, marks of lists and headings, and punctuation at the end of the title do not count.
     Only a title that ends in "…" may end within a word.
     """
-    plain, said = (" ".join(part.split()).casefold() for part in (title, text))
+    plain, said = (" ".join(part.split()).casefold() for part in (title, text[:_COMPARED_CHARS]))
     bare = plain.rstrip(_AFTER_TITLE)
     if not bare:
         return not plain
-    is_within_word = plain.endswith(_CUT) or not re.match(_LETTER, bare[-1])
-    repeated = re.compile(re.escape(bare) + ("" if is_within_word else f"(?!{_LETTER})"))
-    is_sentence = len(bare) >= (_SENTENCE_CHARS if bare.isascii() else _SENTENCE_HAN)
-    return bool(repeated.search(said) if is_sentence else repeated.match(said.lstrip(_BEFORE_TEXT)))
+    is_within_word = plain.endswith(_CUT) or not _LETTER.match(bare[-1])
+
+    def ends_at(end: int) -> bool:
+        return is_within_word or not _LETTER.match(said, end)
+
+    start = len(said) - len(said.lstrip(_BEFORE_TEXT))
+    if said.startswith(bare, start) and ends_at(start + len(bare)):
+        return True
+    at = said.find(bare) if len(bare) >= (_SENTENCE_CHARS if bare.isascii() else _SENTENCE_HAN) else -1
+    while at >= 0 and not ends_at(at + len(bare)):
+        at = said.find(bare, at + 1)
+    return at >= 0

@@ -162,7 +162,7 @@ class CurrencyJudge:
         memories = [*(hit.memory for hit in hits), *others]
         extractions = self._extractions.read(memories)
         said = {one.id: one for found in extractions.memories.values() for one in found}
-        known = _of_messages(
+        known = _decided_for_messages(
             self._conflicts.read({one.id: one for one in (*said.values(), *memories)}.values()), extractions
         )
         if hits:
@@ -280,7 +280,7 @@ class CurrencyJudge:
         return known
 
 
-def _of_messages(known: ConflictMarks, extractions: ExtractionMarks) -> ConflictMarks:
+def _decided_for_messages(known: ConflictMarks, extractions: ExtractionMarks) -> ConflictMarks:
     """Return the conflicts of memories, of which the decisions hold for the messages that say the same, too."""
     holders: dict[str, list[str]] = defaultdict(list)
     for message_id, memories in extractions.memories.items():

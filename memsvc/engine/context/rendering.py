@@ -11,7 +11,7 @@ from memsvc.domain.conflicts import CURRENT, CurrencyMark
 from memsvc.domain.context import CitationStyle, ContextQuery, Section
 from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.lru_cache import LruCache
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, repeats_title
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import as_data, currency_mark, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import refs_given_apart
@@ -31,8 +31,6 @@ ELLIPSIS = "…"
 FILES = 8
 """Number of listed files of one memory."""
 
-_SENTENCE_CHARS, _SENTENCE_HAN = 20, 8
-"""Titles from this length on are sentences rather than names, in English and Chinese."""
 KEPT_COUNTS = 8_192
 _FORMS = frozenset({Section.SESSION, Section.EVIDENCE, Section.FILES})
 """Sections whose lines have a form of their own."""
@@ -199,19 +197,12 @@ class LineRenderer:
         # In what was said in other sessions it matters who said it: the category of a message is its role.
         speaker = memory.speaker or (memory.category if section is Section.EVIDENCE else "")
         said = f" {as_data(speaker)}:" if speaker else ""
-        title = "" if _repeats(memory.title, memory.content) else f" {as_data(memory.title)} —"
+        title = "" if repeats_title(memory.title, memory.content) else f" {as_data(memory.title)} —"
         origin = origin_mark(memory.origin, self._locale)
         cited = UNNAMED if self._has_handles else citation(memory.id)
         mark = self.marks.get(memory.id, CURRENT)
         newer = "" if not mark.newer_id else UNNAMED if self._has_handles else citation(mark.newer_id)
         return f"- {cited} {when}{currency_mark(mark.currency, newer, self._locale)}{origin}{said}{title} "
-
-
-def _repeats(title: str, content: str) -> bool:
-    """Return whether a title only repeats the beginning of a content, or if it is a sentence, another part of it."""
-    bare = title.rstrip("….").rstrip()
-    is_sentence = len(bare) >= (_SENTENCE_CHARS if bare.isascii() else _SENTENCE_HAN)
-    return content.lstrip().startswith(bare) or (is_sentence and bare in content)
 
 
 def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:
