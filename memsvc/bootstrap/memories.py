@@ -21,6 +21,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
+from memsvc.engine.conflicts.extraction_marks import ExtractionMarkReader, WithheldMessages
 from memsvc.engine.conflicts.resolution import ConflictResolver
 from memsvc.engine.conflicts.sweep import ConflictSweep
 from memsvc.engine.files.blob_guard import BlobGuard
@@ -40,6 +41,7 @@ from memsvc.engine.memories.lookup import AccessCounts, KeyResolver, MemoryReade
 from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.memories.review import ReviewService
+from memsvc.engine.memories.summaries import SummaryLengths, SummaryUpdater
 from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater, SelectionChanger
 from memsvc.engine.memories.upsert import Upserter
@@ -72,6 +74,8 @@ class WriteParts:
     record_builder: RecordBuilder
     upserter: Upserter
     requests: IdempotentExecutor
+    summary_updater: SummaryUpdater
+    withheld_messages: WithheldMessages
     zone: ZoneInfo
 
 
@@ -114,8 +118,25 @@ def build_write_parts(assembly: Assembly, index: IndexParts) -> WriteParts:
         record_builder=record_builder,
         upserter=Upserter(memory_builder, record_builder),
         requests=IdempotentExecutor(committer, store.memories, store.conflicts),
+        summary_updater=_summary_updater(assembly, memory_builder, record_builder),
+        withheld_messages=WithheldMessages(
+            ExtractionMarkReader(store.memories, store.sessions, store.statements), store.memories
+        ),
         zone=zone,
     )
+
+
+def _summary_updater(
+    assembly: Assembly, memory_builder: MemoryBuilder, record_builder: RecordBuilder
+) -> SummaryUpdater:
+    settings = assembly.settings
+    lengths = SummaryLengths(
+        assembly.backends.tokenizer.count,
+        messages=settings.sessions.summary_tokens,
+        period=settings.consolidation.summary_tokens,
+        log=settings.consolidation.log_tokens,
+    )
+    return SummaryUpdater(memory_builder, record_builder, Redactor(is_on=settings.redaction.capture), lengths)
 
 
 def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServices:
@@ -124,7 +145,14 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
     committer, memory_builder, record_builder = parts.committer, parts.memory_builder, parts.record_builder
     requests, accesses, reads = parts.requests, parts.accesses, store.memories
     creator = MemoryCreator(memory_builder, parts.upserter, requests, accesses)
-    updater = MemoryUpdater(memory_builder, record_builder, requests, reads, now, parts.blob_guard.try_to_remove_unused)
+    updater = MemoryUpdater(
+        memory_builder,
+        record_builder,
+        requests,
+        reads,
+        summary_updater=parts.summary_updater,
+        remove_bytes=parts.blob_guard.try_to_remove_unused,
+    )
     return MemoryServices(
         memory_creator=creator,
         memory_appender=MemoryAppender(memory_builder, record_builder, requests, reads, now),
@@ -142,7 +170,7 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
         as_of_reader=AsOfReader(reads),
         checkpoints=CheckpointService(store, committer, now, memory_builder.redactor),
         checkpoint_rollback=CheckpointRollback(store, committer, record_builder, now),
-        review=ReviewService(memory_builder, record_builder, requests),
+        review=ReviewService(memory_builder, record_builder, requests, parts.summary_updater),
         reminders=ReminderService(store, committer, now, parts.zone),
         watch=_watch_service(assembly, committer),
         webhooks=_webhook_service(assembly),

@@ -33,7 +33,7 @@ from memsvc.engine.search.ranking import Ranker, UseSignal
 from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import HybridRetriever
 from memsvc.engine.search.scoring import RECIPES, BoostConstants, Recipe
-from memsvc.engine.search.search import FileSearcher, GlobalSearch, SearchReaders, SearchService
+from memsvc.engine.search.search import ArchivedHits, FileSearcher, GlobalSearch, SearchReaders, SearchService
 from memsvc.engine.search.use_feedback import UseReader, UseReporter
 from memsvc.engine.search.use_replay import UseReplayer
 from memsvc.engine.services import SearchServices
@@ -67,7 +67,7 @@ def build_search_services(
     parts.committer.on_commit(core.note_commit)
     extractions = ExtractionMarkReader(reads, store.sessions, store.statements)
     currency = _currency_judge(store, index.embedding, extractions)
-    evidence = EvidenceSearch(search.search, store.sessions, reads, extractions)
+    evidence = EvidenceSearch(search.search, store.sessions, parts.withheld_messages)
     dependencies = ContextDependencies(
         reads,
         core,
@@ -156,7 +156,8 @@ def _search_service(
     entries = VectorEntries(embedding, ranking.tier, assembly.search_priority)
     vectors = AsOfVectorScorer(backends.vectors, embedding, entries, ranking.tier, questions)
     as_of = AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors, assembly.search_priority)
-    return SearchService(readers, backends.now, as_of.readers, ranking.archived_hits)
+    archive = ArchivedHits(ranking.archived_hits, backends.metadata.statements)
+    return SearchService(readers, backends.now, as_of.readers, archive)
 
 
 def _recipe(settings: Settings) -> Recipe:

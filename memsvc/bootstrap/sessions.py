@@ -51,7 +51,7 @@ def _session_service(assembly: Assembly, parts: WriteParts, flush: ConversationF
     if backends.language_model is not None:
         summarizer = LlmSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
     flusher = SessionFlusher(committer, store, flush, chosen.flush_tokens)
-    leaving = TrimHooks(redactor, flusher.flush_before_trimming)
+    leaving = TrimHooks(redactor, flusher.flush_before_trimming, parts.withheld_messages)
     trimmer = SessionTrimmer(committer, store, memory_builder, summarizer, leaving, rules)
 
     def keep_up(scope: Scope) -> None:

@@ -223,7 +223,8 @@ def archive_original(original: Memory, merged_id: str, now: datetime) -> Memory:
 def restore_original(original: Memory, past: Memory, now: datetime) -> Memory:
     """Return the next revision of an archived *original*, active again as it was in *past*.
 
-    If it was deleted since, it stays deleted; other changes made since are kept.
+    If it was deleted since, it stays deleted, unless that was with the merged memory; other changes made since are
+    kept.
     """
     return replace(
         original,

@@ -13,6 +13,9 @@ from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.memory import FileRef, Json, Memory, Origin, Status
 from memsvc.domain.scope import Scope
 
+SOURCE = "session"
+"""What `Memory.source` says of messages, and of the summaries of those that were trimmed."""
+
 
 class Role(StrEnum):
     """Role of the speaker of a message."""

@@ -18,6 +18,10 @@ SUMMARY = "summary/"
 COMPACTION, PERIOD = "compaction", "period summary"
 """What `Memory.source` says of a summary of a daily log, and of one of a period or topic."""
 CATEGORY = "summary"
+SUMMARY_SHARE = 4
+"""A summary of messages has at most a quarter of their tokens."""
+LEAST_SUMMARY = 40
+"""Length of such a summary that is always allowed: about one sentence."""
 HASH = "summed_up_hash"
 """Metadata key of a log's summary: the hash of the summarised content."""
 _MONTH = re.compile(r"(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])")
@@ -90,6 +94,11 @@ def material_of(period: Period) -> tuple[Filter, Filter]:
         And((*common, _within(Field.EVENT_TIME, period))),
         And((*common, Not(has_time), _within(Field.CREATE_TIME, period))),
     )
+
+
+def summary_tokens(message_tokens: int, most: int) -> int:
+    """Return the maximum length of a summary of messages of so many tokens in all; *most* is that of any summary."""
+    return min(most, max(message_tokens // SUMMARY_SHARE, LEAST_SUMMARY))
 
 
 def day_before(now: datetime, days: float) -> str:

@@ -131,8 +131,28 @@ class SessionWrites(Protocol):
         """Note which memory sums these messages up."""
         ...
 
+    def messages_of(self, summary_id: str) -> list[Message]:
+        """Return the messages that a memory sums up, of any state, in the order of their rows."""
+        ...
+
     def note_extractions(self, extracted: Mapping[int, Sequence[ExtractedMemory]]) -> None:
         """Note the memories that were extracted from messages, by the rows of the messages."""
+        ...
+
+
+class SummaryWrites(Protocol):
+    """Summaries by their sources, within a transaction."""
+
+    def summaries_of(self, memory: Memory) -> list[str]:
+        """Return the ids of the memories of kind SUMMARY, of any status, that are made of *memory*, in their order.
+
+        Those of the same owner that derive from it, that sum up the message that it is, or that sum up a message from
+        which it was extracted.
+        """
+        ...
+
+    def forget_revisions(self, memory: Memory) -> None:
+        """Remove the earlier revisions of a memory; it keeps its number of the current one."""
         ...
 
 

@@ -41,6 +41,7 @@ from memsvc.ports.features import (
     SessionReads,
     SessionWrites,
     StatementReads,
+    SummaryWrites,
     UseReads,
     UseWrites,
     VaultManifest,
@@ -355,6 +356,7 @@ class Transaction(
     KeyWrites,
     QuotaWrites,
     UseWrites,
+    SummaryWrites,
     Protocol,
 ):
     """One transaction of the store: all of it is committed, or none of it.

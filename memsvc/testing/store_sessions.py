@@ -194,6 +194,41 @@ class StoreSessionsContract(StoreSeams):
         }
         assert store.sessions.extractions([third]) == store.sessions.extractions([]) == {}
 
+    def test_summaries_are_found_by_their_sources(self, store: MetadataStore) -> None:
+        """Memories they derive from, messages, memories extracted from these; of any status, of the same owner only."""
+        [session] = _opened(store, _session())
+        first, second, third = _said(store, session, "a", "b", "c")
+        kinds: dict[str, Any] = {"kind": Kind.SUMMARY, "source": "x"}
+        source, extracted, foreign = insert(
+            store, *map(factories.memory, ("source", "extracted")), factories.memory("foreign", user_id="ada-2")
+        )
+        trimmed, derived, deleted, other = insert(
+            store,
+            factories.memory("trimmed", **kinds),
+            factories.memory("derived", project_id="web", derived_from_ids=(source.id, foreign.id), **kinds),
+            factories.memory("deleted", derived_from_ids=(source.id,), status=Status.DELETED, **kinds),
+            factories.memory("no summary", derived_from_ids=(source.id,)),
+        )
+        with store.transaction() as transaction:
+            transaction.sessions.set_summary([second.memory.row, first.memory.row], trimmed.id)
+            transaction.sessions.note_extractions(
+                {first.memory.row: [ExtractedMemory(extracted.id)], third.memory.row: [ExtractedMemory(source.id)]}
+            )
+
+        with store.transaction() as transaction:
+            found = {one.id: transaction.summaries_of(one) for one in (source, extracted, foreign, other, first.memory)}
+            assert found == {
+                source.id: [derived.id, deleted.id],
+                extracted.id: [trimmed.id],
+                foreign.id: [],
+                other.id: [],
+                first.memory.id: [trimmed.id],
+            }
+            messages = transaction.sessions.messages_of(trimmed.id)
+            assert [one.memory for one in messages] == [first.memory, second.memory]
+            assert [one.record.summary_id for one in messages] == [trimmed.id, trimmed.id]
+            assert transaction.sessions.messages_of("") == transaction.sessions.messages_of(derived.id) == []
+
     def test_a_place_is_taken_once(self, store: MetadataStore) -> None:
         """Two messages cannot have the same ordinal."""
         [session] = _opened(store, _session())

@@ -211,6 +211,18 @@ class StoreWritesContract(StoreSeams):
         assert found == [None, one, two, three, None, None, None]
         assert store.memories.revision("nobody", 1, reach=ADA) is None
 
+    def test_forgotten_revisions_are_gone(self, store: MetadataStore) -> None:
+        """Those before the current one, of that memory alone; later ones are kept again."""
+        one, other = insert(store, factories.memory("first"), factories.memory("other"))
+        two, other_two = revise(store, one, title="second"), revise(store, other, title="O")
+        with store.transaction() as transaction:
+            transaction.forget_revisions(two)
+        three = revise(store, two, title="third")
+
+        found = [store.memories.revision(one.id, number, reach=ADA) for number in (1, 2, 3)]
+        assert found == [None, two, three]
+        assert [store.memories.revision(other.id, number, reach=ADA) for number in (1, 2)] == [other, other_two]
+
     def test_update_of_status_keeps_chunks_and_vector(self, store: MetadataStore) -> None:
         """While the content stays, chunks and a given vector stay when none are given."""
         record = Record(factories.memory("long"), chunks=CHUNKS, given_vector=b"\x00\x01", given_model="m")

@@ -75,12 +75,35 @@ def summary_of(lines: Sequence[SummaryLine], *, most_tokens: int, count: Callabl
     return "\n".join(_display_text(sentence) for sentence in sorted(chosen, key=lambda one: one.place))
 
 
+def quoted_by(summary: str, lines: Sequence[SummaryLine]) -> list[tuple[str, frozenset[int]]]:
+    """Return the lines of *summary*, each with the places of those of *lines* of which it is a sentence.
+
+    A line that `summary_of` did not make of *lines* has none.
+    """
+    flat = [_flat(_CODE.sub(" ", line.text)) for line in lines]
+    found: list[tuple[str, frozenset[int]]] = []
+    for line in summary.splitlines():
+        places = set()
+        for place, source in enumerate(lines):
+            head = f"{source.speaker}: " if source.speaker else ""
+            sentence = line.removeprefix(head).rstrip("…")
+            if line.startswith(head) and sentence and sentence in flat[place]:
+                places.add(place)
+        if line.strip():
+            found.append((line, frozenset(places)))
+    return found
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _sentences(lines: Sequence[SummaryLine]) -> list[_Sentence]:
     found: list[_Sentence] = []
     seen: set[str] = set()
     for line in lines:
         for text in merge_sentences(_CODE.sub(" ", line.text), min_chars=20, min_han_chars=8):
-            flat = " ".join(text.split())
+            flat = _flat(text)
             if flat in seen:
                 continue
             seen.add(flat)
@@ -132,7 +155,7 @@ def _truncate_sentence(
     if sentences:
         text = _display_text(_by_worth(sentences)[0])
     else:
-        text = next((" ".join(line.text.split()) for line in lines if line.text.strip()), "")
+        text = next((_flat(line.text) for line in lines if line.text.strip()), "")
     while text and count(text) > most_tokens:
         text = text[: len(text) // 2]
     return text

@@ -1921,6 +1921,11 @@ class DeleteMemoryRequest(_message.Message):
     purge: _builtins.bool
     """purge permanently deletes the memory with its revisions and index entries, and the files of the category "memory"
     that no other memory refers to. False: it becomes DELETED and can be restored.
+
+    Either way, the originals that were merged into the memory are deleted with it, and its sentences are removed from
+    the summaries that the service made of it, of the message that it is, or of the message from which it was
+    extracted; `purge` also removes the earlier revisions of these summaries. A summary that a language model wrote is
+    replaced by sentences of what remains; one of which nothing remains is deleted.
     """
     expected_revision: _builtins.int
     """expected_revision is the revision that the caller has read: see MemoryService. 0: any. Negative: INVALID_ARGUMENT."""

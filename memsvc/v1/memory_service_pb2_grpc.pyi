@@ -112,7 +112,9 @@ class MemoryServiceStub:
     interruptions are as in DeleteMemories.
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
-    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
+    merged originals, is as before, too.
+    """
     SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]
     """SupersedeMemory replaces an old memory with a new one or with an existing one."""
     ListConflicts: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListConflictsRequest, _memory_service_pb2.ListConflictsResponse]
@@ -234,7 +236,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     interruptions are as in DeleteMemories.
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
-    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
+    merged originals, is as before, too.
+    """
     SupersedeMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
     """SupersedeMemory replaces an old memory with a new one or with an existing one."""
     ListConflicts: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListConflictsRequest, _memory_service_pb2.ListConflictsResponse]  # type: ignore[assignment]
@@ -425,7 +429,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.RestoreMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
-        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
+        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
+        merged originals, is as before, too.
+        """
 
     @_abc_1.abstractmethod
     def SupersedeMemory(

@@ -163,7 +163,7 @@ class SessionServiceServicer(object):
     def ClearMessages(self, request, context):
         """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
         continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-        memories that were extracted from them stay.
+        memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

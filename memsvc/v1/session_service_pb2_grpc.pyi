@@ -69,7 +69,7 @@ class SessionServiceStub:
     ClearMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ClearMessagesRequest, _session_service_pb2.ClearMessagesResponse]
     """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
     continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-    memories that were extracted from them stay.
+    memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
     """
     TrimSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
@@ -131,7 +131,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     ClearMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ClearMessagesRequest, _session_service_pb2.ClearMessagesResponse]  # type: ignore[assignment]
     """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
     continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-    memories that were extracted from them stay.
+    memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
     """
     TrimSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]  # type: ignore[assignment]
     """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
@@ -232,7 +232,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_service_pb2.ClearMessagesResponse, _abc.Awaitable[_session_service_pb2.ClearMessagesResponse]]:
         """ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
         continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-        memories that were extracted from them stay.
+        memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
         """
 
     @_abc_1.abstractmethod

@@ -73,6 +73,62 @@ def test_an_archived_answer_is_told_from_none(stubs: Stubs, question: str) -> No
     assert [0, 0] == [memory.access_count for memory in listed]
 
 
+@pytest.mark.parametrize(
+    ("same", "question"),
+    [
+        (("I am allergic to walnuts.", "I’m allergic to walnuts."), "Which nuts am I allergic to?"),
+        (("用户非常喜欢在山里徒步。", "我很喜爱在山里徒步"), "我喜欢在山里做什么？"),
+    ],
+    ids=("en", "zh"),
+)
+@pytest.mark.parametrize("is_purged", [False, True], ids=("deleted", "purged"))
+def test_the_originals_of_a_merged_memory_go_with_it(
+    stubs: Stubs, user: str, same: tuple[str, str], question: str, *, is_purged: bool
+) -> None:
+    """They say what was deleted; a restored merged memory can still be taken apart."""
+    scope = types_pb.Scope(user_id=user)
+    originals = [create(stubs, scope, content) for content in same]
+    consolidation = lifecycle_pb.ConsolidateMemoriesRequest(scope=scope)
+    [group] = stubs.lifecycle.ConsolidateMemories(consolidation, timeout=TIMEOUT).groups
+    deletion = memory_pb.DeleteMemoryRequest(scope=scope, id=group.merged.id, purge=is_purged)
+    stubs.memory.DeleteMemory(deletion, timeout=TIMEOUT)
+
+    assert archived(stubs, question, scope) == found(stubs, scope, question) == []
+    assert list_all(stubs, scope, filter=filters_pb.Filter(statuses=[ARCHIVED])) == []
+    listed = list_all(stubs, scope, filter=filters_pb.Filter(statuses=[types_pb.MEMORY_STATUS_DELETED]))
+    assert len(listed) == (0 if is_purged else 3)
+    if not is_purged:
+        undo = lifecycle_pb.UndoConsolidationRequest(scope=scope, id=group.merged.id)
+        stubs.lifecycle.UndoConsolidation(undo, timeout=TIMEOUT)
+        assert {one.content for one in list_all(stubs, scope)} == {one.content for one in originals}
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        (("I live in Leeds.", "I live in York."), "In which town do I live?"),
+        (("我住在苏州。", "我住在无锡。"), "我住在哪个城市？"),
+    ],
+    ids=("en", "zh"),
+)
+def test_a_rejected_memory_is_no_answer_from_the_archive(
+    stubs: Stubs, user: str, said: tuple[str, str], question: str
+) -> None:
+    """A conflict was decided against it: it is not what someone wants to be reminded of."""
+    scope = types_pb.Scope(user_id=user)
+    older, newer = (create(stubs, scope, content) for content in said)
+    [conflict] = stubs.memory.ListConflicts(memory_pb.ListConflictsRequest(scope=scope), timeout=TIMEOUT).conflicts
+    decision = memory_pb.ResolveConflictRequest(
+        scope=scope, id=conflict.id, resolution=memory_pb.CONFLICT_RESOLUTION_REJECT
+    )
+    stubs.memory.ResolveConflict(decision, timeout=TIMEOUT)
+    stubs.lifecycle.ArchiveMemory(lifecycle_pb.ArchiveMemoryRequest(scope=scope, id=older.id), timeout=TIMEOUT)
+
+    listed = list_all(stubs, scope, filter=filters_pb.Filter(statuses=[ARCHIVED]))
+    assert {one.id for one in listed} == {older.id, newer.id}
+    assert archived(stubs, question, scope) == [older.content]
+
+
 def test_the_archive_is_searched_for_nothing_else(stubs: Stubs) -> None:
     """Neither beside a relevant hit, nor where the request says which memories it means, nor on a later page."""
     question = next(iter(QUESTIONS))

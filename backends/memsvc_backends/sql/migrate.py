@@ -21,7 +21,7 @@ from memsvc_backends.sql.database import Database, SchemaVersionError
 from memsvc_backends.sql.dialect import execute, has_table
 from memsvc_backends.sql.tables import api_keys, counters, files, metadata, sessions
 
-HEAD = "0016"
+HEAD = "0017"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"

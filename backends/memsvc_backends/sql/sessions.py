@@ -52,7 +52,7 @@ from memsvc_backends.sql.memory_codec import (
     moment_or_none,
 )
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import ACTIVE, DELETED, IS_LIVE_MESSAGE, memories, messages, sessions
+from memsvc_backends.sql.tables import ACTIVE, DELETED, IS_LIVE_MESSAGE, IS_SUMMARISED, memories, messages, sessions
 
 _FIXED = frozenset({"row", "owner", "project_id", "id", "create_time"})
 _CHANGEABLE = frozenset(sessions.columns.keys()) - _FIXED
@@ -221,6 +221,15 @@ class SqlSessionWrites:
         parameters = {"wanted": list_parameter(rows), "summary": summary_id}
         execute(self._connection, _update_summaries(), parameters)
 
+    def messages_of(self, summary_id: str) -> list[Message]:
+        """Return the messages that a memory sums up."""
+        if not summary_id:
+            return []
+        rows = execute(self._connection, _select_messages_of(), {"summary": summary_id})
+        records = [record_from_row(row) for row in rows]
+        found = _memories(self._connection, [record.row for record in records])
+        return [Message(record, found[record.row]) for record in records]
+
     def note_extractions(self, extracted: Mapping[int, Sequence[ExtractedMemory]]) -> None:
         """Note the memories that were extracted from messages."""
         for row, found in extracted.items():
@@ -359,6 +368,12 @@ def _update_tokens() -> sa.Update:
 def _update_summaries() -> sa.Update:
     wanted = in_json_list(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))
+
+
+@cached_statement
+def _select_messages_of() -> sa.Select[Any]:
+    wanted = (messages.c.summary_id == sa.bindparam("summary"), IS_SUMMARISED)
+    return sa.select(*MESSAGE_COLUMNS).where(*wanted).order_by(messages.c.row)
 
 
 @cached_statement

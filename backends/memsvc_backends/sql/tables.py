@@ -87,6 +87,7 @@ IS_FORGOTTEN = sa.and_(
     memories.c.status == sa.literal_column("'DELETED'"), memories.c.kind != sa.literal_column("'MESSAGE'")
 )
 IS_SUPERSEDED = memories.c.superseded_by_id != EMPTY
+IS_SUMMARY = memories.c.kind == sa.literal_column("'SUMMARY'")
 IS_CORE = sa.or_(memories.c.layer == sa.literal_column("'CORE'"), memories.c.tier == sa.literal_column("'CORE'"))
 IS_ACTIVE_TIER = memories.c.tier == sa.literal_column("'ACTIVE'")
 IS_PREFERENCE = memories.c.kind == sa.literal_column("'PREFERENCE'")
@@ -128,6 +129,7 @@ _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.con
 _conditional("memories_forgotten", IS_FORGOTTEN, _c.owner, _c.content_hash, _c.update_time)
 _conditional("memories_indexed", IS_INDEXED, _c.row, _c.fingerprint, _c.chunk_count)
 _conditional("memories_superseded", IS_SUPERSEDED, _c.superseded_by_id)
+_conditional("memories_summaries", IS_SUMMARY, _c.owner)
 _conditional("memories_quarantined", IS_QUARANTINED, _c.owner, _c.project_id, _c.create_time.desc())
 # What is loaded at a start is a handful of many: writing the others costs these indexes nothing.
 _conditional("memories_core", IS_CORE, _c.owner, _c.project_id)
@@ -347,8 +349,10 @@ messages = sa.Table(
     sa.Column("extracted", sa.Text, nullable=False, server_default=sa.text("'[]'")),
 )
 IS_LIVE_MESSAGE = messages.c.state == ACTIVE
+IS_SUMMARISED = messages.c.summary_id != EMPTY
 sa.Index("unique_message_ordinal", messages.c.session_row, messages.c.ordinal, unique=True)
 sa.Index("messages_state", messages.c.session_row, messages.c.state, messages.c.token_count)
+_conditional("messages_summarised", IS_SUMMARISED, messages.c.summary_id, messages.c.ordinal)
 _conditional("messages_live", IS_LIVE_MESSAGE, messages.c.session_row, messages.c.ordinal, messages.c.token_count)
 checkpoints = sa.Table(
     "checkpoints",

@@ -30,6 +30,7 @@ from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions
 from memsvc_backends.sql.reminders import SqlReminderWrites
 from memsvc_backends.sql.row_writer import delete_rows, update_record, update_statuses
 from memsvc_backends.sql.sessions import SqlSessionWrites
+from memsvc_backends.sql.summaries import SqlSummaryWrites
 from memsvc_backends.sql.tables import IS_LIVE, IS_NAMED, IS_SUPERSEDED, IS_UNIQUE, memories, revisions
 from memsvc_backends.sql.use_reports import SqlUseWrites, delete_use_of
 from memsvc_backends.sql.user_import import SqlTransferWrites
@@ -45,6 +46,7 @@ class SqlTransaction(
     SqlKeyWrites,
     SqlQuotaWrites,
     SqlUseWrites,
+    SqlSummaryWrites,
 ):
     """`memsvc.ports.metadata.Transaction`."""
 

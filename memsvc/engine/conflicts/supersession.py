@@ -115,8 +115,7 @@ class SupersessionLinks:
 
         A successor that superseded others too then names one of them.
         A memory that only it superseded stays SUPERSEDED and can be restored, because it has no successor any more.
-        Validity that ended with *gone* ends where that of *gone* does. Memories merged into it stay ARCHIVED and can be
-        restored.
+        Validity that ended with *gone* ends where that of *gone* does.
         """
         after = find_neighbour(transaction, gone, gone.superseded_by_id)
         olds = transaction.superseded_by(gone.scope.owner, gone.id)

@@ -23,6 +23,7 @@ from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Wr
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import REVISIONS, project_reach
+from memsvc.engine.memories.summaries import were_deleted_together
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 
@@ -119,7 +120,7 @@ class ConsolidationUndo:
             raise InvalidRequestError([Violation("id", "Names a consolidation that was undone already.")])
         self._require_expected(merged, expected_revision)
         deleted = self._delete(transaction, merged)
-        return [UpsertResult(deleted, Outcome.UPDATED), *self._restore(transaction, originals)]
+        return [UpsertResult(deleted, Outcome.UPDATED), *self._restore(transaction, originals, merged)]
 
     def _delete(self, transaction: Transaction, merged: Memory) -> Memory:
         now = self._memory_builder.now()
@@ -129,11 +130,11 @@ class ConsolidationUndo:
         self._conflict_states.update(transaction, [after])
         return after
 
-    def _restore(self, transaction: Transaction, originals: Sequence[Memory]) -> list[UpsertResult]:
+    def _restore(self, transaction: Transaction, originals: Sequence[Memory], merged: Memory) -> list[UpsertResult]:
         now = self._memory_builder.now()
         placed: list[UpsertResult] = []
         for before in originals:
-            after = restore_original(before, self._state_before(before), now)
+            after = restore_original(_as_archived(before, merged), self._state_before(before), now)
             if after.key and after.status not in UNNAMED:
                 _require_free_key(transaction, after)
             # Another memory may have the same content, as it did before.
@@ -152,6 +153,12 @@ class ConsolidationUndo:
             before = past[-1].memory.revision
         # Its first revision is archived already: it was imported so.
         return replace(original, status=Status.ACTIVE, superseded_by_id="")
+
+
+def _as_archived(original: Memory, merged: Memory) -> Memory:
+    """Return an original that was deleted with the merged memory as it was before."""
+    is_deleted = merged.status is Status.DELETED and were_deleted_together(original, merged)
+    return replace(original, status=Status.ARCHIVED) if is_deleted else original
 
 
 def _require_free_key(transaction: Transaction, memory: Memory) -> None:

@@ -12,26 +12,22 @@ from memsvc.domain.context import RECENT_DAYS, ContextQuery, Locale, Section, is
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.limits import SNIPPET_MAX
-from memsvc.domain.memory import Kind, Layer, Memory, Tier, content_hash
+from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
-from memsvc.domain.search import FoundPassage, Order, OrderField, SearchHit, SearchQuery, SearchReply, Selection
+from memsvc.domain.search import FoundPassage, Order, OrderField, SearchQuery, SearchReply, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.visibility import session_privacy
-from memsvc.engine.conflicts.extraction_marks import ExtractionMarkReader
+from memsvc.engine.conflicts.extraction_marks import WithheldMessages
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
 from memsvc.engine.history.as_of_reads import AsOfReader
-from memsvc.ports.features import HistoryReads, SessionReads
+from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import MemoryReads
-from memsvc.text.capture_rules import bid_in
 from memsvc.text.context_phrases import passage_place
-from memsvc.text.statement_split import statements
 
 SESSION_MESSAGES = 1_000
 """Number of messages of the session that are read, the newest."""
 EVIDENCE = 30
 """Number of messages of other sessions that are looked for."""
-STATEMENTS = 100
-"""Number of statements of a message that are compared with those that were deleted."""
 RECENT_MEMORIES = 500
 """Number of recent memories that are read, the latest."""
 _SPOKEN = tuple(role.value.lower() for role in (Role.USER, Role.ASSISTANT))
@@ -138,23 +134,20 @@ def evidence_search_of(query: ContextQuery) -> SearchQuery:
 class EvidenceSearch:
     """The search of `evidence_search_of`, without messages that contexts must not show. Thread-safe.
 
-    These are messages of sessions that another agent opened, since messages name only the agent that appended them;
-    messages from which a memory was extracted that was deleted, purged, quarantined or rejected; and messages that say
-    what a memory said that was deleted after them.
+    These are messages of sessions that another agent opened, since messages name only the agent that appended them, and
+    those of `WithheldMessages`.
     """
 
     def __init__(
         self,
         search: Callable[[SearchQuery, Deadline], SearchReply],
         sessions: SessionReads,
-        history: HistoryReads,
-        extractions: ExtractionMarkReader,
+        withheld: WithheldMessages,
     ) -> None:
-        """Search by *search*; *sessions* says who opened them, *history* and *extractions* what was deleted."""
-        self._extractions = extractions
+        """Search by *search*; *sessions* says who opened them, *withheld* what was deleted."""
         self._search = search
         self._sessions = sessions
-        self._history = history
+        self._withheld = withheld
 
     def __call__(self, query: ContextQuery, deadline: Deadline, *, counts_access: bool = True) -> SearchReply:
         """Return the messages that fit a context query."""
@@ -163,31 +156,8 @@ class EvidenceSearch:
         openers = self._sessions.agents(scope.owner, scope.project_id, ids)
         shared = ("", scope.agent_id)
         known = [hit for hit in reply.hits if openers.get(hit.memory.scope.session_id, "") in shared]
-        withheld = self._extractions.read(hit.memory for hit in known).withheld
-        known = [hit for hit in known if hit.memory.id not in withheld]
-        return replace(reply, hits=tuple(self._without_deleted(scope, known)))
-
-    def _without_deleted(self, scope: Scope, hits: Sequence[SearchHit]) -> list[SearchHit]:
-        """Return the hits without those that say what a memory said that was deleted after them.
-
-        To split 30 messages into statements takes 3 ms, which users who deleted nothing are spared.
-        """
-        reach = Reach.from_scope(scope)
-        if not hits or not self._history.has_deleted(reach=reach):
-            return [*hits]
-        said = [_hashes_of_statements(hit.memory.content) for hit in hits]
-        deleted = self._history.deletion_times(set().union(*said), reach=reach)
-        return [
-            hit
-            for hit, hashes in zip(hits, said, strict=True)
-            if all(deleted[one] < hit.memory.create_time for one in hashes & deleted.keys())
-        ]
-
-
-def _hashes_of_statements(message: str) -> set[str]:
-    """Return the content hashes of what capture may have made of a message: its statements, and the whole."""
-    said = [piece.text for piece in statements(message, most=STATEMENTS)]
-    return {content_hash(text) for text in (message.strip(), *said, *map(bid_in, said))}
+        withheld = self._withheld.among([hit.memory for hit in known], reach=Reach.from_scope(scope))
+        return replace(reply, hits=tuple(hit for hit in known if hit.memory.id not in withheld))
 
 
 def passage_memory(found: FoundPassage, locale: Locale) -> Memory:

@@ -25,6 +25,7 @@ from memsvc.domain.history import (
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Kind, Memory, Status
 from memsvc.domain.scope import Scope
+from memsvc.domain.sessions import SOURCE
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
@@ -34,7 +35,6 @@ from memsvc.engine.history.as_of_reads import SLICE, AsOfState, latest_moment
 from memsvc.engine.history.checkpoints import checkpoint_reach
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.engine.records.memory_patch import change_action, revert_to
-from memsvc.engine.sessions.append import SOURCE
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 PART = 200

@@ -19,6 +19,7 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.memories.summaries import SummaryUpdater
 from memsvc.engine.memories.update import renew_expiry, require_free_key
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import Transaction
@@ -28,9 +29,14 @@ class ReviewService:
     """Approves or rejects quarantined memories, each in one transaction as one revision."""
 
     def __init__(
-        self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
+        self,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
+        requests: IdempotentExecutor,
+        summary_updater: SummaryUpdater,
     ) -> None:
         """Write by these parts."""
+        self._summary_updater = summary_updater
         self._record_builder = record_builder
         self._requests = requests
         self._now = memory_builder.now
@@ -75,6 +81,7 @@ class ReviewService:
         if holder is not None and visible(holder, before.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
+        self._summary_updater.add(transaction, before, record.memory)
         findings = self._conflict_detector.detect(transaction, [record.memory], policy=on_conflict)
         return UpsertResult(findings.current(record.memory), Outcome.UPDATED, findings.contradictions(record.memory))
 

@@ -44,9 +44,11 @@ from memsvc.domain.write_requests import (
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
+from memsvc.engine.conflicts.extraction_marks import WITHHELD
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import find_neighbour, require_memory
 from memsvc.engine.memories.lookup import reach_of_selection
+from memsvc.engine.memories.summaries import SummaryUpdater, originals_deleted_with, originals_of
 from memsvc.engine.records.memory_builder import (
     MemoryBuilder,
     RecordBuilder,
@@ -81,20 +83,23 @@ class MemoryUpdater:
         record_builder: RecordBuilder,
         requests: IdempotentExecutor,
         history: HistoryReads,
-        now: Callable[[], datetime],
+        *,
+        summary_updater: SummaryUpdater,
         remove_bytes: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
-        """Write by these parts; *history* reads past states, *now* is the clock.
+        """Write by these parts; *history* reads past states.
 
-        *remove_bytes* receives the hashes of files that were deleted with a memory, after the commit.
+        *summary_updater* is called for what is deleted, quarantined or restored; *remove_bytes* receives the hashes of
+        files that were deleted with a memory, after the commit.
         """
         self._remove_bytes = remove_bytes
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._requests = requests
         self._history = history
-        self._now = now
+        self._now = memory_builder.now
         self._conflict_detector = ConflictDetector(memory_builder, record_builder)
+        self.summary_updater = summary_updater
 
     def update(
         self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
@@ -137,7 +142,7 @@ class MemoryUpdater:
         target = MemoryTarget(scope, memory_id, "", expected_revision)
         if hard:
             return self._purge(target, options)
-        return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self.apply_deletion(tx, target))
+        return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self._delete(tx, target))
 
     def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> WriteResult:
         """Make a deleted memory ACTIVE again; one that is not deleted stays unchanged (outcome DUPLICATE).
@@ -240,7 +245,16 @@ class MemoryUpdater:
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
         self._record_builder.update_session_tokens(transaction, before, after)
+        self._update_summaries(transaction, before, record.memory)
         return self._detect_conflicts(transaction, before, record, on_conflict)
+
+    def _update_summaries(self, transaction: Transaction, before: Memory, after: Memory) -> None:
+        """Let summaries leave out what is deleted or quarantined now, or say again what no longer is."""
+        was_withheld, is_withheld = (one.status in WITHHELD for one in (before, after))
+        if is_withheld and not was_withheld:
+            self.summary_updater.remove(transaction, [after])
+        elif was_withheld and not is_withheld:
+            self.summary_updater.add(transaction, before, after)
 
     def _detect_conflicts(
         self, transaction: Transaction, before: Memory, record: Record, on_conflict: ConflictPolicy
@@ -253,11 +267,21 @@ class MemoryUpdater:
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
         return UpsertResult(findings.current(after), Outcome.UPDATED, findings.contradictions(after))
 
+    def _delete(self, transaction: Transaction, target: MemoryTarget) -> UpsertResult:
+        deleted = self.apply_deletion(transaction, target)
+        self.summary_updater.remove(transaction, [deleted.memory])
+        return deleted
+
     def apply_deletion(self, transaction: Transaction, target: MemoryTarget) -> UpsertResult:
-        """Softly delete the memory in a transaction; raises as `delete` does."""
+        """Softly delete the memory in a transaction; raises as `delete` does. The caller updates the summaries."""
         before = target.find(transaction)
         if before.status is Status.DELETED:
             raise target.missing_error()
+        for original in originals_of(transaction, before):
+            self._write_deleted(transaction, original)
+        return self._write_deleted(transaction, before)
+
+    def _write_deleted(self, transaction: Transaction, before: Memory) -> UpsertResult:
         after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
         record = self._record_builder.record(before, after)
         return self._write(transaction, before, record, ChangeAction.DELETED)
@@ -279,7 +303,15 @@ class MemoryUpdater:
             require_free_key(transaction, after)
         record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         self._require_free_content(holder, target.scope, before.update_time - timedelta(microseconds=1))
-        return self._write(transaction, before, record, ChangeAction.RESTORED)
+        for original in originals_deleted_with(transaction, before) if before.status is Status.DELETED else ():
+            self._archive_again(transaction, original)
+        restored = self._write(transaction, before, record, ChangeAction.RESTORED)
+        self._update_summaries(transaction, before, restored.memory)
+        return restored
+
+    def _archive_again(self, transaction: Transaction, original: Memory) -> None:
+        after = with_status(original, Status.ARCHIVED, self._now())
+        self._write(transaction, original, self._record_builder.record_with_same_content(after), ChangeAction.RESTORED)
 
     def _write(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> UpsertResult:
         transaction.update(before, record, action)
@@ -303,6 +335,7 @@ class MemoryUpdater:
         self._require_free_content(holder, aim.scope, target.update_time)
         transaction.update(before, record, change_action(before, after))
         self._record_builder.update_session_tokens(transaction, before, after)
+        self._update_summaries(transaction, before, record.memory)
         reconciled = self._conflict_detector.conflict_rollback.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
@@ -326,9 +359,11 @@ class MemoryUpdater:
 
         def work(transaction: Transaction) -> list[UpsertResult | RejectedItem]:
             before = target.find(transaction)
-            self._conflict_detector.before_purge(transaction, before)
-            transaction.purge(before)
-            attached.update(remove_attachments(transaction, before))
+            self.summary_updater.remove(transaction, [before], is_purged=True)
+            for gone in (*originals_of(transaction, before), before):
+                self._conflict_detector.before_purge(transaction, gone)
+                transaction.purge(gone)
+                attached.update(remove_attachments(transaction, gone))
             return [UpsertResult(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
         request = _request("DeleteMemory", target, (target, True), options)
@@ -510,8 +545,10 @@ class SelectionChanger:
                     unchanged.append(replace(target, expected_revision=0))
                 except MemsvcError as error:
                     own = own.with_failure(target.memory_id, error)
+            deleted: list[Memory] = []
             for target in unchanged:
-                own = self._change_one(transaction, target, change, own)
+                own = self._change_one(transaction, target, change, own, deleted)
+            self._updater.summary_updater.remove(transaction, deleted)
             return own
 
         committed = self._committer.submit(work, owner=scope.owner)
@@ -523,8 +560,14 @@ class SelectionChanger:
         return replace(committed.value, position=max(before.position, committed.position))
 
     def _change_one(
-        self, transaction: Transaction, target: MemoryTarget, change: SelectionChange, before: SelectionProgress
+        self,
+        transaction: Transaction,
+        target: MemoryTarget,
+        change: SelectionChange,
+        before: SelectionProgress,
+        deleted: list[Memory],
     ) -> SelectionProgress:
+        """Change one memory, and note it among the *deleted* ones if it was deleted."""
         try:
             with transaction.savepoint():
                 written = self._write(transaction, target, change)
@@ -532,6 +575,8 @@ class SelectionChanger:
             return before.with_failure(target.memory_id, error)
         if written.outcome is Outcome.DUPLICATE:
             return replace(before, unchanged=before.unchanged + 1)
+        if written.memory.status is Status.DELETED:
+            deleted.append(written.memory)
         return replace(before, changed=before.changed + 1)
 
     def _write(self, transaction: Transaction, target: MemoryTarget, change: SelectionChange) -> UpsertResult:

@@ -34,6 +34,7 @@ from memsvc.domain.search import (
     SkippedStage,
 )
 from memsvc.domain.visibility import SHARED, session_privacy
+from memsvc.engine.conflicts.extraction_marks import rejected_ids
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.ranking import RankedCandidates, RankedMemory, Ranker
 from memsvc.engine.search.rerank import POOL, RERANK, RefinedHits, ResultRefiner
@@ -45,16 +46,43 @@ from memsvc.engine.search.retrieval import (
     RetrievalSource,
     Timing,
 )
-from memsvc.ports.features import FileReads
+from memsvc.ports.features import FileReads, StatementReads
 from memsvc.text.analysis import query_terms
 from memsvc.text.snippets import snippet
 
 DEPTH = "depth"
 """Name of the factor that ranks hits of a deeper retrieval below all earlier hits."""
+_ARCHIVED_DEPTH = 4
+"""So many times the archived hits are searched: some may be of no use."""
 NO_LATE_INTERACTION = SkippedStage("late_interaction", "NO_TOKENS")
 EarlyReplyListener: TypeAlias = Callable[[SearchReply], None]
 SINGLE_CHUNK_CHARS = 300
 """Content up to this length is always a single chunk, with every tokenizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedHits:
+    """The hits of archived memories that a search returns that finds nothing relevant.
+
+    Attributes:
+        limit: The maximum number; 0 for none.
+        statements: Says which memories were rejected in a conflict.
+    """
+
+    limit: int
+    statements: StatementReads
+
+    def current(self, hits: Sequence[SearchHit]) -> list[SearchHit]:
+        """Return the first *hits* that were archived for want of use.
+
+        Left out are those that were archived because another memory says the same, which may be deleted by now, and
+        those that a conflict was decided against.
+        """
+        own = [hit for hit in hits if not hit.memory.superseded_by_id]
+        if not own:
+            return []
+        rejected = rejected_ids(self.statements, own[0].memory.scope.owner, [hit.memory.id for hit in own])
+        return [hit for hit in own if hit.memory.id not in rejected][: self.limit]
 
 
 class SearchService:
@@ -65,15 +93,15 @@ class SearchService:
         readers: SearchReaders,
         now: Callable[[], datetime],
         as_of: Callable[[SearchQuery, SearchReaders], SearchReaders] | None = None,
-        archived_hits: int = 0,
+        archive: ArchivedHits | None = None,
     ) -> None:
         """Search by *readers*; *as_of* converts them into readers as of the known_time of a query.
 
-        A search that finds nothing relevant looks for so many *archived_hits* among archived memories.
+        A search that finds nothing relevant looks for hits of the *archive*.
         """
         self._readers = readers
         self._as_of = as_of
-        self._archived_hits = archived_hits
+        self._archive = archive
         self._hydrator = HitHydrator(readers.reads)
         self._now = now
         self._shared: FilterMemo[Filter | None] = FilterMemo()
@@ -97,8 +125,8 @@ class SearchService:
         try:
             self._readers.refining.check(query)
             reply = self._answer(query, deadline, started, None if query.offset else early)
-            if self._should_search_archive(query, reply):
-                reply = self._with_archived(query, reply, deadline)
+            if self._archive is not None and self._should_search_archive(query, reply, self._archive):
+                reply = self._with_archived(query, reply, self._archive, deadline)
         except MemsvcError:
             self._readers.performance.record("Search", "engine", time.perf_counter() - started, failed=True)
             raise
@@ -127,32 +155,36 @@ class SearchService:
             self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
 
-    def _should_search_archive(self, query: SearchQuery, reply: SearchReply) -> bool:
+    @staticmethod
+    def _should_search_archive(query: SearchQuery, reply: SearchReply, archive: ArchivedHits) -> bool:
         """Return whether nothing fits; not if a retriever failed, for which the archive would have to wait again."""
         found_nothing = not reply.degraded and (reply.nothing_relevant or not reply.total_candidates)
-        return found_nothing and not query.offset and query.selection.archived is not None and self._archived_hits > 0
+        return found_nothing and not query.offset and query.selection.archived is not None and archive.limit > 0
 
-    def _with_archived(self, query: SearchQuery, reply: SearchReply, deadline: Deadline) -> SearchReply:
+    def _with_archived(
+        self, query: SearchQuery, reply: SearchReply, archive: ArchivedHits, deadline: Deadline
+    ) -> SearchReply:
         """Add the archived memories that are relevant, unless searching them fails."""
         started = time.perf_counter()
         asked = replace(
             query,
             selection=replace(query.selection, where=query.selection.archived, archived=None),
             min_relevance=query.min_relevance or self._readers.ranker.min_relevance,
-            limit=self._archived_hits,
+            limit=archive.limit * _ARCHIVED_DEPTH,
             explain=False,
             refinement=Refinement(),
             counts_access=False,
         )
         try:
             found = self._answer(asked, deadline, started, None)
+            hits = archive.current(found.hits)
         except MemsvcError:
             return reply
         *stages, (total, seconds) = reply.timings
         spent = time.perf_counter() - started
         return replace(
             reply,
-            archived=found.hits,
+            archived=tuple(hits),
             degraded=found.degraded,
             timings=(*stages, ("archive", spent), (total, seconds + spent)),
         )

@@ -22,6 +22,7 @@ from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import (
     ORIGINS,
+    SOURCE,
     AutoTrim,
     Message,
     MessageRecord,
@@ -42,8 +43,6 @@ from memsvc.engine.sessions.service import session_request
 from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import Record, Transaction
 from memsvc.ports.models import Tokenizer
-
-SOURCE = "session"
 
 
 class MessageAppender:

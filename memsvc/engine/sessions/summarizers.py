@@ -9,12 +9,11 @@ from typing import Protocol
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.sessions import Message, Role
+from memsvc.domain.sessions import Message
+from memsvc.engine.memories.summaries import speaker_of, summary_line
 from memsvc.ports.models import LanguageModel, Prompt, Tokenizer, UnusableAnswerError
-from memsvc.text.extractive_summary import SummaryLine, summary_of
+from memsvc.text.extractive_summary import summary_of
 
-_WEIGHTS = {Role.USER: 1.3, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.4}
-"""Weight of sentences by role: users state facts, tools are verbose."""
 MATERIAL_TOKENS = 16_000
 """Longer conversations are reduced by extraction before the model reads them."""
 SECONDS = 60.0
@@ -59,18 +58,8 @@ class ExtractiveSummarizer:
 
     def summarize(self, messages: Sequence[Message], *, most_tokens: int) -> str:
         """Return the best sentences, in their order."""
-        # Redact each text as a whole: a sentence may contain only half of a secret.
-        clean = self._redactor.text
-        lines = [
-            SummaryLine(speaker_of(message), clean(message.memory.content)[0], _WEIGHTS[message.record.role])
-            for message in messages
-        ]
+        lines = [summary_line(message, self._redactor) for message in messages]
         return summary_of(lines, most_tokens=most_tokens, count=self._tokenizer.count) or "…"
-
-
-def speaker_of(message: Message) -> str:
-    """Return the speaker of a message: the name, or else the role."""
-    return message.memory.speaker or message.record.role.value.lower()
 
 
 # A language model summarises; if it fails, the extractive summary is used.

@@ -14,6 +14,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import (
+    SOURCE,
     Message,
     MessageRecord,
     MessageState,
@@ -22,11 +23,13 @@ from memsvc.domain.sessions import (
     SessionState,
     dropped_ordinals,
 )
+from memsvc.domain.summaries import summary_tokens
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer
+from memsvc.engine.conflicts.extraction_marks import WithheldMessages
 from memsvc.engine.records.memory_builder import MemoryBuilder
-from memsvc.engine.sessions.append import SOURCE, active_session
+from memsvc.engine.sessions.append import active_session
 from memsvc.engine.sessions.serialization import Json, SessionResult, run_once
 from memsvc.engine.sessions.service import session_request
 from memsvc.engine.sessions.summarizers import Summarizer
@@ -35,10 +38,8 @@ from memsvc.ports.metadata import MetadataStore, Record, Transaction
 log = logging.getLogger(__name__)
 _ALL = 1_000_000
 _ATTEMPTS = 3
-SUMMARY_SHARE = 4
-"""A summary has at most a quarter of the tokens of its messages."""
-LEAST_SUMMARY = 40
-"""Length that is always allowed: about one sentence."""
+NO_SUMMARY = "…"
+"""The summary of messages that may not be quoted."""
 
 
 class SessionTrimmer:
@@ -119,9 +120,13 @@ class SessionTrimmer:
         dropped_messages = [message for message in live if message.record.ordinal in dropped]
         if not dropped_messages:
             return (), ""
-        share = sum(message.record.token_count for message in dropped_messages) // SUMMARY_SHARE
-        most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
-        return dropped_messages, self._summarizer.summarize(dropped_messages, most_tokens=most)
+        withheld = self._hooks.withheld.among(
+            [message.memory for message in dropped_messages], reach=Reach.from_scope(scope)
+        )
+        shown = [message for message in dropped_messages if message.memory.id not in withheld]
+        tokens = sum(message.record.token_count for message in shown)
+        most = summary_tokens(tokens, self._rules.summary_tokens)
+        return dropped_messages, self._summarizer.summarize(shown, most_tokens=most) if shown else NO_SUMMARY
 
     def _is_new(self, request: IdempotentRequest) -> bool:
         """Return whether *request* was not answered before."""
@@ -207,7 +212,7 @@ class TrimRules:
     Attributes:
         to_share: The share of the token limit that remains.
         keep_rounds: The number of last rounds that always stay.
-        summary_tokens: The maximum length of the summary, in addition to `SUMMARY_SHARE`.
+        summary_tokens: The maximum length of the summary, in addition to that of `summary_tokens`.
     """
 
     to_share: float = 0.5
@@ -257,10 +262,12 @@ class TrimHooks:
     Attributes:
         redactor: Replaces secrets in the summary, which other sessions can read.
         flush: Called with the session before messages are selected.
+        withheld: Finds the messages that the summary must not quote.
     """
 
     redactor: Redactor
     flush: Callable[[Scope], object]
+    withheld: WithheldMessages
 
 
 class _OutdatedPlanError(Exception):

@@ -11,6 +11,7 @@ from itertools import islice
 from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.errors import (
     DeadlineExceededError,
+    LimitExceededError,
     MemoryExistsError,
     MemorySupersededError,
     MemsvcError,
@@ -33,7 +34,9 @@ from memsvc.engine.commit.idempotency import (
     not_found_error,
     request_digest,
 )
+from memsvc.engine.conflicts.extraction_marks import WITHHELD
 from memsvc.engine.maintenance.step import StepPart, StepResult
+from memsvc.engine.memories.summaries import memories_of
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SearchPriority
@@ -49,6 +52,7 @@ MOST = 1_000
 """Maximum number of memories in one summary, the newest first."""
 PAGE = 250
 """Memories read at a time to check their tags and categories."""
+_ATTEMPTS = 3
 _REMEMBERED = 50_000
 """Topics without material that the maintenance step remembers."""
 _LABELS = "the check of tags and categories"
@@ -87,6 +91,7 @@ class PeriodSummarizer:
             BackendUnavailableError: The lexical index cannot be searched for the topic.
             DeadlineExceededError: The deadline passed first; nothing was written.
             MemorySupersededError: The summary under the key was superseded.
+            LimitExceededError: Other calls kept deleting memories to summarise; nothing was written.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(period_request) if options.request_id else ""
@@ -94,15 +99,22 @@ class PeriodSummarizer:
         known = self._requests.find_answer(request)
         if known is not None:
             return _result_of(known)
-        sources = self._sources.load(period_request.scope, period_request.period, period_request.topic, deadline)
-        summary = self._summarize(period_request, sources, deadline)
-        prepared = self._memory_builder.prepare(period_request.scope, _draft(period_request, sources, summary))
-        note: Json = {"sources": len(sources), "notice": summary.notice}
-        answer = self._requests.run_once_with_note(
-            request, lambda transaction: ([self._store(transaction, prepared)], note)
-        )
-        result = _result_of(answer)
-        return replace(result, written=replace(result.written, redactions=prepared.redactions))
+        for _ in range(_ATTEMPTS):
+            sources = self._sources.load(period_request.scope, period_request.period, period_request.topic, deadline)
+            summary = self._summarize(period_request, sources, deadline)
+            prepared = self._memory_builder.prepare(period_request.scope, _draft(period_request, sources, summary))
+            note: Json = {"sources": len(sources), "notice": summary.notice}
+            try:
+                answer = self._requests.run_once_with_note(
+                    request,
+                    lambda transaction, prepared=prepared, note=note: ([self._store(transaction, prepared)], note),  # type: ignore[misc]
+                )
+            except _DeletedSourceError:
+                continue
+            result = _result_of(answer)
+            return replace(result, written=replace(result.written, redactions=prepared.redactions))
+        limit = "deletions of the memories to summarise at a time"
+        raise LimitExceededError(limit)
 
     def _summarize(self, period_request: PeriodRequest, sources: Sequence[Memory], deadline: Deadline) -> SummaryText:
         texts = [memory.content for memory in sources if memory.content.strip()]
@@ -125,11 +137,18 @@ class PeriodSummarizer:
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
         if bearer is not None and bearer.source != PERIOD:
             raise MemoryExistsError(bearer.id, key=bearer.key)
+        found = memories_of(transaction, memory.scope.owner, memory.derived_from_ids)
+        if any(name not in found or found[name].status in WITHHELD for name in memory.derived_from_ids):
+            raise _DeletedSourceError
         [placed] = self._upserter.upsert(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if isinstance(placed, MemsvcError):
             raise placed
         assert isinstance(placed, UpsertResult)  # noqa: S101 - narrows the type
         return placed
+
+
+class _DeletedSourceError(Exception):
+    """A memory was deleted, purged or quarantined while it was summarised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,6 +219,9 @@ USES: dict[str, Use] = {
         lambda tx: tx.sessions.has_droppable(SESSION_OF_MESSAGES, before=9, keep_rounds=3)
     ),
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
+    "summaries_of": _in_transaction(lambda transaction: transaction.summaries_of(factories.memory())),
+    "forget_revisions": _in_transaction(lambda transaction: transaction.forget_revisions(factories.memory())),
+    "messages of a summary": _in_transaction(lambda transaction: transaction.sessions.messages_of("s")),
     "set_summary": _in_transaction(lambda transaction: transaction.sessions.set_summary([1, 2], "s")),
     "put_away": _put_away,
     "files found": lambda store: store.files.search(

@@ -3281,6 +3281,11 @@ type DeleteMemoryRequest struct {
 	By isDeleteMemoryRequest_By `protobuf_oneof:"by"`
 	// purge permanently deletes the memory with its revisions and index entries, and the files of the category "memory"
 	// that no other memory refers to. False: it becomes DELETED and can be restored.
+	//
+	// Either way, the originals that were merged into the memory are deleted with it, and its sentences are removed from
+	// the summaries that the service made of it, of the message that it is, or of the message from which it was
+	// extracted; `purge` also removes the earlier revisions of these summaries. A summary that a language model wrote is
+	// replaced by sentences of what remains; one of which nothing remains is deleted.
 	Purge bool `protobuf:"varint,4,opt,name=purge,proto3" json:"purge,omitempty"`
 	// expected_revision is the revision that the caller has read: see MemoryService. 0: any. Negative: INVALID_ARGUMENT.
 	ExpectedRevision int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`

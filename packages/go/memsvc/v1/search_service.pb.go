@@ -2338,8 +2338,9 @@ type SearchResponse struct {
 	// archived_hits are memories of status ARCHIVED, or of tier ARCHIVED, that fit the query, if nothing_relevant is true
 	// or the retrievers propose nothing: best first, at most the setting `ranking.archived_hits` (3), each at or above
 	// the minimum relevance where its relevance is known. They do not count as accessed. MemoryService.RestoreMemory
-	// makes one of status ARCHIVED ACTIVE again. Their currency is UNSPECIFIED. Empty on later pages, with as_of, if hits
-	// are degraded, and if the filter names statuses or tiers or tests either.
+	// makes one of status ARCHIVED ACTIVE again. Their currency is UNSPECIFIED. Left out are memories whose place a
+	// merged or promoted one took, and those that a conflict was decided against. Empty on later pages, with as_of, if
+	// hits are degraded, and if the filter names statuses or tiers or tests either.
 	ArchivedHits  []*Hit `protobuf:"bytes,9,rep,name=archived_hits,json=archivedHits,proto3" json:"archived_hits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

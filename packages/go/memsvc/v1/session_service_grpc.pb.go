@@ -67,7 +67,7 @@ type SessionServiceClient interface {
 	PopMessages(ctx context.Context, in *PopMessagesRequest, opts ...grpc.CallOption) (*PopMessagesResponse, error)
 	// ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
 	// continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-	// memories that were extracted from them stay.
+	// memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
 	ClearMessages(ctx context.Context, in *ClearMessagesRequest, opts ...grpc.CallOption) (*ClearMessagesResponse, error)
 	// TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
 	// automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
@@ -230,7 +230,7 @@ type SessionServiceServer interface {
 	PopMessages(context.Context, *PopMessagesRequest) (*PopMessagesResponse, error)
 	// ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
 	// continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-	// memories that were extracted from them stay.
+	// memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
 	ClearMessages(context.Context, *ClearMessagesRequest) (*ClearMessagesResponse, error)
 	// TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
 	// automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language

@@ -12,6 +12,7 @@ from typing import Any
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, WriteResult
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor
@@ -19,6 +20,7 @@ from memsvc.engine.conflicts.resolution import ConflictResolver
 from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.lookup import AccessCounts, MemoryReader
+from memsvc.engine.memories.summaries import SummaryLengths, SummaryUpdater
 from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
@@ -26,6 +28,7 @@ from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
+from memsvc.text.chunking import count_tokens
 from tests.support.sqlite_store import sqlite_store
 
 ADA = Scope("ada", project_id="apollo")
@@ -106,7 +109,18 @@ def _assembled(store: MetadataStore, clock: Clock) -> Writing:
         committer=committer,
         accesses=accesses,
         remember=MemoryCreator(memory_builder, upserter, requests, accesses),
-        revise=MemoryUpdater(memory_builder, record_builder, requests, store.memories, clock),
+        revise=MemoryUpdater(
+            memory_builder,
+            record_builder,
+            requests,
+            store.memories,
+            summary_updater=SummaryUpdater(
+                memory_builder,
+                record_builder,
+                Redactor(is_on=True),
+                SummaryLengths(count_tokens, messages=500, period=500, log=200),
+            ),
+        ),
         importing=BulkImporter(committer, memory_builder, upserter, accesses, SearchPriority()),
         supersede=MemorySuperseder(memory_builder, record_builder, requests, store.memories),
         resolve=ConflictResolver(memory_builder, record_builder, requests, store),

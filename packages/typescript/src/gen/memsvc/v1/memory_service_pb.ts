@@ -1652,6 +1652,11 @@ export type DeleteMemoryRequest = Message<"memsvc.v1.DeleteMemoryRequest"> & {
    * purge permanently deletes the memory with its revisions and index entries, and the files of the category "memory"
    * that no other memory refers to. False: it becomes DELETED and can be restored.
    *
+   * Either way, the originals that were merged into the memory are deleted with it, and its sentences are removed from
+   * the summaries that the service made of it, of the message that it is, or of the message from which it was
+   * extracted; `purge` also removes the earlier revisions of these summaries. A summary that a language model wrote is
+   * replaced by sentences of what remains; one of which nothing remains is deleted.
+   *
    * @generated from field: bool purge = 4;
    */
   purge: boolean;
@@ -4110,7 +4115,8 @@ export const MemoryService: GenService<{
     output: typeof UpdateMemoriesResponseSchema;
   },
   /**
-   * RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again.
+   * RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
+   * merged originals, is as before, too.
    *
    * @generated from rpc memsvc.v1.MemoryService.RestoreMemory
    */

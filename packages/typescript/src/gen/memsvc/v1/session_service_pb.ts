@@ -1313,7 +1313,7 @@ export const SessionService: GenService<{
   /**
    * ClearMessages removes all messages of a session, the archived ones too. The session stays, and its next message
    * continues the ordinals. The memories of the messages are softly deleted, so each can be restored; summaries and
-   * memories that were extracted from them stay.
+   * memories that were extracted from them stay. DeleteMemory of a message also removes it from the summary.
    *
    * @generated from rpc memsvc.v1.SessionService.ClearMessages
    */
