@@ -57,8 +57,7 @@ def build_search_services(
     reads = store.memories
     questions = load_question_layer() if settings.ranking.question_layer else None
     retriever, rules = _retriever(assembly, index, questions), _feedback_rules(settings)
-    signal = UseSignal(store.uses, rules)
-    ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance, signal)
+    ranker = _ranker(settings, store, UseSignal(store.uses, rules))
     refiner = ResultRefiner(reads, backends.reranker)
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = _search_service(assembly, index.embedding, questions, readers)
@@ -99,6 +98,11 @@ def build_search_services(
         UseReader(store.uses, reads, rules),
         steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),
     )
+
+
+def _ranker(settings: Settings, store: MetadataStore, signal: UseSignal) -> Ranker:
+    late, least = LateInteraction(store.tokens), settings.ranking.min_relevance
+    return Ranker(store.memories, _recipe(settings), late, least, signal, store.statements)
 
 
 def _retriever(assembly: Assembly, index: IndexParts, questions: QuestionLayer | None) -> HybridRetriever:

@@ -206,6 +206,15 @@ class StatementReads(Protocol):
         """Return at most *limit* memories of all owners whose row is larger, by row."""
         ...
 
+    def rows_on_topics(
+        self, owner: str, project_ids: Collection[str], topics: Collection[str], *, limit: int
+    ) -> list[int]:
+        """Return the rows of at most *limit* memories of these projects with a statement on one of *topics*.
+
+        The largest row comes first; each is named once.
+        """
+        ...
+
     def facts_before(self, owner: str, project_id: str, topic: str, *, row: int, limit: int) -> list[StoredFact]:
         """Return at most *limit* statements on a topic of memories with a smaller row, the largest row first."""
         ...

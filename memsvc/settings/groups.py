@@ -93,6 +93,8 @@ class RankingSettings(SettingsGroup):
     """Weight of a text in which a speaker that the query names tells of themselves."""
     previous_question: Weight = None
     """Weight of a text that follows a question like the query."""
+    statement: Weight = None
+    """Weight of a statement of what a question about the user asks for, such as their home."""
     answer: Weight = None
     """Weight of the dense score of a question that `ranking.question_layer` moved, times how far it moved it."""
 

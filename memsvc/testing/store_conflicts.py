@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -111,6 +111,19 @@ class StoreConflictsContract(StoreSeams):
         earlier = reads.facts_before(OWNER, "", HOME.topic, row=middle.row, limit=9)
         assert earlier == [StoredFact(early.id, HOME), StoredFact(late.id, HOME)]
         assert reads.facts_before(OWNER, "", HOME.topic, row=middle.row, limit=1) == earlier[:1]
+
+    def test_memories_are_found_by_their_topics(self, store: MetadataStore) -> None:
+        """The newest first, each once; of the named projects and of the owner alone."""
+        both, dog, web = insert(store, stating("1", HOME, DOG), stating("2", DOG), stating("3", HOME, project_id="web"))
+        insert(store, stating("4", HOME, user_id="bob"), stating("5"))
+
+        def rows(projects: Sequence[str], *topics: str, limit: int = 9) -> list[int]:
+            return store.statements.rows_on_topics(OWNER, projects, topics, limit=limit)
+
+        assert rows([""], HOME.topic, DOG.topic) == [dog.row, both.row]
+        assert rows(["", "web"], HOME.topic, "home of ann") == [web.row, both.row]
+        assert rows(["", "web"], HOME.topic, DOG.topic, limit=2) == [web.row, dog.row]
+        assert rows([""]) == rows([], HOME.topic) == rows([""], HOME.topic, limit=0) == rows(["shop"], HOME.topic) == []
 
     def test_conflicts_of_memories_are_found_in_every_state(self, store: MetadataStore) -> None:
         """By either side, and those of which both sides are named; of the owner alone."""

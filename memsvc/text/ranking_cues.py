@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import log1p
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memsvc.text.analysis import Script, is_han, script_of, simplified_form
+from memsvc.text.facts.statements import facts_in
 from memsvc.text.sentences import sentences
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -485,3 +486,149 @@ def _month_match(year: int, month: int | None, moment: date) -> float:
     if months == 0:
         return SAME_MONTH
     return NEXT_MONTH if months == 1 and moment.day <= NEXT_MONTH_DAYS else 0.0
+
+
+# Topics of personal questions: "Where does my sister live?" asks for the topic of "My sister lives in Leeds.". A
+# question is turned into statements that answer it, in its language and, for questions about the user, in the other.
+# `facts_in` reads their topics, which are thus those of stored statements.
+
+MOST_QUESTION_CHARS = 200
+"""A longer query is more than a question about one attribute."""
+
+_WHO = r"(?P<who>i|we|the user|user|my [a-z]+(?:-[a-z]+)*)"
+_WHOSE = r"(?P<whose>my|our|the user's|user's|my [a-z]+(?:-[a-z]+)*'s)"
+_NOW = r"(?: (?:right now|now|currently|today|these days|at the moment|at present|nowadays))*"
+_DO = r"(?:do|does|am|are|is)"
+_WHERE = r"(?:city|town|village|place|country|neighbou?rhood|area|part of town)"
+_ENGLISH_QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        (
+            rf"where {_DO}{_NOW} {_WHO}{_NOW} (?:live|living|reside|residing|based)"
+            rf"|(?:what|which) {_WHERE} {_DO}{_NOW} {_WHO}{_NOW} (?:live |living |based )?in"
+            rf"|in (?:what|which) {_WHERE} {_DO}{_NOW} {_WHO}{_NOW} (?:live|living|reside|based)"
+            rf"|(?:what is|what's|where is|where's) {_WHOSE}{_NOW}"
+            r" (?:home address|address|home town|hometown|home|place)"
+        ),
+        ("{I} {live} in Leeds.", "{My} home address is 12 Elm Street."),
+    ),
+    (
+        (
+            rf"where {_DO}{_NOW} {_WHO}{_NOW} (?:work|working|employed)"
+            rf"|(?:who|whom|(?:what|which) (?:company|firm|employer|place)) {_DO}{_NOW} {_WHO}{_NOW}"
+            r" (?:work|working|employed)(?: for| at| by| in)?"
+            rf"|(?:who is|who's|what is|what's) {_WHOSE}{_NOW} (?:employer|company|workplace)"
+        ),
+        ("{I} {work} at Siemens.",),
+    ),
+    (
+        (
+            rf"what {_DO}{_NOW} {_WHO}{_NOW} do(?:ing)?(?: for (?:a living|work)| professionally| as a job)"
+            rf"|(?:what is|what's) {_WHOSE}{_NOW} (?:job|profession|occupation|job title|line of work)"
+        ),
+        ("{I} {be} a nurse.", "{I} {work} at Siemens."),
+    ),
+    (
+        rf"(?:what is|what's) {_WHOSE} name|what {_DO} {_WHO} called|who am i|what do you call (?P<me>me)",
+        ("{My} name is Alex.", "{I} {be} called Alex."),
+    ),
+    (
+        rf"how old {_DO}{_NOW} {_WHO}|(?:what is|what's) {_WHOSE}{_NOW} age",
+        ("{I} {be} 34 years old.",),
+    ),
+)
+_SELF_HAN = "我|我们|咱|咱们|用户|本人"
+_WHO_HAN = rf"(?P<who>{_SELF_HAN}|我(?:的)?[\u4e00-\u9fff]{{1,3}}?)"
+_NOW_HAN = "(?:现在|目前|如今|今天|到底|都|是)*"
+_END_HAN = "(?:啊|呀|呢|的|来着|了)*"
+_CHINESE_QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        (
+            rf"{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}(?:住|家|定居)(?:在|是)?(?:哪里|哪儿|哪|哪块|哪边|什么地方|哪个(?:城市|地方|区|小区)|哪座城市)"
+            rf"|{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}的?(?:住址|地址|家庭住址|家庭地址)是(?:什么|哪里|哪儿|多少)"
+        ),
+        ("{我}住在苏州。", "{我}家在苏州。"),
+    ),
+    (
+        (
+            rf"{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}在(?:哪里|哪儿|哪|什么地方|哪家(?:公司|单位)|哪个(?:公司|单位)|什么(?:公司|单位))(?:工作|上班|干活|就职)"
+            rf"|{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}(?:给|为)(?:谁|哪家公司|哪家)(?:工作|打工|干活)"
+            rf"|{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}的?(?:公司|单位|雇主|东家)(?:是|叫)(?:什么|哪家|谁|哪个)"
+        ),
+        ("{我}在腾讯上班。",),
+    ),
+    (
+        (
+            rf"{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}(?:是)?(?:做|干)(?:什么|啥)(?:工作|职业)?"
+            rf"|{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}的?(?:工作|职业|职位)是(?:什么|啥)"
+        ),
+        ("{我}是护士。", "{我}在腾讯上班。"),
+    ),
+    (
+        rf"{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}(?:叫|名叫)(?:什么|啥)(?:名字|名)?|{_WHO_HAN}的?名字(?:是|叫)(?:什么|啥)|我是谁",
+        ("{我}叫林小可。", "{我}的名字是林小可。"),
+    ),
+    (rf"{_NOW_HAN}{_WHO_HAN}{_NOW_HAN}(?:多大|几岁|多少岁)(?:年纪)?", ("{我}34岁。", "{我}今年34岁。")),
+)
+_TOPIC_OWNER = re.compile(r"\b(?:user|we)\b")
+"""A topic without it is about a thing: "Our name is" may be the name of anything."""
+_END_MARKS = re.compile(r"[?？.。!！,，\s]+$")
+
+
+def asked_topics(query: str) -> frozenset[str]:
+    """Return the topics for which a question about the user, or a relative of the user, asks; none for other texts."""
+    if len(query) > MOST_QUESTION_CHARS:
+        return frozenset()
+    text = _END_MARKS.sub("", simplified_form(query).strip()).lower().replace("’", "'")
+    for number, pattern in enumerate(_question_patterns(is_chinese=is_han(text))):
+        if match := pattern.fullmatch(text):
+            return _topics_asked(number, _person_asked(match), is_chinese=is_han(text))
+    return frozenset()
+
+
+def _person_asked(match: re.Match[str]) -> str:
+    """Return who is asked about: empty for the user."""
+    found = [value for name, value in match.groupdict().items() if value and name.startswith("who")]
+    name = found[0].removesuffix("'s") if found else ""
+    return "" if name in _SELF else name
+
+
+_SELF = frozenset({"", "i", "we", "the user", "user", "my", "our", "我的", *_SELF_HAN.split("|")})
+
+
+@cache
+def _question_patterns(*, is_chinese: bool) -> tuple[re.Pattern[str], ...]:
+    forms = _CHINESE_QUESTIONS if is_chinese else _ENGLISH_QUESTIONS
+    end = _END_HAN if is_chinese else _NOW
+    return tuple(re.compile(f"(?:{_with_own_groups(form)}){end}") for form, _ in forms)
+
+
+def _with_own_groups(form: str) -> str:
+    """Return a pattern whose groups have names of their own: a name can be used once."""
+    parts = re.split(r"\(\?P<(?:who|whose|me)>", form)
+    return parts[0] + "".join(f"(?P<who{number}>{part}" for number, part in enumerate(parts[1:]))
+
+
+def _topics_asked(number: int, person: str, *, is_chinese: bool) -> frozenset[str]:
+    if person:
+        return _topics_of(number, person, is_chinese=is_chinese)
+    return _topics_of(number, "", is_chinese=False) | _topics_of(number, "", is_chinese=True)
+
+
+def _topics_of(number: int, person: str, *, is_chinese: bool) -> frozenset[str]:
+    texts = _answers_to(number, person, is_chinese=is_chinese)
+    return frozenset(fact.topic for text in texts for fact in facts_in(text) if _TOPIC_OWNER.search(fact.topic))
+
+
+def _answers_to(number: int, person: str, *, is_chinese: bool) -> Iterator[str]:
+    for form in (_CHINESE_QUESTIONS if is_chinese else _ENGLISH_QUESTIONS)[number][1]:
+        if is_chinese:
+            yield form.replace("{我}", person or "我")
+        elif person:
+            words = {"I": person, "My": f"{person}'s", "live": "lives", "work": "works", "be": "is"}
+            yield form.format(**{**words, "I": person.capitalize(), "My": f"{person.capitalize()}'s"})
+        else:
+            for words in (
+                {"I": "I", "My": "My", "live": "live", "work": "work", "be": "am"},
+                {"I": "We", "My": "Our", "live": "live", "work": "work", "be": "are"},
+            ):
+                yield form.format(**words)

@@ -60,6 +60,32 @@ def test_the_answer_is_first_and_relevant(stubs: Stubs, question: str) -> None:
     assert not reply.nothing_relevant
 
 
+@pytest.mark.parametrize(
+    ("statement", "question"),
+    [
+        ("I moved from Leeds to York.", "Where do I live now?"),
+        ("I just joined Stripe.", "What company do I work for?"),
+        ("I am a nurse.", "What do I do for a living?"),
+        ("我跳槽去了字节。", "我在哪里工作？"),
+        ("我上周搬到了杭州。", "Where do I live?"),
+        ("I moved to York last week.", "我住在哪里？"),
+    ],
+)
+def test_a_statement_of_what_is_asked_is_relevant(stubs: Stubs, user: str, statement: str, question: str) -> None:
+    """In its language and across the two; of another person or project it is not."""
+    scope = types_pb.Scope(user_id=user)
+    create_all(stubs, scope, [*OTHERS["en"], *OTHERS["zh"], statement])
+    create_all(stubs, types_pb.Scope(user_id=user, project_id="other"), ["I moved to Rome.", "I joined Acme."])
+    reply = search(stubs, scope, question, explain=True)
+
+    assert reply.hits[0].memory.content == statement
+    assert reply.hits[0].relevance >= 0.8
+    assert boosts(reply.hits[0])["statement"] > 0.0
+    assert all("statement" not in boosts(hit) for hit in reply.hits[1:])
+    assert all(hit.relevance < 0.3 for hit in reply.hits[1:])
+    assert not reply.nothing_relevant
+
+
 @pytest.mark.parametrize("name", SCOPES)
 def test_a_question_about_an_event_is_hardly_moved(stubs: Stubs, name: str) -> None:
     reply = search(stubs, SCOPES[name], EVENTS[name], explain=True)

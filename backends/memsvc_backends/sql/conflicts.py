@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -95,6 +95,16 @@ class SqlStatementReads:
         """Return memories of all owners, by row."""
         statement = _with_facts(_MEMORY.row).where(_MEMORY.row > after)
         return self._read(statement.order_by(_MEMORY.row).limit(max(0, limit)))
+
+    def rows_on_topics(
+        self, owner: str, project_ids: Collection[str], topics: Collection[str], *, limit: int
+    ) -> list[int]:
+        """Return the rows of memories with a statement on a topic."""
+        if not topics or limit <= 0:
+            return []
+        place = {"owner": owner, "projects": list_parameter(project_ids), "topics": list_parameter(topics)}
+        with self._database.read_connection() as connection:
+            return list(execute(connection, _select_rows_on_topics(), {**place, "at_most": limit}).scalars())
 
     def facts_before(self, owner: str, project_id: str, topic: str, *, row: int, limit: int) -> list[StoredFact]:
         """Return earlier statements."""
@@ -212,6 +222,17 @@ def _with_facts(*place: sa.ColumnElement[int]) -> sa.Select[Any]:
     states = sa.exists().where(statements.c.row == _MEMORY.row)
     columns = (_MEMORY.row, _MEMORY.id, _MEMORY.owner, _MEMORY.project_id, _MEMORY.update_time, *place)
     return sa.select(*columns).where(_MEMORY.status == ACTIVE, states)
+
+
+@cached_statement
+def _select_rows_on_topics() -> sa.Select[Any]:
+    place = (
+        statements.c.owner == sa.bindparam("owner"),
+        in_json_list(statements.c.project_id, "projects"),
+        in_json_list(statements.c.topic, "topics"),
+    )
+    rows = sa.select(statements.c.row).distinct().where(*place).order_by(statements.c.row.desc())
+    return rows.limit(sa.bindparam("at_most", type_=sa.Integer))
 
 
 @cached_statement

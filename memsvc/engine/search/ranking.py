@@ -55,9 +55,9 @@ from memsvc.engine.search.scoring import (
     weighted_sum,
 )
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
-from memsvc.ports.features import UseReads
+from memsvc.ports.features import StatementReads, UseReads
 from memsvc.text.analysis import Script, script_of
-from memsvc.text.ranking_cues import date_match, mentioned_dates, question_cues, unpack_cues
+from memsvc.text.ranking_cues import asked_topics, date_match, mentioned_dates, question_cues, unpack_cues
 
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
 """Names of the dense lists; each view of granularity E is a list of its own."""
@@ -72,6 +72,10 @@ EXTRA_VIEWS = 1.5
 _DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
 KEYWORD_MODE = 0.1
 """Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
+STATED_RELEVANCE = 0.8
+"""Least relevance of a memory that states what a question about the user asks for."""
+MOST_STATED = 100
+"""Number of memories, the newest, that are compared with such a question."""
 NO_VALUES: ScoreColumn = np.empty(0)
 NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 """A fusion requested by name applies no other term of the recipe."""
@@ -105,8 +109,11 @@ class Ranker:
         late: LateInteraction | None = None,
         min_relevance: float = 0.0,
         use_signal: UseSignal | None = None,
+        statements: StatementReads | None = None,
     ) -> None:
         """Rank by *recipe*; without *late* no search compares tokens, without *use_signal* none uses reports.
+
+        Without *statements* questions about the user are not compared with what memories state.
 
         A search that gives no minimum of its own reports that nothing reaches *min_relevance*.
         """
@@ -115,11 +122,12 @@ class Ranker:
         self._late = late
         self.min_relevance = min_relevance
         self._use_signal = use_signal
+        self._statements = statements
 
     def with_reader(self, reads: CandidateReader) -> Ranker:
-        """Return the same ranker on another reader, without late interaction and reports of use.
+        """Return the same ranker on another reader, without late interaction, statements and reports of use.
 
-        Tokens and reports are those of the current state.
+        Those are of the current state.
         """
         return Ranker(reads, self._recipe)
 
@@ -156,10 +164,11 @@ class Ranker:
         timings: tuple[Timing, ...] = (("fuse", started, fusing - started),)
         comparing = time.perf_counter()
         late = self._late_scores(found, candidates, totals, rankings)
+        stated = self._stated(query, candidates, reach)
         relevances = NO_VALUES
         if late is not None:
             answers = _answer_scores(rankings, candidates, found.moved)
-            relevances = _relevances(query.text, candidates, late, answers)
+            relevances = _relevances(query.text, candidates, late, answers, stated)
         boosting = time.perf_counter()
         if late is not None:
             timings = (*timings, ("late_interaction", comparing, boosting - comparing))
@@ -167,7 +176,7 @@ class Ranker:
         terms = self._use_terms(query, candidates, reach, use)
         if _fusion_method(query) is FusionMethod.DEFAULT:
             features = self._features(query, candidates, fused, rankings, normalized, terms)
-            features = replace(features, answers=_answer_terms(fused, candidates, found.moved))
+            features = replace(features, answers=_answer_terms(fused, candidates, found.moved), stated=stated)
             scored = apply_boosts(totals, candidates, features, self._constants(query))
         else:
             scored = apply_boosts(totals, candidates, NO_FEATURES, NO_BOOSTS)
@@ -182,6 +191,16 @@ class Ranker:
         # A comparison with NaN is False: where a relevance is not known, nothing is said.
         nothing_relevant = late is not None and bool((relevances < least).all())
         return RankedCandidates(order, is_cut, breakdown, timings, nothing_relevant=nothing_relevant)
+
+    def _stated(self, query: SearchQuery, candidates: Candidates, reach: Reach) -> ScoreColumn | None:
+        """Return 1 for candidates that state what a question about the user asks for; None for other queries."""
+        if self._statements is None or query.mode is not Mode.HYBRID or not len(candidates):
+            return None
+        topics = asked_topics(query.text)
+        if not topics:
+            return None
+        rows = self._statements.rows_on_topics(reach.owner, reach.project_ids, topics, limit=MOST_STATED)
+        return np.isin(candidates.rows, rows).astype(np.float64)
 
     def _use_terms(
         self, query: SearchQuery, candidates: Candidates, reach: Reach, use: Mapping[int, float] | None
@@ -386,10 +405,13 @@ def _answer_scores(rankings: RankedLists, candidates: Candidates, moved: float) 
     return AnswerScores(leads_of(dense.scores_of(candidates.rows), dense.scores, USUAL_ANSWER), moved)
 
 
-def _relevances(text: str, candidates: Candidates, late: LateScores, answers: AnswerScores | None) -> ScoreColumn:
+def _relevances(
+    text: str, candidates: Candidates, late: LateScores, answers: AnswerScores | None, stated: ScoreColumn | None
+) -> ScoreColumn:
     cues = unpack_cues(candidates.cues)
     is_other_script = cues.is_known & (cues.scripts != _SCRIPTS.index(script_of(text)))
-    return RELEVANCE.relevances(late, is_other_script, answers)
+    relevances = RELEVANCE.relevances(late, is_other_script, answers)
+    return relevances if stated is None else np.where(stated, np.fmax(relevances, STATED_RELEVANCE), relevances)
 
 
 def _best_first(scores: ScoreColumn, least: float) -> Integers:

@@ -250,6 +250,7 @@ QUESTIONS = "questions"
 WHEN, WHERE, WHO = "when", "where", "who"
 FIRST_PERSON = "first_person"
 PREVIOUS_QUESTION = "previous_question"
+STATEMENT = "statement"
 ANSWER = "answer"
 USE = "use"
 SCALE = "scale"
@@ -299,6 +300,7 @@ class BoostConstants:
         who: Added to texts that name a person if the query asks for one.
         first_person: Added to texts in which a speaker that the query names tells of themselves.
         previous_question: Added to a text after a question that matches the query by words.
+        statement: Added to memories that state what a question about the user asks for.
         answer: Added in proportion to the dense score and to the share by which the question was moved to its answers.
         depth: Number of entries requested from each retriever.
     """
@@ -319,6 +321,7 @@ class BoostConstants:
     who: float = 0.0
     first_person: float = 0.0
     previous_question: float = 0.0
+    statement: float = 0.0
     answer: float = 0.0
     depth: int = 100
 
@@ -380,6 +383,7 @@ RECIPES = {
             who=0.07,
             first_person=0.27,
             previous_question=0.20,
+            statement=0.50,
             answer=0.67,
         ),
         EARLIER,
@@ -402,6 +406,7 @@ class TextFeatures:
         asked: The kinds of answer that the query asks for.
         answers: The normalised dense scores times the share by which the question was moved to its answers, in 0..1;
             empty if it was not moved.
+        stated: 1 for a candidate that states what the query asks for, else 0; empty if it asks for no statement.
         use: The terms of reports of use, weights included; empty if they are no part of the ranking.
     """
 
@@ -412,6 +417,7 @@ class TextFeatures:
     words: ScoreColumn
     asked: QuestionCues = NO_QUESTION
     answers: ScoreColumn | None = None
+    stated: ScoreColumn | None = None
     use: ScoreColumn | None = None
 
 
@@ -447,6 +453,7 @@ def apply_boosts(
         DATE: constants.date * features.dates,
         SPEAKER: _speaker(candidates, features.named, constants.speaker),
         **_cues(candidates, places, features, constants),
+        STATEMENT: _NONE if features.stated is None else constants.statement * features.stated,
         ANSWER: _NONE if features.answers is None else constants.answer * features.answers,
         USE: _NONE if features.use is None else features.use,
     }

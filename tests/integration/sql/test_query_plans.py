@@ -219,6 +219,7 @@ USES: dict[str, Use] = {
         lambda tx: tx.sessions.has_droppable(SESSION_OF_MESSAGES, before=9, keep_rounds=3)
     ),
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
+    "topics": lambda store: store.statements.rows_on_topics(OWNER, ["", "web"], ["a", "b"], limit=9),
     "summaries_of": _in_transaction(lambda transaction: transaction.summaries_of(factories.memory())),
     "forget_revisions": _in_transaction(lambda transaction: transaction.forget_revisions(factories.memory())),
     "messages of a summary": _in_transaction(lambda transaction: transaction.sessions.messages_of("s")),

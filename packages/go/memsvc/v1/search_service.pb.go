@@ -2077,12 +2077,13 @@ type Boost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// name is one of "late_interaction" (of the tokens), "late_interaction_estimate" (the fused score in its place, if
 	// the memory has no token vectors yet), "neighbour", "session", "date", "speaker", and the cues of the text "length",
-	// "questions", "when", "where", "who", "first_person" and "previous_question", "answer" (the similarity to answers of
-	// a question about an attribute, as "Where do I live?"), and "use" (the reports of ReportUse), whose value is added
-	// (that of speaker and questions is negative, that of use may be), or of the factors "scale" (maps the maximum
-	// possible sum to 1), "time_weighting", "layer", "ceiling" (maps all scores of the response back to 0..1 when cues or
-	// a factor raised one above 1), "rerank" (lowers the score to that of the reranker, or below it) and "depth" (keeps
-	// the hits that a deeper search for a later page found after those of the earlier pages). More names may be added.
+	// "questions", "when", "where", "who", "first_person" and "previous_question", "statement" (the memory states what a
+	// question about the user asks for), "answer" (the similarity to answers of a question about an attribute, as "Where
+	// do I live?"), and "use" (the reports of ReportUse), whose value is added (that of speaker and questions is
+	// negative, that of use may be), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
+	// "layer", "ceiling" (maps all scores of the response back to 0..1 when cues or a factor raised one above 1),
+	// "rerank" (lowers the score to that of the reranker, or below it) and "depth" (keeps the hits that a deeper search
+	// for a later page found after those of the earlier pages). More names may be added.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// value is the amount that is added, or the factor.
 	Value         float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
