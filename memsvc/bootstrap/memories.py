@@ -120,7 +120,7 @@ def build_write_parts(assembly: Assembly, index: IndexParts) -> WriteParts:
         requests=IdempotentExecutor(committer, store.memories, store.conflicts),
         summary_updater=_summary_updater(assembly, memory_builder, record_builder),
         withheld_messages=WithheldMessages(
-            ExtractionMarkReader(store.memories, store.sessions, store.statements), store.memories
+            ExtractionMarkReader(store.memories, store.sessions, store.statements, now), store.memories
         ),
         zone=zone,
     )

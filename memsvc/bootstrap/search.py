@@ -64,7 +64,7 @@ def build_search_services(
     file_searcher = FileSearcher(store.files, backends.now)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
     parts.committer.on_commit(core.note_commit)
-    extractions = ExtractionMarkReader(reads, store.sessions, store.statements)
+    extractions = ExtractionMarkReader(reads, store.sessions, store.statements, backends.now)
     currency = _currency_judge(store, index.embedding, extractions)
     evidence = EvidenceSearch(search.search, store.sessions, parts.withheld_messages)
     dependencies = ContextDependencies(

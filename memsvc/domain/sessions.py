@@ -238,6 +238,11 @@ class Message:
     record: MessageRecord
     memory: Memory
 
+    @property
+    def speaker(self) -> str:
+        """Return the speaker: the name, or else the role."""
+        return self.memory.speaker or self.record.role.value.lower()
+
 
 def message_state(status: Status) -> MessageState:
     """Return the state of a message whose memory has this status."""

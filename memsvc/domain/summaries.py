@@ -12,11 +12,14 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.memory import Json, Kind, Layer, Memory, Status, Tier
 from memsvc.domain.memory_keys import DAILY, convention_of
+from memsvc.domain.sessions import SOURCE
 
 SUMMARY = "summary/"
 """How the keys of summaries begin."""
 COMPACTION, PERIOD = "compaction", "period summary"
 """What `Memory.source` says of a summary of a daily log, and of one of a period or topic."""
+MADE_SUMMARIES = frozenset({SOURCE, PERIOD, COMPACTION})
+"""What `Memory.source` says of summaries that the service makes; the first are those of trimmed messages."""
 CATEGORY = "summary"
 SUMMARY_SHARE = 4
 """A summary of messages has at most a quarter of their tokens."""

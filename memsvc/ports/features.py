@@ -57,6 +57,10 @@ class SessionReads(Protocol):
         """Return the memories that were extracted from the messages of these rows, by row; none are left out."""
         ...
 
+    def messages_of(self, summary_ids: Collection[str]) -> dict[str, list[Message]]:
+        """Return the messages that memories sum up, of any state, by the ids of these, in the order of their rows."""
+        ...
+
     def page(
         self, owner: str, project_id: str, *, states: Collection[SessionState], before: int | None, limit: int
     ) -> list[Session]:

@@ -227,6 +227,8 @@ class StoreSessionsContract(StoreSeams):
             messages = transaction.sessions.messages_of(trimmed.id)
             assert [one.memory for one in messages] == [first.memory, second.memory]
             assert [one.record.summary_id for one in messages] == [trimmed.id, trimmed.id]
+            assert store.sessions.messages_of(["", trimmed.id, derived.id]) == {trimmed.id: messages}
+            assert store.sessions.messages_of([]) == {}
             assert transaction.sessions.messages_of("") == transaction.sessions.messages_of(derived.id) == []
 
     def test_a_place_is_taken_once(self, store: MetadataStore) -> None:

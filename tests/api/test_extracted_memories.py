@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from tests.support.rpc import TIMEOUT, at_rest, create
 from tests.support.server_process import Stubs
 from tests.support.sessions import ASSISTANT, USER
 from tests.support.sessions import say as message_of
+from tests.support.until import until
 from tests.support.user_data import changed as changed_file
 from tests.support.user_data import export, take_in
 
@@ -441,3 +443,33 @@ def test_a_message_names_its_own_memory_before_others(
     found = {reply.markdown[one.start : one.end]: one for one in reply.citations if one.section == EVIDENCE}
     [message] = [one for line, one in found.items() if said[:8] in line]
     assert (message.currency, message.newer_memory_id) == (types_pb.CURRENCY_OUTDATED, memory.id)
+
+
+@pytest.mark.parametrize(("said", "query"), [(said, query) for said, _, query, _ in HOMES])
+def test_a_message_of_an_expired_memory_is_left_out(stubs: Stubs, user: str, said: str, query: str) -> None:
+    """The expiry that a caller gives ends what may be shown; that of a short-term memory is a default."""
+    [memory] = say(stubs, user, "monday", said)
+    update(stubs, memory, layer=types_pb.MEMORY_LAYER_LONG_TERM)
+    assert evidence(stubs, user, query)
+    soon = Timestamp()
+    soon.FromDatetime(datetime.now(UTC) + timedelta(milliseconds=300))
+
+    update(stubs, memory, expire_time=soon)
+
+    until(lambda: not evidence(stubs, user, query))
+
+
+@pytest.mark.parametrize(("said", "query", "mark"), [(said, query, mark) for said, _, query, mark in HOMES])
+def test_a_message_of_a_memory_that_is_valid_no_more_is_marked(
+    stubs: Stubs, user: str, said: str, query: str, mark: str
+) -> None:
+    """No memory says how it is now."""
+    [memory] = say(stubs, user, "monday", said)
+    past = Timestamp()
+    past.FromDatetime(datetime.now(UTC) - timedelta(days=1))
+
+    update(stubs, memory, valid_to=past)
+
+    options = search_pb.ContextOptions(locale=locale_of(said))
+    [line] = evidence(stubs, user, query, options=options)
+    assert mark in line

@@ -13,8 +13,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.api.test_contexts import render
+from tests.api.test_extracted_memories import locale_of
 from tests.support.http_stub import failed
 from tests.support.openai_chat_stub import said as said_by_model
 from tests.support.openai_chat_stub import serving
@@ -296,3 +299,87 @@ def test_the_deletion_of_another_users_memory_changes_no_summary(stubs: Stubs, u
 
     assert get(stubs, place(user, "another"), summary.id) == summary
     assert search(stubs, place(user, "another"), talk.secret).hits
+
+
+MOVES = [
+    (
+        "I live in Leeds.",
+        "I live in York.",
+        "The hall of the library gets new lamps in March.",
+        "Where do I live?",
+        "outdated",
+    ),
+    ("我住在苏州。", "我住在无锡。", "图书馆的大厅三月份换新灯。", "我住在哪里？", "过时"),
+]
+moves = pytest.mark.parametrize(("said", "changed", "other", "query", "mark"), MOVES)
+
+
+def marked(stubs: Stubs, user: str, query: str, memory_id: str) -> tuple[int, str]:
+    """Return the currency of a hit, and the id of the newer memory."""
+    reply = search(stubs, place(user, "another"), query, judge_currency=True, limit=50)
+    [hit] = [one for one in reply.hits if one.memory.id == memory_id]
+    return hit.currency, hit.newer_memory_id
+
+
+def update(stubs: Stubs, scope: types_pb.Scope, memory_id: str, content: str) -> None:
+    """Change the content of a memory."""
+    memory = types_pb.Memory(id=memory_id, content=content)
+    mask = FieldMask(paths=["content"])
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=mask, wait_for=INDEXED)
+    stubs.memory.UpdateMemory(request, timeout=TIMEOUT)
+
+
+@moves
+@pytest.mark.parametrize("is_alone", [False, True], ids=("one line", "every line"))
+def test_a_summary_of_messages_is_marked_once_a_memory_of_them_changed(  # noqa: PLR0917 - a conversation
+    stubs: Stubs, user: str, said: str, changed: str, other: str, query: str, mark: str, *, is_alone: bool
+) -> None:
+    """Possibly outdated while it says something else that holds; the newer memory is named, in contexts too."""
+    here, elsewhere = place(user), place(user, "another")
+    open_session(stubs, here, auto_trim=session_pb.SESSION_AUTO_TRIM_NEVER)
+    texts = [said, *([] if is_alone else [other]), *TALKS[0].rounds]
+    append(stubs, here, [say(text, token_count=200) for text in texts])
+    summary = trim(stubs, here, target_tokens=0, keep_rounds=3, wait_for=INDEXED).summary
+    assert said in summary.content
+    memory = extracted_id(stubs, user, said)
+    assert marked(stubs, user, query, summary.id) == (types_pb.CURRENCY_CURRENT, "")
+
+    update(stubs, elsewhere, memory, changed)
+
+    currency = types_pb.CURRENCY_OUTDATED if is_alone else types_pb.CURRENCY_POSSIBLY_OUTDATED
+    assert marked(stubs, user, query, summary.id) == (currency, memory)
+    options = search_pb.ContextOptions(locale=locale_of(said))
+    context = render(stubs, elsewhere, query=query, options=options).markdown
+    assert changed in context
+    assert all(mark in line for line in context.splitlines() if said in line and changed not in line)
+
+
+@moves
+@pytest.mark.parametrize("is_superseded", [False, True], ids=("updated", "superseded"))
+def test_a_summary_of_a_month_is_marked_once_a_source_changed(  # noqa: PLR0917 - a conversation
+    stubs: Stubs, user: str, said: str, changed: str, other: str, query: str, mark: str, *, is_superseded: bool
+) -> None:
+    """In place or by a memory that supersedes it; a change of what it does not quote marks nothing."""
+    scope = types_pb.Scope(user_id=user)
+    moment = Timestamp()
+    moment.FromJsonString("2026-02-10T10:00:00Z")
+    memory, lamps = (create(stubs, scope, text, event_time=moment) for text in (said, other))
+    summary = summarised(stubs, scope)
+    restyled = memory_pb.UpdateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(id=lamps.id, importance=4), update_mask=FieldMask(paths=["importance"])
+    )
+    stubs.memory.UpdateMemory(restyled, timeout=TIMEOUT)
+    assert marked(stubs, user, query, summary.id) == (types_pb.CURRENCY_CURRENT, "")
+
+    if is_superseded:
+        request = memory_pb.SupersedeMemoryRequest(
+            scope=scope, id=memory.id, memory=types_pb.Memory(content=changed), wait_for=INDEXED
+        )
+        newer = stubs.memory.SupersedeMemory(request, timeout=TIMEOUT).memory.id
+    else:
+        update(stubs, scope, memory.id, changed)
+        newer = memory.id
+
+    assert marked(stubs, user, query, summary.id) == (types_pb.CURRENCY_POSSIBLY_OUTDATED, newer)
+    context = render(stubs, scope, query=query, options=search_pb.ContextOptions(locale=locale_of(said))).markdown
+    assert [mark in line for line in context.splitlines() if said in line or "summary/2026-02" in line] == [True]

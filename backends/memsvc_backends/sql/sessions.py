@@ -100,6 +100,17 @@ class SqlSessionReads:
             found = execute(connection, _select_extracted(), {"wanted": list_parameter(rows)}).all()
         return {row: _extractions_from(text) for row, text in found}
 
+    def messages_of(self, summary_ids: Collection[str]) -> dict[str, list[Message]]:
+        """Return the messages that memories sum up."""
+        wanted = [one for one in summary_ids if one]
+        if not wanted:
+            return {}
+        found: dict[str, list[Message]] = {}
+        with self._database.snapshot() as connection:
+            for message in _summed_up(connection, wanted):
+                found.setdefault(message.record.summary_id, []).append(message)
+        return found
+
     def page(
         self, owner: str, project_id: str, *, states: Collection[SessionState], before: int | None, limit: int
     ) -> list[Session]:
@@ -223,12 +234,7 @@ class SqlSessionWrites:
 
     def messages_of(self, summary_id: str) -> list[Message]:
         """Return the messages that a memory sums up."""
-        if not summary_id:
-            return []
-        rows = execute(self._connection, _select_messages_of(), {"summary": summary_id})
-        records = [record_from_row(row) for row in rows]
-        found = _memories(self._connection, [record.row for record in records])
-        return [Message(record, found[record.row]) for record in records]
+        return _summed_up(self._connection, [summary_id]) if summary_id else []
 
     def note_extractions(self, extracted: Mapping[int, Sequence[ExtractedMemory]]) -> None:
         """Note the memories that were extracted from messages."""
@@ -238,6 +244,13 @@ class SqlSessionWrites:
     @property
     def _connection(self) -> sa.Connection:
         return self._connect()
+
+
+def _summed_up(connection: sa.Connection, summary_ids: Sequence[str]) -> list[Message]:
+    rows = execute(connection, _select_messages_of(), {"wanted": list_parameter(summary_ids)})
+    records = [record_from_row(row) for row in rows]
+    found = _memories(connection, [record.row for record in records]) if records else {}
+    return [Message(record, found[record.row]) for record in records]
 
 
 def _get(connection: sa.Connection, name: SessionName) -> Session | None:
@@ -372,7 +385,7 @@ def _update_summaries() -> sa.Update:
 
 @cached_statement
 def _select_messages_of() -> sa.Select[Any]:
-    wanted = (messages.c.summary_id == sa.bindparam("summary"), IS_SUMMARISED)
+    wanted = (in_json_list(messages.c.summary_id, "wanted"), IS_SUMMARISED)
     return sa.select(*MESSAGE_COLUMNS).where(*wanted).order_by(messages.c.row)
 
 

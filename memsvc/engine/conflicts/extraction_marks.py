@@ -1,18 +1,22 @@
-"""Marks of messages by the present state of the memories that say the same, and messages that are withheld."""
+"""Marks of messages and summaries by the present state of the memories that say the same, and withheld messages."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from memsvc.domain.conflicts import ConflictState, Currency, CurrencyMark
+from memsvc.domain.history import is_valid_now
 from memsvc.domain.memory import Kind, Layer, Memory, Status, content_hash
 from memsvc.domain.scope import Reach
-from memsvc.domain.sessions import ExtractedMemory
+from memsvc.domain.sessions import SOURCE, ExtractedMemory
+from memsvc.domain.summaries import MADE_SUMMARIES
 from memsvc.ports.features import HistoryReads, SessionReads, StatementReads
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.capture_rules import bid_in
+from memsvc.text.extractive_summary import SummaryLine, quoted_by
 from memsvc.text.recalled_text import is_part_of, normal_text
 from memsvc.text.statement_split import statements
 
@@ -22,6 +26,7 @@ MOST_STATEMENTS = 200
 """Statements of a message among which what a memory said at first is looked for."""
 HASHED_STATEMENTS = 100
 """Number of statements of a message that are compared with those that were deleted."""
+_IN_USE = frozenset({Status.ACTIVE, Status.CONFLICTED})
 WITHHELD = frozenset({Status.DELETED, Status.QUARANTINED})
 """Statuses of memories that no context shows, nor the messages and summaries that say the same."""
 
@@ -31,8 +36,9 @@ class ExtractionMarks:
     """The state of messages by the memories that were extracted from them.
 
     Attributes:
-        marks: The marks of messages that say what is outdated, by id, naming the memory that says how it is now.
-        withheld: The ids of the messages of which a memory was deleted, purged, quarantined or rejected.
+        marks: The marks of messages and summaries that say what is outdated, by id, naming the memory that says how it
+            is now.
+        withheld: The ids of the messages of which a memory was deleted, purged, quarantined or rejected, or is expired.
         memories: The current memories that say what messages say, by the ids of these.
     """
 
@@ -42,35 +48,47 @@ class ExtractionMarks:
 
 
 class ExtractionMarkReader:
-    """Looks up the memories that were extracted from messages. Thread-safe."""
+    """Looks up the memories that were extracted from messages, and the sources of summaries. Thread-safe."""
 
-    def __init__(self, memories: MemoryReads, sessions: SessionReads, statements: StatementReads) -> None:
-        """Read from these; *statements* says which memories were rejected in a conflict."""
+    def __init__(
+        self,
+        memories: MemoryReads,
+        sessions: SessionReads,
+        statements: StatementReads,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Read from these; *statements* says which memories were rejected in a conflict, *now* is the clock."""
+        self._now = now
         self._memories = memories
         self._sessions = sessions
         self._statements = statements
 
     def read(self, memories: Iterable[Memory]) -> ExtractionMarks:
-        """Return the marks of those of *memories* that are messages from which memories were extracted.
+        """Return the marks of those of *memories* that are messages from which memories were extracted, or summaries.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
-        messages = [one for one in memories if one.layer is Layer.SESSION and one.kind is Kind.MESSAGE]
+        given = list(memories)
+        messages = [one for one in given if one.layer is Layer.SESSION and one.kind is Kind.MESSAGE]
         extracted = self._sessions.extractions([one.row for one in messages]) if messages else {}
-        by_reach: dict[Reach, list[Memory]] = defaultdict(list)
-        for message in messages:
-            if message.row in extracted:
-                by_reach[Reach.from_scope(message.scope)].append(message)
+        found = self._of_messages([(one, extracted[one.row]) for one in messages if one.row in extracted])
+        summaries = [one for one in given if one.kind is Kind.SUMMARY and one.source in MADE_SUMMARIES]
+        return replace(found, marks={**found.marks, **self._of_summaries(summaries)}) if summaries else found
+
+    def _of_messages(self, messages: Sequence[tuple[Memory, Sequence[ExtractedMemory]]]) -> ExtractionMarks:
+        by_reach: dict[Reach, list[tuple[Memory, Sequence[ExtractedMemory]]]] = defaultdict(list)
+        for message, extracted in messages:
+            by_reach[Reach.from_scope(message.scope)].append((message, extracted))
         marks: dict[str, CurrencyMark] = {}
         withheld: set[str] = set()
         found: dict[str, Sequence[Memory]] = {}
         for reach, of_reach in by_reach.items():
-            lines = self._lines(reach, [one.memory_id for message in of_reach for one in extracted[message.row]])
+            lines = self._lines(reach, [one.memory_id for _, extracted in of_reach for one in extracted])
             archived = [one.id for one in lines.values() if one.status is Status.ARCHIVED]
             rejected = rejected_ids(self._statements, reach.owner, archived)
-            for message in of_reach:
-                versions = [_CurrentVersion.of(one, lines, message) for one in extracted[message.row]]
+            for message, extracted in of_reach:
+                versions = [_CurrentVersion.of(one, lines, message, self._now()) for one in extracted]
                 if any(version.current is None or version.current.id in rejected for version in versions):
                     withheld.add(message.id)
                     continue
@@ -80,6 +98,35 @@ class ExtractionMarkReader:
                 if mark := _mark_of(versions):
                     marks[message.id] = mark
         return ExtractionMarks(marks, frozenset(withheld), found)
+
+    def _of_summaries(self, summaries: Sequence[Memory]) -> dict[str, CurrencyMark]:
+        """Return the marks of summaries with lines of which no source holds any more."""
+        summed_up = self._sessions.messages_of([one.id for one in summaries if one.source == SOURCE])
+        messages = [message for found in summed_up.values() for message in found]
+        states = self._of_messages([(one.memory, one.record.extracted) for one in messages if one.record.extracted])
+        marks: dict[str, CurrencyMark] = {}
+        for summary in summaries:
+            if summary.source == SOURCE:
+                sources = [
+                    SourceLine(SummaryLine(one.speaker, one.memory.content), states.marks.get(one.memory.id))
+                    for one in summed_up.get(summary.id, ())
+                ]
+            else:
+                sources = self._sources_of(summary)
+            if mark := _mark_of_lines(summary, sources):
+                marks[summary.id] = mark
+        return marks
+
+    def _sources_of(self, summary: Memory) -> list[SourceLine]:
+        """Return the memories that a summary was made of; one that changed since may be what the summary quotes."""
+        found = self._memories.get(summary.derived_from_ids, reach=Reach.from_scope(summary.scope))
+        sources: list[SourceLine] = []
+        for one in found.values():
+            is_superseded = one.status is Status.SUPERSEDED
+            newer = CurrencyMark(Currency.OUTDATED, one.superseded_by_id) if is_superseded else None
+            changed_id = one.id if one.update_time > summary.update_time and one.status in _IN_USE else ""
+            sources.append(SourceLine(SummaryLine("", one.content), newer, changed_id))
+        return sources
 
     def _lines(self, reach: Reach, ids: Sequence[str]) -> dict[str, Memory]:
         """Return the memories of these ids and those that superseded them, by id."""
@@ -104,18 +151,56 @@ def rejected_ids(statements: StatementReads, owner: str, archived: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A source of a summary.
+
+    Attributes:
+        mark: That of the source, if it does not hold any more.
+        changed_id: The id of a memory that was changed after the summary was written; empty for others.
+    """
+
+    line: SummaryLine
+    mark: CurrencyMark | None
+    changed_id: str = ""
+
+
+def _mark_of_lines(summary: Memory, sources: Sequence[SourceLine]) -> CurrencyMark | None:
+    """Return the mark of a summary: surely outdated if no line holds any more.
+
+    A line that no source says is outdated if other lines are quotations and a source was changed: it was its line.
+    """
+    lines = quoted_by(summary.content, [source.line for source in sources])
+    quoted = {place for _, places in lines for place in places}
+    changed = [one.changed_id for place, one in enumerate(sources) if one.changed_id and place not in quoted]
+    newer: list[str] = []
+    for _, places in lines:
+        marks = [sources[place].mark for place in places]
+        if marks and all(mark is not None for mark in marks):
+            newer.append(next(mark.newer_id for mark in marks if mark is not None))
+        elif not marks and quoted and changed:
+            newer.append(changed[-1])
+    if not newer:
+        return None
+    return CurrencyMark(Currency.OUTDATED if len(newer) == len(lines) else Currency.POSSIBLY_OUTDATED, newer[-1])
+
+
+@dataclass(frozen=True, slots=True)
 class _CurrentVersion:
     """The current version of a memory that was extracted from a message, and whether the message says the same.
 
     Attributes:
         current: None if the memory is gone, or withheld.
+        newer_id: The id of the memory that says how it is now; empty if none does.
     """
 
     current: Memory | None
     is_said: bool
+    newer_id: str = ""
 
     @classmethod
-    def of(cls, extracted: ExtractedMemory, lines: Mapping[str, Memory], message: Memory) -> _CurrentVersion:
+    def of(
+        cls, extracted: ExtractedMemory, lines: Mapping[str, Memory], message: Memory, now: datetime
+    ) -> _CurrentVersion:
         first = lines.get(extracted.memory_id)
         if first is None:
             return cls(None, is_said=False)
@@ -125,8 +210,15 @@ class _CurrentVersion:
             # A merge of near-duplicates and a promotion say the same.
             is_said = is_said and current.id in newer.derived_from_ids
             current = newer
-        is_said = is_said and current.status is not Status.SUPERSEDED
-        return cls(None if current.status in WITHHELD else current, is_said)
+        if current.status in WITHHELD or _is_over(current, now):
+            return cls(None, is_said)
+        is_current = current.status is not Status.SUPERSEDED and is_valid_now(current, now)
+        return cls(current, is_said and is_current, current.id if is_current else "")
+
+
+def _is_over(memory: Memory, now: datetime) -> bool:
+    """Return whether a memory is past the expiry that a caller gave it; that of a SHORT_TERM one is a default."""
+    return memory.layer is not Layer.SHORT_TERM and memory.expire_time is not None and memory.expire_time <= now
 
 
 def _successors(memory: Memory, lines: Mapping[str, Memory]) -> Iterator[Memory]:
@@ -158,12 +250,11 @@ def _still_says(memory: Memory, extracted: ExtractedMemory, message: Memory) -> 
 
 def _mark_of(versions: Sequence[_CurrentVersion]) -> CurrencyMark | None:
     """Return the mark of a message: it is surely outdated if it says nothing else that is known."""
-    stale = [version.current for version in versions if version.current is not None and not version.is_said]
+    stale = [version for version in versions if version.current is not None and not version.is_said]
     if not stale:
         return None
-    is_all, newer = len(stale) == len(versions), stale[-1]
-    newer_id = "" if newer.status is Status.SUPERSEDED else newer.id
-    return CurrencyMark(Currency.OUTDATED if is_all else Currency.POSSIBLY_OUTDATED, newer_id)
+    is_all = len(stale) == len(versions)
+    return CurrencyMark(Currency.OUTDATED if is_all else Currency.POSSIBLY_OUTDATED, stale[-1].newer_id)
 
 
 class WithheldMessages:

@@ -11,7 +11,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import SOURCE, Message, Role
-from memsvc.domain.summaries import COMPACTION, PERIOD, summary_tokens
+from memsvc.domain.summaries import COMPACTION, MADE_SUMMARIES, summary_tokens
 from memsvc.engine.conflicts.extraction_marks import WITHHELD
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
@@ -19,8 +19,6 @@ from memsvc.engine.records.memory_patch import apply_values
 from memsvc.ports.metadata import Transaction
 from memsvc.text.extractive_summary import SummaryLine, quoted_by, summary_of
 
-_MADE = frozenset({SOURCE, PERIOD, COMPACTION})
-"""What `Memory.source` says of the summaries that this service makes."""
 _WEIGHTS = {Role.USER: 1.3, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.4}
 """Weight of sentences by role: users state facts, tools are verbose."""
 _MOST_MERGED = 100
@@ -79,7 +77,7 @@ class SummaryUpdater:
         """Yield the summaries with these ids, each as it is when its turn comes."""
         for name in ids:
             summary = memories_of(transaction, sources[0].scope.owner, [name]).get(name)
-            if summary is not None and summary.source in _MADE:
+            if summary is not None and summary.source in MADE_SUMMARIES:
                 yield summary
 
     @staticmethod
@@ -175,17 +173,12 @@ class SummaryUpdater:
         return record.memory
 
 
-def speaker_of(message: Message) -> str:
-    """Return the speaker of a message: the name, or else the role."""
-    return message.memory.speaker or message.record.role.value.lower()
-
-
 def summary_line(message: Message, redactor: Redactor) -> SummaryLine:
     """Return a message as summaries quote it, without its secrets.
 
     The text is redacted as a whole: a sentence may contain only half of a secret.
     """
-    return SummaryLine(speaker_of(message), redactor.text(message.memory.content)[0], _WEIGHTS[message.record.role])
+    return SummaryLine(message.speaker, redactor.text(message.memory.content)[0], _WEIGHTS[message.record.role])
 
 
 @dataclass(frozen=True, slots=True)

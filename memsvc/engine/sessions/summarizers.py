@@ -10,7 +10,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import Message
-from memsvc.engine.memories.summaries import speaker_of, summary_line
+from memsvc.engine.memories.summaries import summary_line
 from memsvc.ports.models import LanguageModel, Prompt, Tokenizer, UnusableAnswerError
 from memsvc.text.extractive_summary import summary_of
 
@@ -96,7 +96,7 @@ class LlmSummarizer:
         return self._truncate(text, most_tokens)
 
     def _material(self, messages: Sequence[Message]) -> str:
-        whole = "\n".join(f"{speaker_of(message)}: {message.memory.content}" for message in messages)
+        whole = "\n".join(f"{message.speaker}: {message.memory.content}" for message in messages)
         if self._tokenizer.count(whole) > MATERIAL_TOKENS:
             whole = self._fallback.summarize(messages, most_tokens=MATERIAL_TOKENS)
         return self._redactor.text(whole)[0]

@@ -222,6 +222,7 @@ USES: dict[str, Use] = {
     "topics": lambda store: store.statements.rows_on_topics(OWNER, ["", "web"], ["a", "b"], limit=9),
     "summaries_of": _in_transaction(lambda transaction: transaction.summaries_of(factories.memory())),
     "forget_revisions": _in_transaction(lambda transaction: transaction.forget_revisions(factories.memory())),
+    "messages of summaries": lambda store: store.sessions.messages_of(["s", "t"]),
     "messages of a summary": _in_transaction(lambda transaction: transaction.sessions.messages_of("s")),
     "set_summary": _in_transaction(lambda transaction: transaction.sessions.set_summary([1, 2], "s")),
     "put_away": _put_away,
