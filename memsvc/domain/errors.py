@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 UNREACHED = "cannot be reached"
+UNREADABLE_INDEX = "has an index that this version of memsvc cannot read; if a newer one made it, upgrade this process"
 """The problem of a backend of which nothing more is known."""
 
 # Base of all errors of the domain.
