@@ -302,3 +302,12 @@ def test_service_that_never_gets_ready_is_told(tmp_path: Path) -> None:
         client.wait_ready(0.2)
 
     assert raised.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_a_method_that_the_service_lacks_says_that_it_is_older(address: str) -> None:
+    """A service of memsvc refuses with details; this answer comes from gRPC."""
+    with Memsvc(address, user_id="u") as client, pytest.raises(MemsvcCallError, match="older than this client") as told:
+        client.search("花生")
+
+    assert told.value.code is grpc.StatusCode.UNIMPLEMENTED
+    assert told.value.reason == ""
