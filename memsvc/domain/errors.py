@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
 UNREACHED = "cannot be reached"
-UNREADABLE_INDEX = "has an index that this version of memsvc cannot read; if a newer one made it, upgrade this process"
 """The problem of a backend of which nothing more is known."""
+RESUMES = "goes on by itself"
+"""The end of a problem after which a running service needs no restart, with "it" or "the service" before it."""
+UNREADABLE_INDEX = "has an index that this version of memsvc cannot read; if a newer one made it, upgrade this process"
 
 # Base of all errors of the domain.
 
@@ -293,6 +297,20 @@ class BackendUnavailableError(MemsvcError):
         self.backend = backend
         self.problem = problem
         self.retry_seconds = retry_seconds
+
+    def at_start(self) -> BackendUnavailableError:
+        """Return the error in words for a start, after which the process ends."""
+        problem = re.sub(rf"(?:it|the service) {RESUMES}", "start again", self.problem)
+        return BackendUnavailableError(self.backend, retry_seconds=self.retry_seconds, problem=problem)
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Word the errors of backends for a start."""
+    try:
+        yield
+    except BackendUnavailableError as error:
+        raise error.at_start() from error
 
 
 class DeadlineExceededError(MemsvcError):
