@@ -305,7 +305,7 @@ class BackendUnavailableError(MemsvcError):
 
 
 @contextmanager
-def starting() -> Iterator[None]:
+def start_wording() -> Iterator[None]:
     """Word the errors of backends for a start."""
     try:
         yield

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from memsvc.domain.errors import UNREACHED, BackendUnavailableError, starting
+from memsvc.domain.errors import UNREACHED, BackendUnavailableError, start_wording
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.postgres_common.connection_options import READ_ONLY
 from memsvc_backends.sql import SQL, SqlSettings
@@ -86,7 +86,7 @@ def test_a_start_promises_nothing_that_its_process_does_not_live_to_see(tmp_path
 )
 def test_problems_have_two_wordings(problem: str, at_start: str) -> None:
     """One for a service that runs, which goes on, and one for a start."""
-    with pytest.raises(BackendUnavailableError) as failed, starting():
+    with pytest.raises(BackendUnavailableError) as failed, start_wording():
         raise BackendUnavailableError("sql", problem=problem, retry_seconds=3.0)
 
     assert (failed.value.problem, failed.value.retry_seconds) == (at_start, 3.0)
