@@ -121,6 +121,7 @@ _ADVICE = {
     "REQUEST_ID_REUSED": "Choose another --request-id.",
     "NOT_READY": "The indexes catch up after a start; try again in a moment.",
     "LIMIT_EXCEEDED": "Try again in a moment.",
+    "WRITE_CONFLICT": "Other calls write the same at the same time.",
     "CURSOR_EXPIRED": "Leave out --cursor.",
     "REINDEX_RUNNING": "Wait until it has ended.",
     "NOTHING_TO_SUMMARIZE": "`memsvc list` shows the memories.",

@@ -313,6 +313,24 @@ def start_wording() -> Iterator[None]:
         raise error.at_start() from error
 
 
+class WriteConflictError(BackendUnavailableError):
+    """A write that lost a race at each attempt; nothing was changed.
+
+    Work that is repeated while the store is unavailable is repeated after this, too.
+    """
+
+    reason = "WRITE_CONFLICT"
+
+    def __init__(self, *, retry_seconds: float = 0.1) -> None:
+        super().__init__("metadata", retry_seconds=retry_seconds)
+        self.message = (
+            "Other calls changed the same memories, or took the same key or content, at each attempt of this write. "
+            "Nothing was changed; try again."
+        )
+        self.args = (self.message,)
+        self.metadata = {}
+
+
 class DeadlineExceededError(MemsvcError):
     """The deadline of the call passed before the work was done."""
 
