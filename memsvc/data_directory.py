@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import logging
 import os
+import re
+import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +29,23 @@ STORE_RECORD = "indexed-store.json"
 
 PRIVATE = 0o077
 """Rights of the group and of others, which no file or folder of the service has."""
+
+LEAST_FREE = 1 << 20
+"""Free bytes below which a process that died of its files ran out of space."""
+NO_SPACE = "has no space left: free some on the disk of the data directory"
+_NO_RIGHTS = "cannot open its files: check the owner and the rights of the data directory"
+_TOO_MANY = "cannot open its files: raise the limit of open files (ulimit -n)"
+_OBSTACLES = {
+    errno.ENOSPC: NO_SPACE,
+    errno.EDQUOT: NO_SPACE,
+    errno.EFBIG: NO_SPACE,
+    errno.EROFS: "cannot write to its files: the disk of the data directory is read-only",
+    errno.EACCES: _NO_RIGHTS,
+    errno.EPERM: _NO_RIGHTS,
+    errno.EMFILE: _TOO_MANY,
+    errno.ENFILE: _TOO_MANY,
+    errno.ENOMEM: "cannot open its files: there is not enough memory",
+}
 
 log = logging.getLogger(__name__)
 
@@ -144,3 +164,19 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def obstacle_of(error: BaseException) -> str:
+    """Return why files cannot be opened that may be whole, with what to do; empty if the error is none of these.
+
+    Libraries in Rust quote the number of the system's error in their message.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return _OBSTACLES.get(error.errno, "")
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return _OBSTACLES.get(int(found[1]), "") if found else ""
+
+
+def is_full(directory: Path) -> bool:
+    """Return whether the disk of *directory* has next to no space left."""
+    return shutil.disk_usage(directory).free < LEAST_FREE

@@ -23,6 +23,7 @@ from memsvc.bootstrap.user_data import ErasureScope, build_user_data_services
 from memsvc.bootstrap.vault import build_vault
 from memsvc.data_directory import owned
 from memsvc.domain.clock import utc_now
+from memsvc.domain.errors import start_wording
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.maintenance.runner import StepMetrics
 from memsvc.engine.runtime.latency_stats import KEEP_SECONDS, DurationFile, LatencyStats
@@ -56,7 +57,9 @@ def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Ite
     ):
         instruments = Instruments(_kept_statistics(LatencyStats(backends.now), directory.path, stack))
         assembly = Assembly(settings, directory, instruments.instrument(backends), instruments, SearchPriority(), stack)
-        yield _build_services(assembly)
+        with start_wording():
+            services = _build_services(assembly)
+        yield services
 
 
 def _kept_statistics(statistics: LatencyStats, directory: Path, stack: ExitStack) -> LatencyStats:

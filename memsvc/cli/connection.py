@@ -23,6 +23,8 @@ P = ParamSpec("P")
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 ADDRESS_VARIABLE = "MEMSVC_ADDRESS"
+VERSION_SECONDS = 5.0
+"""How long a failed command waits for the version of the service."""
 HERE = "."
 """Means the project of the current folder."""
 
@@ -63,6 +65,16 @@ class CliContext:
             checked_key(self.api_key)
         except ValueError as error:
             raise CommandError(str(error)) from error
+
+    def service_version(self) -> str:
+        """Return the version of the service; empty if it does not say, as to keys without the role ADMIN."""
+        from memsvc.client import MemsvcCallError  # noqa: PLC0415 - only when something failed
+
+        try:
+            with self.client(timeout=VERSION_SECONDS) as client:
+                return client.diagnose().version
+        except MemsvcCallError:
+            return ""
 
     @contextmanager
     def client(self, *, timeout: float = 30.0, conversation: str = "") -> Iterator[Memsvc]:
@@ -180,16 +192,11 @@ def connected(
         address, user, project, api_key, ca, certificate, key, as_json = (
             given.pop(name, default) for name, (_, default) in _OPTIONS.items()
         )
-        with report_errors(address):
+        tls = tls_of(ca, certificate, key)
+        with report_errors(address, CliContext(address, user, project, as_json, api_key, tls).service_version):
             require_utf8([address, user, project, *given.values()])
-            session = CliContext(
-                address,
-                user or os_user(),
-                _project(project, is_needed=needs_project),
-                as_json,
-                api_key,
-                tls_of(ca, certificate, key),
-            )
+            found = _project(project, is_needed=needs_project)
+            session = CliContext(address, user or os_user(), found, as_json, api_key, tls)
             command(session, **given)  # type: ignore[call-arg]  # typer made the arguments from the signature
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -36,15 +36,18 @@ def print_error(message: str) -> None:
 
 
 @contextmanager
-def report_errors(address: str = "") -> Iterator[None]:
-    """Turn what a command may fail with into a line and exit code 1. *address* is the service that it talks to."""
+def report_errors(address: str = "", service_version: Callable[[], str] = str) -> Iterator[None]:
+    """Turn what a command may fail with into a line and exit code 1.
+
+    *address* is the service that it talks to, and *service_version* asks for its version: empty if it does not say.
+    """
     try:
         yield
     except BrokenPipeError:
         abandon_stdout()
         raise typer.Exit(PIPE_CLOSED) from None
     except _expected() as error:
-        print_error(f"memsvc: {_line(error, address)}")
+        print_error(f"memsvc: {_line(error, address, service_version)}")
         raise typer.Exit(FAILED) from None
 
 
@@ -118,6 +121,7 @@ _ADVICE = {
     "REQUEST_ID_REUSED": "Choose another --request-id.",
     "NOT_READY": "The indexes catch up after a start; try again in a moment.",
     "LIMIT_EXCEEDED": "Try again in a moment.",
+    "WRITE_CONFLICT": "Other calls write the same at the same time.",
     "CURSOR_EXPIRED": "Leave out --cursor.",
     "REINDEX_RUNNING": "Wait until it has ended.",
     "NOTHING_TO_SUMMARIZE": "`memsvc list` shows the memories.",
@@ -139,14 +143,32 @@ def _expected() -> tuple[type[Exception], ...]:
     return (MemsvcCallError, MemsvcError, ReportedError, UnicodeDecodeError, OSError, ModuleNotFoundError)
 
 
-def _line(error: Exception, address: str) -> str:
+def _line(error: Exception, address: str, service_version: Callable[[], str]) -> str:
     from memsvc.client import MemsvcCallError  # noqa: PLC0415
 
     if isinstance(error, MemsvcCallError):
+        if error.code.name == "UNIMPLEMENTED" and not error.reason:
+            return _lacking_line(address, service_version())
         return call_line(error, address)
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{str(error.filename)!r} cannot be used: {error.strerror}."
     return str(error)
+
+
+def _lacking_line(address: str, service: str) -> str:
+    """Say that the service has no method for the command; *service* is its version, empty if it is not known."""
+    from importlib.metadata import version  # noqa: PLC0415 - only when something failed
+
+    own = version("memsvc")
+    if service == own:
+        return f"The service at {address} lacks the method for this command, although it is memsvc {own}, too."
+    if service:
+        advice = "upgrade the service, or use the command line of its version"
+        return f"The service at {address} is memsvc {service} and lacks the method for this command of {own}: {advice}."
+    return (
+        f"The service at {address} lacks the method for this command: it is older than this memsvc {own}, or another "
+        "service. Upgrade it, or name another with --address."
+    )
 
 
 def require_server(what: str) -> None:

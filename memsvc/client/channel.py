@@ -386,6 +386,10 @@ class Connection:
         return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
+_REFUSED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
+"""Codes of calls that did nothing, and that pass when they are repeated if the service names a delay."""
+
+
 class _Pauses:
     """The pauses between the attempts of one call. Nothing was changed by a call that was refused with a delay."""
 
@@ -401,7 +405,7 @@ class _Pauses:
     async def wait_or_raise(self, error: MemsvcCallError) -> None:
         """Return after the delay that the service asks for; raise *error* if there is none, or it ends too late."""
         seconds = max(error.retry_seconds or 0.0, self._pause)
-        is_refused = error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.retry_seconds is not None
+        is_refused = error.code in _REFUSED and error.retry_seconds is not None
         if not is_refused or seconds > self.left():
             raise error
         self._pause = min(self._pause * PAUSE_MULTIPLIER, LONGEST_PAUSE_SECONDS)

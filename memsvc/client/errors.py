@@ -22,6 +22,10 @@ INTERRUPTED = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
 arrives while gRPC stops in the service, or that is longer under way than its grace."""
 REASON_PREFIX = "ERROR_REASON_"
 _DETAILS_KEY = "grpc-status-details-bin"
+_LACKS_METHOD = (
+    "The service lacks this method: it is older than this client, or the address is that of another service. Upgrade "
+    "the service, or correct the address."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,9 @@ class MemsvcCallError(Exception):
         trailers = error.trailing_metadata()
         packed = next((value for key, value in trailers or () if key == _DETAILS_KEY), b"")
         message = error.details() or error.code().name
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED and not packed:
+            # The service's own refusals have details; this one is from gRPC, or a proxy.
+            return cls(error.code(), f"{_LACKS_METHOD} ({message})")
         fault = None if packed or error.code() is not grpc.StatusCode.UNAVAILABLE else tls_fault(message)
         return cls.from_status(error.code(), f"{_TLS_ADVICE[fault]} ({message})" if fault else message, packed)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +12,9 @@ from typing import ClassVar
 
 UNREACHED = "cannot be reached"
 """The problem of a backend of which nothing more is known."""
+RESUMES = "goes on by itself"
+"""The end of a problem after which a running service needs no restart, with "it" or "the service" before it."""
+UNREADABLE_INDEX = "has an index that this version of memsvc cannot read; if a newer one made it, upgrade this process"
 
 # Base of all errors of the domain.
 
@@ -292,6 +297,38 @@ class BackendUnavailableError(MemsvcError):
         self.backend = backend
         self.problem = problem
         self.retry_seconds = retry_seconds
+
+    def at_start(self) -> BackendUnavailableError:
+        """Return the error in words for a start, after which the process ends."""
+        problem = re.sub(rf"(?:it|the service) {RESUMES}", "start again", self.problem)
+        return BackendUnavailableError(self.backend, retry_seconds=self.retry_seconds, problem=problem)
+
+
+@contextmanager
+def start_wording() -> Iterator[None]:
+    """Word the errors of backends for a start."""
+    try:
+        yield
+    except BackendUnavailableError as error:
+        raise error.at_start() from error
+
+
+class WriteConflictError(BackendUnavailableError):
+    """A write that lost a race at each attempt; nothing was changed.
+
+    Work that is repeated while the store is unavailable is repeated after this, too.
+    """
+
+    reason = "WRITE_CONFLICT"
+
+    def __init__(self, *, retry_seconds: float = 0.1) -> None:
+        super().__init__("metadata", retry_seconds=retry_seconds)
+        self.message = (
+            "Other calls changed the same memories, or took the same key or content, at each attempt of this write. "
+            "Nothing was changed; try again."
+        )
+        self.args = (self.message,)
+        self.metadata = {}
 
 
 class DeadlineExceededError(MemsvcError):

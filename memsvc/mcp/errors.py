@@ -31,6 +31,7 @@ _ADVICE = {
     "REQUEST_ID_REUSED": "Leave out request_id: it is for repeating the very same call.",
     "NOT_READY": "The service has just started; try again in a moment.",
     "LIMIT_EXCEEDED": "Try again in a moment.",
+    "WRITE_CONFLICT": "Other calls write the same at the same time.",
     "BACKEND_UNAVAILABLE": "Try again in a moment; if it stays, the user can run `memsvc diagnose`.",
     "API_KEY_REQUIRED": "The user has to set MEMSVC_API_KEY where this MCP server is configured.",
     "API_KEY_INVALID": "The user has to correct MEMSVC_API_KEY where this MCP server is configured.",

@@ -146,6 +146,7 @@ TABLE: Mapping[type[MemsvcError], ErrorRule] = {
     errors.LimitExceededError: ErrorRule(_CODE.RESOURCE_EXHAUSTED, _quota),
     errors.QuotaExceededError: ErrorRule(_CODE.RESOURCE_EXHAUSTED, _stored_quota),
     errors.ResponseTooLargeError: ErrorRule(_CODE.RESOURCE_EXHAUSTED),
+    errors.WriteConflictError: ErrorRule(_CODE.ABORTED, _retry),
     errors.BackendUnavailableError: ErrorRule(_CODE.UNAVAILABLE, _retry, Severity.WARNING),
     errors.DeadlineExceededError: ErrorRule(_CODE.DEADLINE_EXCEEDED),
     errors.NotReadyError: ErrorRule(_CODE.UNAVAILABLE, _retry),

@@ -175,3 +175,8 @@ class ServerOptions:
     http: HttpOptions = field(default_factory=HttpOptions)
     waits: WaitBounds = field(default_factory=WaitBounds)
     webhooks: WebhookOptions = WebhookOptions()
+
+    @property
+    def service(self) -> str:
+        """Return the name and version of the service, as exports name their maker."""
+        return f"memsvc {self.version}".strip()

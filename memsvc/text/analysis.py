@@ -578,7 +578,8 @@ def terms(text: str) -> list[str]:
     for match in _RUN.finditer(text):
         run, group = match[0], match.lastindex
         if group == _HAN_GROUP:
-            words = cut(normal_form(run))
+            normal = normal_form(run)
+            words = [word for word, _, _ in _han_spans(normal)] if _TOWARDS in normal else cut(normal)
             found += words if len(run) <= _SAFE_CHARS else map(limit_term_bytes, words)
         elif group == _BIGRAM_GROUP:
             found += [term for term, _, _ in _bigrams(run)]
@@ -652,11 +653,32 @@ def _place_spans(
 
 def _run_spans(match: re.Match[str]) -> list[tuple[str, int, int]] | tuple[tuple[str, int, int], ...]:
     if match.lastindex == _HAN_GROUP:
-        cut = segmenter().tokenize(normal_form(match[0]), "search")
-        return [(limit_term_bytes(word), start, end) for word, start, end in cut]
+        return [(limit_term_bytes(word), start, end) for word, start, end in _han_spans(normal_form(match[0]))]
     if match.lastindex == _BIGRAM_GROUP:
         return _bigrams(match[0])
     return word_spans(match[0])
+
+
+_TOWARDS = "对"
+_PRAWN = "对虾"
+_INTOLERANT = re.compile("对[^方象手](?=过敏|不耐受)")
+
+
+def _han_spans(run: str) -> list[tuple[str, int, int]]:
+    """Return the words of a Han run in normal form, with their places.
+
+    The segmenter takes 对 and the one character after it for a word: 我|对虾|过敏. The character is a term of its own
+    before an allergy or intolerance, and 虾 in every 对虾, which is one.
+    """
+    cut = segmenter().tokenize(run, "search")
+    if _TOWARDS not in run:
+        return cut
+    found: list[tuple[str, int, int]] = []
+    for word, start, end in cut:
+        found.append((word, start, end))
+        if word == _PRAWN or (end - start == len(_PRAWN) and _INTOLERANT.match(run, start)):
+            found.append((word[1], start + 1, end))
+    return found
 
 
 def _bigrams(run: str) -> list[tuple[str, int, int]]:

@@ -29,7 +29,7 @@ from memsvc.text.analysis import (
 )
 from memsvc.text.ranking_cues import date_terms
 
-ANALYSIS_VERSION = "3"
+ANALYSIS_VERSION = "4"
 """Changes whenever the terms or passages of the same memory do: an index of another version is rebuilt."""
 
 OWN_WEIGHT = 3

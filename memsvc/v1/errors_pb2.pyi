@@ -255,6 +255,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     server.max_message_bytes. A mutation is stored all the same. Metadata: `size_bytes`, `limit_bytes`. Request fewer
     items at a time, such as by page_size, limit or ids, or fewer fields by read_mask; retrying alone does not help.
     """
+    ERROR_REASON_WRITE_CONFLICT: _ErrorReason.ValueType  # 48
+    """ERROR_REASON_WRITE_CONFLICT comes with ABORTED when other calls changed the same memories, or took the same key or
+    content, at each attempt of the service to store a write. Nothing was changed. No metadata. Retry the same call
+    after the delay in the google.rpc.RetryInfo, which no other ABORTED has, with exponential backoff.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the reason of an error, finer than the gRPC status code. Every error of the service carries a
@@ -493,6 +498,11 @@ ERROR_REASON_RESPONSE_TOO_LARGE: ErrorReason.ValueType  # 47
 """ERROR_REASON_RESPONSE_TOO_LARGE comes with RESOURCE_EXHAUSTED when the response is larger than the setting
 server.max_message_bytes. A mutation is stored all the same. Metadata: `size_bytes`, `limit_bytes`. Request fewer
 items at a time, such as by page_size, limit or ids, or fewer fields by read_mask; retrying alone does not help.
+"""
+ERROR_REASON_WRITE_CONFLICT: ErrorReason.ValueType  # 48
+"""ERROR_REASON_WRITE_CONFLICT comes with ABORTED when other calls changed the same memories, or took the same key or
+content, at each attempt of the service to store a write. Nothing was changed. No metadata. Retry the same call
+after the delay in the google.rpc.RetryInfo, which no other ABORTED has, with exponential backoff.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 

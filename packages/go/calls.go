@@ -40,7 +40,7 @@ func (a *attempts) failed(ctx context.Context, err error) error {
 		if a.count >= maxAttempts || ctx.Err() != nil || a.client.isClosed() {
 			return decoded
 		}
-	case codes.ResourceExhausted:
+	case codes.ResourceExhausted, codes.Aborted:
 		if decoded.RetryAfter == 0 {
 			return decoded
 		}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.text.analysis import simplified_form
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, TIMEOUT, create, found, search, write
@@ -40,6 +41,21 @@ def test_words_of_one_form_find_the_other(stubs: Stubs, user: str, content: str,
     assert hit.memory.content == content
     assert [hit.snippet[span.start : span.end] for span in hit.spans] == [content[7:9]]
     assert found(stubs, scope, keywords=[query], mode=KEYWORD) == [content]
+
+
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [("我對蝦過敏", "蝦"), ("我對蝦過敏", "虾"), ("我对虾过敏", "蝦"), ("我妈对奶不耐受", "奶")],
+)
+def test_what_an_allergy_is_to_finds_it(stubs: Stubs, user: str, content: str, query: str) -> None:
+    """A single character, which the segmenter takes for a part of another word."""
+    scope = types_pb.Scope(user_id=user)
+    create(stubs, scope, content)
+    create(stubs, scope, "我对象对花生过敏。")
+
+    [hit] = search(stubs, scope, query, mode=KEYWORD).hits
+    assert hit.memory.content == content
+    assert simplified_form(query) in [simplified_form(hit.snippet[span.start : span.end]) for span in hit.spans]
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,21 @@ def test_a_bad_line_is_named(stubs: Stubs, user: str, number: int, fields: Line,
     assert max(0, number - 2) == len(list_all(stubs, types_pb.Scope(user_id=target)))
 
 
+@pytest.mark.parametrize(("number", "fields"), [(1, {"version": 2}), (1, {"later": 1}), (2, {"later": 1})])
+def test_a_file_of_a_newer_version_says_so(stubs: Stubs, user: str, number: int, fields: Line) -> None:
+    """With its version; tests/unit/engine/user_data/test_reading.py has the whole text."""
+    create(stubs, types_pb.Scope(user_id=user), "一")
+
+    def renew(lines: list[Line]) -> None:
+        lines[0]["service"] = "memsvc 99.0.1"
+        lines[number - 1].update(fields)
+
+    refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", changed(export(stubs, user), renew)))
+
+    assert (f"data.lines[{number}].{next(iter(fields))}",) == refusal.fields
+    assert refusal.message.endswith("; the file was made by memsvc 99.0.1")
+
+
 @pytest.mark.parametrize("field", ["supersedes_id", "superseded_by_id"])
 def test_a_memory_that_supersedes_itself_is_named(stubs: Stubs, user: str, field: str) -> None:
     """By its line and field."""

@@ -73,6 +73,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "at '/tls/secretName'": {"tls": {"clientCertificates": True}},
     "at '/profile'": {"profile": "sidecar"},
     "additional properties 'replica'": {"replica": 1},
+    "at '/strategy'": {"strategy": "OnDelete"},
 }
 """A part of each message, and the values that it refuses."""
 
@@ -115,6 +116,15 @@ def test_manifests_are_valid_for_old_and_new_clusters(manifests: list[dict[str, 
         for version in KUBERNETES_VERSIONS:
             if manifest["kind"] != "ServiceMonitor":
                 kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_replicas_are_replaced_one_by_one_unless_all_have_to_stop_first() -> None:
+    """An upgrade with a migration must not run both versions."""
+    rolling = one(render(CASES["postgres"]), "Deployment")["spec"]["strategy"]
+    stopping = one(render(CASES["postgres"] | {"strategy": "Recreate"}), "Deployment")["spec"]["strategy"]
+
+    assert rolling == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    assert stopping == {"type": "Recreate"}
 
 
 def test_pods_are_hardened_and_have_time_to_stop(manifests: list[dict[str, Any]]) -> None:

@@ -9,7 +9,9 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 import grpc
+import psycopg
 import pytest
+from psycopg import sql
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
@@ -17,6 +19,7 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
+from memsvc_backends.postgres_index.postings import ENTRIES
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
 from tests.support.postgres_server import down, schema
@@ -26,6 +29,7 @@ from tests.support.rpc import (
     SEMANTIC,
     TIMEOUT,
     Refusal,
+    at_rest,
     create,
     create_all,
     found,
@@ -34,6 +38,7 @@ from tests.support.rpc import (
     write,
 )
 from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 SCOPE = types_pb.Scope(user_id="ada", project_id="p")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
@@ -161,6 +166,41 @@ def _all_found(stubs: Stubs, writer: Writer) -> None:
     hits = {word: search(stubs, WRITTEN, word, mode=KEYWORD, limit=100).hits for word in writer.acknowledged}
     for word, memory_id in writer.acknowledged.items():
         assert [hit.memory.id for hit in hits[word] if word in hit.memory.content] == [memory_id]
+
+
+def test_an_index_of_a_newer_version_is_reported_and_one_that_lacks_entries_too(
+    replicas: tuple[ServerProcess, ServerProcess],
+) -> None:
+    """Without a comparison of every entry. A start serves the index of the newer version, and does not rebuild it."""
+    with (
+        psycopg.connect(replicas[0].environment["MEMSVC_METADATA__OPTIONS__URL"], autocommit=True) as database,
+        replicas[0].stubs() as one,
+    ):
+        create_all(one, SCOPE, [HARBOUR, TEA])
+        at_rest(one)
+        assert _lexical_notices(one) == {}
+
+        made = "UPDATE index_generations SET manifest = regexp_replace(manifest, %s, %s) WHERE kind = 'index_terms'"
+        database.execute(made, ('"analysis": "[0-9]+"', '"analysis": "999"'))
+        replicas[1].kill()
+        replicas[1].start()
+        with replicas[1].stubs() as other:
+            until(lambda: found(other, SCOPE, "harbour dawn", mode=KEYWORD) == [HARBOUR])
+            assert found(other, SCOPE, "绿茶", mode=KEYWORD) == [TEA]
+            assert "analysis 999" in _lexical_notices(other)[types_pb.WARNING_CODE_INDEX_STATE]
+
+            live = database.execute("SELECT base FROM index_generations WHERE kind = 'index_terms' AND is_live")
+            [(base,)] = live.fetchall()
+            database.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(f"{base}{ENTRIES}")))
+            assert "no change is pending" in _lexical_notices(other)[types_pb.WARNING_CODE_INDEX_DIFFERS]
+
+            list(rebuilt(other))
+            assert _lexical_notices(other) == {}
+
+
+def _lexical_notices(stubs: Stubs) -> dict[types_pb.WarningCode.ValueType, str]:
+    warnings = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).warnings
+    return {one.code: one.message for one in warnings if "lexical" in one.message.lower()}
 
 
 def test_a_database_that_goes_away_is_found_again(both: tuple[Stubs, Stubs]) -> None:

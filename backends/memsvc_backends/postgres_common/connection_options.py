@@ -7,6 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
+from memsvc.domain.errors import RESUMES
+
 SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 LONGEST_SILENCE_SECONDS = 30
 """A server that does not answer for so long counts as lost."""
@@ -30,7 +32,7 @@ READ_COMMITTED = "set_config('default_transaction_isolation', 'read committed', 
 
 At a stricter one statements fail where they now wait for each other, as those of two servers on one index.
 """
-READ_ONLY = "is read-only: its url leads to a standby; let it lead to the primary, and the service goes on by itself"
+READ_ONLY = f"is read-only: its url leads to a standby; let it lead to the primary, and the service {RESUMES}"
 """What is wrong with a connection to a server in recovery."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import psycopg
 from psycopg import sql
 
-from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
+from memsvc.domain.errors import UNREADABLE_INDEX, BackendUnavailableError, MemsvcError, ReindexRunningError
 from memsvc_backends.postgres_common.watchdog import LONGEST_IDLE_SECONDS
 from memsvc_backends.postgres_index.connections import Connection, ConnectionPool, end_stuck_sessions, translate
 
@@ -192,9 +192,16 @@ class TableGenerations(Generic[M]):
         if found is None:
             self._live = None
         elif self._live is None or self._live.base != found[0]:
-            self._live = LiveTables(found[0], self.kind.from_json(json.loads(found[1])))
+            self._live = LiveTables(found[0], self._manifest(found[1]))
         self._looked = time.monotonic()
         return self._live
+
+    def _manifest(self, text: str) -> M:
+        try:
+            return self.kind.from_json(json.loads(text))
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            # Not a missing index: to build one would destroy that of the newer version.
+            raise BackendUnavailableError(self._connections.name, problem=UNREADABLE_INDEX) from error
 
     def _hold(self, connection: Connection) -> None:
         found = connection.execute(_HOLD, (self.kind.name,)).fetchone()

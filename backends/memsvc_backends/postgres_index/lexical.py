@@ -31,7 +31,7 @@ def _to_json(manifest: LexicalManifest) -> dict[str, Any]:
 
 
 def _from_json(content: dict[str, Any]) -> LexicalManifest:
-    return LexicalManifest(**content)
+    return LexicalManifest(int(content["generation"]), int(content["position"]), str(content["analysis"]))
 
 
 KIND: IndexTables[LexicalManifest] = IndexTables(

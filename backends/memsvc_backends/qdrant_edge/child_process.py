@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from memsvc.data_directory import obstacle_of
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.ports.faults import FaultLog
@@ -442,7 +443,4 @@ def problem_of(error: Exception) -> str:
     """Return what is wrong, without paths."""
     if isinstance(error, ChildDiedError):
         return "cannot be reached: its process ended before it answered; is there enough memory, and space on the disk?"
-    return _FULL if "No space left" in str(error) else UNREACHED
-
-
-_FULL = "has no space left: free some on the disk of the data directory"
+    return obstacle_of(error) or UNREACHED

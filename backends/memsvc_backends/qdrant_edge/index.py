@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from memsvc.data_directory import NO_SPACE, is_full, obstacle_of
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter, FilterMemo
@@ -212,7 +213,11 @@ class QdrantEdgeIndex:
         return self._ask(("count", where)) or 0
 
     def _open_live(self) -> LiveShard | None:
-        """Open the live generation; what cannot be read is given up, since it can be built again."""
+        """Open the live generation; what is damaged is given up, since it can be built again.
+
+        Raises:
+            BackendUnavailableError: The disk is full, or something else keeps the files from being opened.
+        """
         shard: Supervisor | None = None
         try:
             manifest = read_manifest(self._directory)
@@ -227,10 +232,19 @@ class QdrantEdgeIndex:
             )
             shard.open()
         except (ManifestError, EdgeFaultError, ChildDiedError) as error:
+            if problem := self._obstacle(error):
+                raise BackendUnavailableError(NAME, problem=problem) from error
             _log.warning("vector index given up, it has to be built again: %s", error)
             remove_manifest(self._directory)
             return None
         return self._searchable(manifest, shard)
+
+    def _obstacle(self, error: Exception) -> str:
+        """Return why the live generation cannot be opened although it may be whole; empty if it is damaged."""
+        if isinstance(error, ChildDiedError):
+            # Of a write to a file that is mapped into memory.
+            return NO_SPACE if is_full(self._directory) else ""
+        return obstacle_of(error.__cause__ or error)
 
     def _searchable(self, manifest: VectorManifest, shard: Supervisor) -> LiveShard:
         return LiveShard(manifest, shard, self._settings.graph_search_width if manifest.hnsw else None)

@@ -25,7 +25,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from qdrant_client import models
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
+from memsvc.domain.errors import UNREADABLE_INDEX, BackendClosedError, BackendUnavailableError, ReindexRunningError
 from memsvc.domain.index_entries import LexicalManifest, VectorManifest, content_of, manifest_of
 from memsvc_backends.qdrant_server.connection import AbsentError, ServerConnection
 from memsvc_backends.qdrant_server.points import SHARED_SHARDS, ShardKeys
@@ -328,6 +328,9 @@ class CollectionGenerations(Generic[Manifest]):
         metadata = self._connection.ask("get_collection", collection_name=name).config.metadata or {}
         try:
             return LiveCollection(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)
+        except NewerManifestError as error:
+            # Not a missing index: to build one would replace that of the newer version.
+            raise BackendUnavailableError(self._connection.name, problem=UNREADABLE_INDEX) from error
         except ForeignManifestError as error:
             level = logging.DEBUG if name == self._foreign else logging.WARNING
             _log.log(level, "collection %s is of another format and is rebuilt: %s", name, error)
@@ -395,6 +398,10 @@ class ForeignManifestError(Exception):
     """The manifest of the collection is foreign, or of another format."""
 
 
+class NewerManifestError(ForeignManifestError):
+    """The manifest has a format of a later version."""
+
+
 def vector_text(manifest: VectorManifest) -> str:
     """Return the manifest as a string."""
     return _to_text(content_of(manifest))
@@ -434,9 +441,9 @@ def _to_text(content: dict[str, Any]) -> str:
 def _read(text: str, read: Callable[[dict[str, Any]], M]) -> M:
     try:
         content = json.loads(text)
-        if content["format"] != FORMAT:
-            message = f"The format is {content['format']!r}, not {FORMAT}."
-            raise ForeignManifestError(message)
+        if (found := content["format"]) != FORMAT:
+            message = f"The format is {found!r}, not {FORMAT}."
+            raise (NewerManifestError if isinstance(found, int) and found > FORMAT else ForeignManifestError)(message)
         return read(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ForeignManifestError(str(error)) from error

@@ -22,6 +22,7 @@ from sqlalchemy import exc
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import (
+    RESUMES,
     UNREACHED,
     BackendClosedError,
     BackendUnavailableError,
@@ -79,7 +80,7 @@ _PROBLEMS = {
 """What PostgreSQL's client says of a connection that failed, and what to do."""
 DAMAGED = "is damaged: stop the service and restore a backup; docs/operations/backup.md says how"
 _ALL_IN_USE = "has all connections for reads in use: raise metadata.options.readers if that happens often"
-_FULL = "has no space left: free some on its disk, and it goes on by itself"
+_FULL = f"has no space left: free some on its disk, and it {RESUMES}"
 _STATES = {
     "53100": _FULL,
     "XX001": DAMAGED,
@@ -106,7 +107,7 @@ _FILE_PROBLEMS = {
     "disk I/O error": "cannot read or write its file: check the disk, its space and its log of errors",
     "unable to open database file": "cannot open its file: check the rights and the space of the data directory",
     "readonly database": "cannot write to its file: check the owner and the rights of the data directory",
-    "database is locked": "is locked by another process: stop that, and it goes on by itself",
+    "database is locked": f"is locked by another process: stop that, and it {RESUMES}",
 }
 """What SQLite says, and what to do."""
 

@@ -428,6 +428,24 @@ def has_table(connection: sa.Connection, name: str) -> bool:
     return sa.inspect(connection).has_table(name, schema=schema)
 
 
+_COLUMNS = {
+    "sqlite": "SELECT m.name, p.name FROM sqlite_master AS m, pragma_table_info(m.name) AS p WHERE m.type = 'table'",
+    "postgresql": (
+        "SELECT c.relname, a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid "
+        "WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 "
+        "AND NOT a.attisdropped"
+    ),
+}
+
+
+def columns_of(connection: sa.Connection) -> dict[str, set[str]]:
+    """Return the names of the columns of every table in the schema in which tables are made, by table."""
+    found: dict[str, set[str]] = {}
+    for table, column in execute(connection, _COLUMNS[connection.dialect.name]):
+        found.setdefault(str(table), set()).add(str(column))
+    return found
+
+
 def stream(
     connection: sa.Connection, statement: sa.Executable, parameters: Mapping[str, Any] | None = None
 ) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from memsvc.domain.errors import StoreMissingError
 from memsvc.ports.plugin import KnownStore
 from memsvc_backends.sql.database import Database, SchemaVersionError
-from memsvc_backends.sql.dialect import execute, has_table
+from memsvc_backends.sql.dialect import columns_of, execute, has_table
 from memsvc_backends.sql.tables import api_keys, counters, files, metadata, sessions
 
 HEAD = "0017"
@@ -26,6 +26,9 @@ HEAD = "0017"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"
 """The collation that compares texts by their bytes, which are in the order of their characters."""
+
+_NAMED = 5
+"""Missing columns that an error names."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +44,7 @@ def bring_up_to_date(database: Database, known: KnownStore | None = None) -> Non
     With *known* nothing is created, and a store with another identity must have been written to.
 
     Raises:
-        SchemaVersionError: The database is newer than this code.
+        SchemaVersionError: The database is newer than this code, or a build from between two releases made it.
         BackendUnavailableError: The database cannot be opened.
         StoreMissingError: The store is new or empty, and not the known one.
     """
@@ -62,9 +65,32 @@ def bring_up_to_date(database: Database, known: KnownStore | None = None) -> Non
                 _create(connection)
             elif found != HEAD:
                 upgrade(connection)
-    if known is not None:
-        with database.read_connection() as connection:
+    with database.read_connection() as connection:
+        _require_columns(connection)
+        if known is not None:
             _require_content(connection, known)
+
+
+def _require_columns(connection: sa.Connection) -> None:
+    """Return if the tables have every column that this code uses.
+
+    Raises:
+        SchemaVersionError: They have not, although the version says so: a build from between two releases made them.
+    """
+    there = columns_of(connection)
+    missing = [
+        f"{table.name}.{column.name}"
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if column.name not in there.get(table.name, ())
+    ]
+    if missing:
+        message = (
+            f"The database has the version {HEAD!r} and lacks {', '.join(missing[:_NAMED])}: a build from before the "
+            "release made it. Restore a backup of a released version; or run the build that made it, `memsvc user "
+            "export` each user, and import these into a new database. Nothing was changed."
+        )
+        raise SchemaVersionError(message)
 
 
 def _require_content(connection: sa.Connection, known: KnownStore) -> None:

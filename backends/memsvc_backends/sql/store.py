@@ -12,7 +12,7 @@ from typing import cast
 
 import sqlalchemy as sa
 
-from memsvc.domain.errors import BackendUnavailableError, StoreMissingError
+from memsvc.domain.errors import BackendUnavailableError, StoreMissingError, start_wording
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
 from memsvc.ports.features import (
     CallRates,
@@ -320,9 +320,10 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
     """
     database = Database(_driver(settings, context), settings)
     try:
-        bring_up_to_date(database, context.known_store)
-        moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
-        store = SqlMetadataStore(database, _compared_clocks(database, context.now), moves)
+        with start_wording():
+            bring_up_to_date(database, context.known_store)
+            moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
+            store = SqlMetadataStore(database, _compared_clocks(database, context.now), moves)
         store.preloader.start()
         try:
             yield store

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from memsvc.data_directory import sync
+from memsvc.data_directory import obstacle_of, sync
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
@@ -167,9 +167,16 @@ class TantivyLexicalIndex:
         return self._directory / f"gen-{manifest.generation:06d}"
 
     def _open_live(self) -> TantivyGeneration | None:
+        """Open the live generation; what is damaged is given up, since it can be built again.
+
+        Raises:
+            BackendUnavailableError: The disk is full, or something else keeps the files from being opened.
+        """
         try:
             return self._read_live()
         except (UnreadableManifestError, BackendUnavailableError) as error:
+            if problem := obstacle_of(error.__cause__ or error):
+                raise BackendUnavailableError(NAME, problem=problem) from error
             _log.warning("lexical index unreadable, to be rebuilt: %s", error.__cause__ or error)
             remove_manifest(self._directory)
             return None

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tantivy import FieldType, Index, Occur, Query, Schema, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
+from memsvc.data_directory import obstacle_of
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, FilterMemo, Not, Or, Range
 from memsvc.domain.scope import Reach
@@ -110,17 +111,13 @@ def _digest(value: str) -> str:
 # What Tantivy raises, in the words of the domain.
 
 
-_FULL = "has no space left: free some on the disk of the data directory"
-
-
 @contextmanager
 def translate() -> Iterator[None]:
     """Raise BackendUnavailableError in place of anything that Tantivy raises."""
     try:
         yield
     except (ValueError, RuntimeError, OSError) as error:
-        problem = _FULL if "No space left" in str(error) else UNREACHED
-        raise BackendUnavailableError(NAME, problem=problem) from error
+        raise BackendUnavailableError(NAME, problem=obstacle_of(error) or UNREACHED) from error
     except BaseException as error:
         # A panic in Rust derives from BaseException, and its class cannot be imported.
         if not is_panic(error):

@@ -20,6 +20,7 @@ from memsvc.domain.diagnostics import (
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import indexer_warnings
 from memsvc.engine.admin.store_migration import StoreLocation
+from memsvc.engine.indexing.index_writers import is_newer_analysis
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.passage_tokens import TokenBackfill
 from memsvc.engine.indexing.reindex import ReindexService
@@ -28,6 +29,7 @@ from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.faults import BreakerState, FaultLog
 from memsvc.ports.indexes import LexicalIndex, VectorIndex, state_reporter
+from memsvc.text.passages import ANALYSIS_VERSION
 
 
 class DiagnoseService:
@@ -112,6 +114,7 @@ class DiagnoseService:
         for port, read in readers.items():
             if port in broken:
                 continue
+            settled = self._settled_head()
             try:
                 report = read(verify=verify)
             except MemsvcError as error:
@@ -119,13 +122,52 @@ class DiagnoseService:
                 continue
             reports.append(self._with_progress(report))
             found.extend(_index_warnings(report))
+            if not verify:
+                found.extend(self._short(report, settled))
             found.extend(self._states(port))
             if verify and report.generation:
                 found.extend(self._probe_index(report.index))
         return reports, found
 
+    def _settled_head(self) -> int | None:
+        """Return the newest position of the outbox if all changes up to it are applied, otherwise None."""
+        head = self._feed.head_position()
+        return None if self._feed.pending_count() else head
+
+    def _short(self, report: IndexReport, settled: int | None) -> Iterator[HealthWarning]:
+        """Report an index with fewer entries than memories, unless changes were pending or stored since *settled*.
+
+        Every memory that is indexed has an entry of its own or more. What is being rebuilt, or has another model, is
+        reported as such.
+        """
+        is_short = report.generation and report.present < report.expected and self._reindex.progress is None
+        if is_short and settled is not None and settled == self._settled_head() and self._accepts_writes(report.index):
+            yield HealthWarning(
+                "INDEX_DIFFERS",
+                f"{report.index}: {report.expected} memories have only {report.present} entries although no change is "
+                "pending; Diagnose with verify counts what is missing, Reindex in mode REPAIR writes it.",
+            )
+
+    def _accepts_writes(self, kind: IndexKind) -> bool:
+        try:
+            return self._reindex.accepts_writes(kind)
+        except BackendUnavailableError:
+            return False
+
+    def _newer_analysis(self) -> Iterator[HealthWarning]:
+        manifest = self._lexical.manifest
+        if manifest is not None and is_newer_analysis(manifest, self._lexical):
+            yield HealthWarning(
+                "INDEX_STATE",
+                f"lexical: a newer version of memsvc made it (analysis {manifest.analysis}, here {ANALYSIS_VERSION}). "
+                "Searches use it as it is. Upgrade this process; if no newer one is to run again, run Reindex.",
+                NoticeSeverity.INFO,
+            )
+
     def _states(self, port: str) -> Iterator[HealthWarning]:
         """Report the state of an index on a server."""
+        if port == "lexical":
+            yield from self._newer_analysis()
         reporter = state_reporter(self._vectors if port == "vectors" else self._lexical)
         state = None if reporter is None else reporter.state()
         if state is None:

@@ -23,6 +23,7 @@ from memsvc.domain.errors import (
     DeadlineExceededError,
     LimitExceededError,
     LimitKind,
+    WriteConflictError,
 )
 from memsvc.engine.commit.busy_owners import BusyOwners, WaitEnd
 from memsvc.ports.metadata import MetadataStore, OwnerLock, OwnersBusyError, Transaction, UniquenessRaceError
@@ -329,7 +330,7 @@ class GroupCommitter:
             else:
                 self._finish(group, results, changed)
             return True
-        lost = BackendUnavailableError("metadata", retry_seconds=0.1)
+        lost = WriteConflictError()
         lost.__cause__ = failure
         self._fail(group, lost)
         return True

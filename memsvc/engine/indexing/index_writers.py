@@ -94,7 +94,7 @@ class IndexWriter(Protocol):
         ...
 
     def is_stale(self) -> bool:
-        """Return whether a new generation is due: none is live, or another model or analysis built it."""
+        """Return whether a new generation is due: none is live, or another model or an older analysis built it."""
         ...
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
@@ -178,23 +178,37 @@ class BaseIndexWriter(Generic[X]):
         return self._index.inventory()
 
 
+def is_newer_analysis(manifest: LexicalManifest, index: LexicalIndex, analysis: str = ANALYSIS_VERSION) -> bool:
+    """Return whether a process with a newer analysis than *analysis* made the live generation of a shared index."""
+    made, own = manifest.analysis, analysis
+    return index.is_shared and made.isdecimal() and own.isdecimal() and int(made) > int(own)
+
+
 class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
     """Writer of the lexical index."""
 
     kind = IndexKind.LEXICAL
 
-    def __init__(self, index: LexicalIndex, search_priority: SearchPriority) -> None:
+    def __init__(self, index: LexicalIndex, search_priority: SearchPriority, analysis: str = ANALYSIS_VERSION) -> None:
+        """Write to *index* by the *analysis* of this process."""
         super().__init__(index)
         self._search_priority = search_priority
+        self._analysis = analysis
 
     def is_current(self) -> bool:
         """Return whether there is a live generation."""
         return self._index.manifest is not None
 
     def is_stale(self) -> bool:
-        """Return whether no generation is live, or another analysis built it."""
+        """Return whether no generation is live, or another analysis built it; for a shared index, an older one.
+
+        Of two versions on a shared index only the newer one rebuilds it: each would rebuild that of the other without
+        end. No other process reads an index that is not shared.
+        """
         manifest = self._index.manifest
-        return manifest is None or manifest.analysis != ANALYSIS_VERSION
+        if manifest is None:
+            return True
+        return manifest.analysis != self._analysis and not is_newer_analysis(manifest, self._index, self._analysis)
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
         """Replace the live entries of *rows* by those of *documents*; rows without a document have none."""
@@ -205,7 +219,7 @@ class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
     ) -> EntryGenerationBuilder[LexicalEntry]:
         """Start a generation as of *position*."""
         del sample, total
-        manifest = LexicalManifest(self.generation() + 1, position, ANALYSIS_VERSION)
+        manifest = LexicalManifest(self.generation() + 1, position, self._analysis)
         return EntryGenerationBuilder(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
 
     def _make(self, documents: Sequence[Document]) -> dict[int, list[LexicalEntry]]:

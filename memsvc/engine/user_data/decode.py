@@ -203,6 +203,52 @@ def vectors_of(number: int, line: schema.MemoryLine, header: schema.HeaderLine |
 # Parsing and validation of lines.
 
 
+class _Maker(BaseModel):
+    """The service that made a file, by its header, whatever else that says."""
+
+    service: str = ""
+
+
+_SERVICE = re.compile(r"memsvc (\d{1,9}(?:\.\d{1,9}){0,3}[A-Za-z0-9.+-]{0,40})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrigin:
+    """The version of the service that made a file, and that of this one; empty if not known."""
+
+    made: str = ""
+    own: str = ""
+
+    @classmethod
+    def of(cls, header: bytes, service: str) -> FileOrigin:
+        """Read the origin from the first line of a file; *service* is this one's name and version."""
+        own = _SERVICE.fullmatch(service)
+        try:
+            made = _SERVICE.fullmatch(_Maker.model_validate_json(header).service)
+        except ValidationError:
+            made = None
+        return cls(made[1] if made else "", own[1] if own else "")
+
+    @property
+    def is_newer(self) -> bool:
+        """Return whether a newer version made the file."""
+        return bool(self.made and self.own) and _numbers(self.made) > _numbers(self.own)
+
+    @property
+    def note(self) -> str:
+        """Return a text to append to what is unknown to this version."""
+        made = f"; the file was made by memsvc {self.made}" if self.made else ""
+        own = f"; this is memsvc {self.own}" if self.own else ""
+        return f"{made}{own}{': upgrade this service to import it' if self.is_newer else ''}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+UNKNOWN_ORIGIN = FileOrigin()
+
+
 class _Sort(BaseModel):
     """The kind of a line, and whether readers may skip it."""
 
@@ -213,8 +259,10 @@ class _Sort(BaseModel):
 _SYNTAX = "must be one JSON object in UTF-8: the file is damaged, or is no export of a user"
 
 
-def read_line(number: int, line: bytes) -> ExportLine | str:
+def read_line(number: int, line: bytes, origin: FileOrigin = UNKNOWN_ORIGIN) -> ExportLine | str:
     """Return the parsed line, or the name of an unknown kind that is marked as optional.
+
+    The error for a field or value that is not known here says which version made the file, by *origin*.
 
     Raises:
         InvalidRequestError: The line is invalid; the fields are named "data.lines[NUMBER].…".
@@ -222,14 +270,16 @@ def read_line(number: int, line: bytes) -> ExportLine | str:
     found = _KIND.match(line)
     name = found.group(1).decode() if found else ""
     if (model := KINDS.get(name)) is not None:
-        return _require_agreement(number, _check_line(number, lambda: model.model_validate_json(line)))
+        return _require_agreement(number, _check_line(number, lambda: model.model_validate_json(line), origin))
     sort = _check_line(number, lambda: _Sort.model_validate_json(line))
     if (late := KINDS.get(sort.record)) is not None:
-        return _require_agreement(number, _check_line(number, lambda: late.model_validate_json(line)))
+        return _require_agreement(number, _check_line(number, lambda: late.model_validate_json(line), origin))
     if sort.optional:
         return sort.record
     known = ", ".join(KINDS)
-    raise bad_line(number, "record", f"is {sort.record!r}, which this version does not know (it knows {known})")
+    raise bad_line(
+        number, "record", f"is {sort.record!r}, which this version does not know (it knows {known}){origin.note}"
+    )
 
 
 def bad_line(number: int, field: str, description: str) -> InvalidRequestError:
@@ -237,13 +287,25 @@ def bad_line(number: int, field: str, description: str) -> InvalidRequestError:
     return InvalidRequestError([Violation(_path(number, (field,) if field else ()), description)])
 
 
-def _check_line(number: int, read: Callable[[], M]) -> M:
+_UNKNOWN_VALUES = frozenset({"enum", "literal_error"})
+
+
+def _description(kind: str, message: str, origin: FileOrigin) -> str:
+    """Return what is wrong with a field, from the kind and the message of an error of the validator."""
+    if kind == "json_invalid":
+        return _SYNTAX
+    if kind == "extra_forbidden":
+        return f"is a field that this version does not know{origin.note}"
+    return f"{message}{origin.note}" if kind in _UNKNOWN_VALUES and origin.is_newer else message
+
+
+def _check_line(number: int, read: Callable[[], M], origin: FileOrigin = UNKNOWN_ORIGIN) -> M:
     try:
         return read()
     except ValidationError as error:
         broken = error.errors(include_url=False, include_context=False, include_input=False)
         violations = [
-            Violation(_path(number, one["loc"]), _SYNTAX if one["type"] == "json_invalid" else one["msg"])
+            Violation(_path(number, one["loc"]), _description(one["type"], one["msg"], origin))
             for one in broken[: limits.VIOLATIONS]
         ]
         raise InvalidRequestError(violations) from None

@@ -374,13 +374,15 @@ class UserImporter:
         self._tier = tier
         self._search_priority = search_priority
 
-    def begin(self, scope: Scope, *, has_trusted_vectors: bool = False) -> UserImport:
+    def begin(self, scope: Scope, *, has_trusted_vectors: bool = False, service: str = "") -> UserImport:
         """Return an import into the user of *scope*, for an export of any user.
+
+        *service* is the name and version of this service, for errors.
 
         The vectors of the file are kept only if they are trusted: all users share the stored vectors of equal texts and
         the mean vectors of an index.
         """
-        parser = ExportParser(scope, self._search_priority)
+        parser = ExportParser(scope, self._search_priority, service)
         embedding = self._embedding if has_trusted_vectors else None
         return UserImport(scope, self._committer, parser, embedding, self._tier)
 

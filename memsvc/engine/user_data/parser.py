@@ -15,6 +15,8 @@ from memsvc.domain.user_data import FORMAT, VERSION, StoredMemory, StoredRevisio
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.decode import (
+    UNKNOWN_ORIGIN,
+    FileOrigin,
     FileRefPosition,
     Value,
     Vectors,
@@ -81,8 +83,10 @@ class ImportBatch:
 class ExportParser:
     """A parser of lines. After the first error it yields nothing more."""
 
-    def __init__(self, scope: Scope, search_priority: SearchPriority) -> None:
-        """Parse for the user of *scope*."""
+    def __init__(self, scope: Scope, search_priority: SearchPriority, service: str = "") -> None:
+        """Parse for the user of *scope*; *service* is the name and version of this service, for errors."""
+        self._service = service
+        self._origin = UNKNOWN_ORIGIN
         self._search_priority = search_priority
         self._scope = scope
         self._rest = bytearray()
@@ -156,7 +160,9 @@ class ExportParser:
         self._lines += 1
         if self._footer is not None:
             raise bad_line(self._lines, "", "comes after the footer")
-        return read_line(self._lines, raw)
+        if self._lines == 1:
+            self._origin = FileOrigin.of(raw, self._service)
+        return read_line(self._lines, raw, self._origin)
 
     def _take(self, line: schema.ExportLine | str, size: int) -> Iterator[ImportBatch]:
         if self.header is None:
@@ -178,7 +184,7 @@ class ExportParser:
         if line.format != FORMAT:
             raise bad_line(1, "format", f"must be {FORMAT!r}; `memsvc import` takes memories alone")
         if line.version != VERSION:
-            raise bad_line(1, "version", f"is {line.version}; this service reads version {VERSION}")
+            raise bad_line(1, "version", f"is {line.version}; this service reads version {VERSION}{self._origin.note}")
         return line
 
     def _check_footer(self, line: schema.FooterLine) -> None:

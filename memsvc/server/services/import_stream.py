@@ -303,7 +303,9 @@ class UserImportStream(
     async def _begin(self, message: lifecycle_pb.ImportUserRequest) -> tuple[UserImport, WaitFor]:
         scope, wait_for = import_user_header(message.header)
         is_trusted = call_context.principal.get().role is ApiKeyRole.ADMIN
-        self._run = self._server.application.user_importer.begin(scope, has_trusted_vectors=is_trusted)
+        self._run = self._server.application.user_importer.begin(
+            scope, has_trusted_vectors=is_trusted, service=self._server.options.service
+        )
         return self._run, wait_for
 
     async def _prepare_each(self, ready: asyncio.Queue[UserBatch | None]) -> None:

@@ -269,7 +269,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     ) -> AsyncGenerator[lifecycle_pb.ExportUserResponse, None]:
         """Stream all data of a user."""
         scope = requests.export_user_request(request)
-        service = f"memsvc {self._server.options.version}".strip()
+        service = self._server.options.service
         parts = self._app.user_exporter.run(scope, with_vectors=request.include_vectors, service=service)
         pieces = iterate_in_thread(parts, name="export", at_least_every=NEVER_SECONDS)
         with self._server.slots.exports.acquired(scope.owner):

@@ -60,7 +60,7 @@ export class Attempts {
     const isRepeatable =
       error.code === "UNAVAILABLE" || error.code === "CANCELLED"
         ? this.#count < MAX_ATTEMPTS
-        : error.code === "RESOURCE_EXHAUSTED" && error.retryAfterMs !== undefined;
+        : (error.code === "RESOURCE_EXHAUSTED" || error.code === "ABORTED") && error.retryAfterMs !== undefined;
     if (!isRepeatable || this.signal?.aborted === true || performance.now() + delayMs > this.#end) {
       throw error;
     }

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from memsvc_backends.qdrant_edge.generation import EdgeGeneration
 from memsvc_backends.qdrant_edge.index import EDGE, QdrantEdgeIndex
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.support.child_processes import child_pids
+from tests.support.process_limits import no_file_grows, no_more_files
 from tests.support.thread_limit import no_new_threads
 from tests.support.until import PATIENCE_SECONDS, until
 
@@ -304,6 +305,28 @@ def test_more_threads_than_connections_take_turns(index: QdrantEdgeIndex) -> Non
         thread.join()
 
     assert answers == [[1, 2, 3, 4, 5]] * 24
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"), [(no_file_grows, "no space left"), (no_more_files, "limit of open files")]
+)
+def test_what_cannot_be_opened_now_is_kept(
+    index: QdrantEdgeIndex,
+    stack: ExitStack,
+    directory: Path,
+    open_index: Callable[[], QdrantEdgeIndex],
+    limit: Callable[[], AbstractContextManager[None]],
+    message: str,
+) -> None:
+    """A full disk does not cost the index: the start names it, and the next one serves what was there."""
+    index.replace({1: [entry(1)]})
+    stack.close()
+
+    with limit(), pytest.raises(BackendUnavailableError, match=message):
+        open_index()
+
+    assert (directory / "manifest.json").exists()
+    assert found(open_index()) == [1]
 
 
 @pytest.mark.parametrize("damage", ["no folder", "torn configuration", "torn manifest", "other format"])

@@ -23,6 +23,13 @@ from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
 from memsvc_backends.qdrant_server.bm25_terms import entry_vector
 from memsvc_backends.qdrant_server.connection import ServerConnection
+from memsvc_backends.qdrant_server.generations import (
+    FORMAT,
+    ForeignManifestError,
+    NewerManifestError,
+    lexical_manifest,
+    lexical_text,
+)
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
@@ -243,6 +250,20 @@ def test_installations_with_like_names_keep_apart(qdrant: Qdrant, clock: Clock) 
         index.ping()
 
     assert [rows(index) for index in made] == [[1], [2]]
+
+
+def test_a_manifest_of_a_later_format_is_told_from_a_foreign_one() -> None:
+    """What a newer version made is not rebuilt by an older one; what no version made is."""
+    manifest = LexicalManifest(1, 0, "3")
+    text = lexical_text(manifest)
+    assert lexical_manifest(text) == manifest
+    later, earlier = (text.replace(f'"format": {FORMAT}', f'"format": {number}') for number in (FORMAT + 1, FORMAT - 1))
+    with pytest.raises(NewerManifestError):
+        lexical_manifest(later)
+    for foreign in (earlier, "", '{"format": "9"}'):
+        with pytest.raises(ForeignManifestError) as caught:
+            lexical_manifest(foreign)
+        assert not isinstance(caught.value, NewerManifestError)
 
 
 @pytest.mark.parametrize("kind", ["local", SERVER])

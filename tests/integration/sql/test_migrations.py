@@ -95,6 +95,31 @@ def test_newer_database_is_refused(context: BackendContext) -> None:
     assert _version(context) == ["9999"]
 
 
+def test_a_database_of_a_build_between_two_releases_is_refused(context: BackendContext) -> None:
+    """Its version is the newest one, and it lacks a column; the error names it, and nothing is changed."""
+    with SQL.open(SqlSettings(), context):
+        pass
+    with closing(sqlite3.connect(context.directory / "memsvc.db")) as connection, connection:
+        connection.execute("ALTER TABLE messages DROP COLUMN extracted")
+
+    refused = rf"{HEAD!r} and lacks messages\.extracted: .*memsvc user export"
+    with pytest.raises(SchemaVersionError, match=refused), SQL.open(SqlSettings(), context):
+        pass
+    assert _version(context) == [HEAD]
+
+
+def test_tables_and_columns_of_others_are_no_fault(context: BackendContext) -> None:
+    """An operator may have added some."""
+    with SQL.open(SqlSettings(), context):
+        pass
+    with closing(sqlite3.connect(context.directory / "memsvc.db")) as connection, connection:
+        connection.execute("ALTER TABLE messages ADD COLUMN note TEXT")
+        connection.execute("CREATE TABLE notes (note TEXT)")
+
+    with SQL.open(SqlSettings(), context) as store:
+        store.ping()
+
+
 def test_reminder_of_an_earlier_version_is_read(context: BackendContext) -> None:
     """Memories and revisions whose reminder lacks its last fields are read, and these have their defaults."""
     reminder = Reminder(6, 12, 2027, Recurrence.YEARLY, phrase="on June 12")

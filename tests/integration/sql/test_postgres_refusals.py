@@ -101,6 +101,18 @@ def test_tables_of_another_application(tmp_path: Path) -> None:
         assert sorted(names) == [("alembic_version",), ("sessions",)]
 
 
+def test_tables_of_a_build_between_two_releases(tmp_path: Path) -> None:
+    """The column that is missing is named, and one of the same name in another schema is none of ours."""
+    with _schemas(2) as (one, other), psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        for name in (one, other):
+            _identity(_in_schema(name), tmp_path)
+        column = sql.SQL("ALTER TABLE {}.messages DROP COLUMN extracted").format(sql.Identifier(one))
+        connection.execute(column)
+        with pytest.raises(SchemaVersionError, match=r"lacks messages\.extracted: "):
+            _identity(_in_schema(one, other), tmp_path)
+        assert _identity(_in_schema(other, one), tmp_path)
+
+
 def test_a_user_that_may_not_make_tables(tmp_path: Path) -> None:
     """The usual user since PostgreSQL 15, and a schema that is not there."""
     name = f"weak_{uuid.uuid4().hex[:12]}"

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.clock import Deadline
+from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import LexicalManifest
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext
@@ -25,6 +26,7 @@ from memsvc.testing.lexical import lexical_entry
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.index import TantivySettings
 from memsvc_backends.tantivy.schema import FORMAT
+from tests.support.process_limits import no_file_grows, no_more_files
 
 
 def opened(folder: Path) -> AbstractContextManager[LexicalIndex]:
@@ -168,6 +170,18 @@ def test_unreadable_generation_is_taken_for_absent(
     assert "lexical index unreadable" in caplog.text
     with opened(tmp_path) as index:
         assert rows(index) == [3]
+
+
+def test_what_cannot_be_opened_now_is_kept(tmp_path: Path) -> None:
+    """The start names the obstacle, and the next one serves what was there."""
+    with opened(tmp_path) as index:
+        renew(index, 1, 1, 2)
+
+    with no_more_files(), pytest.raises(BackendUnavailableError, match="limit of open files"), opened(tmp_path):
+        pass
+
+    with no_file_grows(), opened(tmp_path) as index:
+        assert rows(index) == [1, 2]
 
 
 def test_intact_index_opens_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import grpc
@@ -17,6 +21,7 @@ from memsvc.domain.errors import (
     SessionNotFoundError,
 )
 from memsvc.server.addresses import is_local
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from tests.support.command_line import invoke
 
 
@@ -36,6 +41,43 @@ def test_no_service_is_told_in_one_line(command: list[str], tmp_path: Path) -> N
         f"memsvc: No service answers at unix:{tmp_path / 'nothing'}; start one with `memsvc serve`,"
         " or name another with --address."
     )
+
+
+@contextmanager
+def _older_service(folder: Path, version: str) -> Iterator[str]:
+    """Serve a service that has only Diagnose, or nothing without a version."""
+    address, server = f"unix:{folder / 'memsvc.sock'}", grpc.server(ThreadPoolExecutor(2))
+    if version:
+        diagnose = grpc.unary_unary_rpc_method_handler(
+            lambda _request, _context: admin_pb.DiagnoseResponse(version=version),
+            request_deserializer=admin_pb.DiagnoseRequest.FromString,
+            response_serializer=admin_pb.DiagnoseResponse.SerializeToString,
+        )
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("memsvc.v1.AdminService", {"Diagnose": diagnose}),)
+        )
+    server.add_insecure_port(address)
+    server.start()
+    try:
+        yield address
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.mark.parametrize("command", [["stats"], ["search", "花生"], ["add", "peanuts"], ["reindex"]])
+@pytest.mark.parametrize("version", ["0.0.9", "", metadata.version("memsvc")])
+def test_a_service_that_lacks_a_method_is_named_with_its_version(
+    command: list[str], version: str, tmp_path: Path
+) -> None:
+    """If it says its version; else it may be no memsvc at all. One of the same version is not called older."""
+    with _older_service(tmp_path, version) as address:
+        code, line = run(*command, "--address", address)
+
+    assert code == 1
+    assert "Method not found" not in line
+    assert f"The service at {address} " in line
+    assert (f"is memsvc {version} and lacks" in line) == (version == "0.0.9")
+    assert ("it is older than this memsvc" in line) == (not version)
 
 
 @pytest.mark.parametrize(

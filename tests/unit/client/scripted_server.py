@@ -23,8 +23,8 @@ from memsvc.v1 import types_pb2 as types_pb
 class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
     """Counts what it is sent.
 
-    The first *failing* creates fail, and the first *limited* creates and deletions are refused with a delay of
-    *retry_seconds*; an import breaks after *breaking* batches, once. Reads get no response, and watches end after
+    The first *failing* creates fail, and the first *limited* creates and deletions are refused by *limited_code* with a delay of
+    *retry_seconds*, or none; an import breaks after *breaking* batches, once. Reads get no response, and watches end after
     *heartbeats* responses.
     """
 
@@ -32,7 +32,8 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
         self.failing = failing
         self.failure = grpc.StatusCode.UNAVAILABLE
         self.limited = 0
-        self.retry_seconds = 0.01
+        self.limited_code = code_pb2.RESOURCE_EXHAUSTED
+        self.retry_seconds: float | None = 0.01
         self.breaking = breaking
         self.request_ids: list[str] = []
         self.streams: list[list[int]] = []
@@ -69,10 +70,11 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
         self.called.set()
         if self.limited:
             self.limited -= 1
-            status = Status(code=code_pb2.RESOURCE_EXHAUSTED, message="too many calls")
-            delay = Duration()
-            delay.FromNanoseconds(round(self.retry_seconds * 1_000_000_000))
-            status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+            status = Status(code=self.limited_code, message="too many calls")
+            if self.retry_seconds is not None:
+                delay = Duration()
+                delay.FromNanoseconds(round(self.retry_seconds * 1_000_000_000))
+                status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
             context.abort_with_status(rpc_status.to_status(status))
 
     def DeleteMemories(

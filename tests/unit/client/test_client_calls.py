@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.rpc import code_pb2
 
 from memsvc.client import AsyncMemsvc, Draft, Memsvc, MemsvcCallError
 from memsvc.client.channel import MAX_REST_SECONDS, SERVICE_CONFIG
@@ -302,3 +303,34 @@ def test_service_that_never_gets_ready_is_told(tmp_path: Path) -> None:
         client.wait_ready(0.2)
 
     assert raised.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_a_method_that_the_service_lacks_says_that_it_is_older(address: str) -> None:
+    """A service of memsvc refuses with details; this answer comes from gRPC."""
+    with Memsvc(address, user_id="u") as client, pytest.raises(MemsvcCallError, match="older than this client") as told:
+        client.search("花生")
+
+    assert told.value.code is grpc.StatusCode.UNIMPLEMENTED
+    assert told.value.reason == ""
+
+
+def test_a_write_that_lost_a_race_is_repeated_with_the_same_request_id(service: Memories, address: str) -> None:
+    """An ABORTED with a delay did nothing; it is no decision of the caller."""
+    service.limited, service.limited_code = 2, code_pb2.ABORTED
+
+    with Memsvc(address, user_id="u") as client:
+        assert client.create("text").memory.content == "text"
+
+    assert len(service.request_ids) == 3
+    assert len(set(service.request_ids)) == 1
+
+
+def test_a_conflict_of_revisions_is_left_to_the_caller(service: Memories, address: str) -> None:
+    """An ABORTED without a delay: the same call would fail again."""
+    service.limited, service.limited_code, service.retry_seconds = 1, code_pb2.ABORTED, None
+
+    with Memsvc(address, user_id="u") as client, pytest.raises(MemsvcCallError) as raised:
+        client.create("text")
+
+    assert raised.value.code is grpc.StatusCode.ABORTED
+    assert len(service.request_ids) == 1

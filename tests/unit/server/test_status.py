@@ -42,6 +42,7 @@ EXAMPLES = [
     ),
     (errors.ResponseTooLargeError(size=2, limit=1), grpc.StatusCode.RESOURCE_EXHAUSTED, None),
     (errors.BackendUnavailableError("b"), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
+    (errors.WriteConflictError(), grpc.StatusCode.ABORTED, details.RetryInfo),
     (errors.DeadlineExceededError("w"), grpc.StatusCode.DEADLINE_EXCEEDED, None),
     (errors.NotReadyError(5), grpc.StatusCode.UNAVAILABLE, details.RetryInfo),
     (errors.DataDirectoryLockedError("1"), grpc.StatusCode.FAILED_PRECONDITION, details.PreconditionFailure),

@@ -16,6 +16,7 @@ from memsvc.text.analysis import (
     Token,
     matching_spans,
     query_terms,
+    simplified_form,
     term_spans,
     terms,
     tokenize,
@@ -100,6 +101,41 @@ def test_tokens_point_into_the_original_text() -> None:
     found = {token.term: text[token.start : token.end] for token in tokenize(text)}
 
     assert found == {"我": "我", "go": "went", "to": "to", "デー": "ﾃﾞｰ", "ータ": "ｰﾀ", "𠮷": "𠮷", "cafe": "café"}
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("我对虾过敏", "虾"),
+        ("我對蝦和蟹過敏", "虾"),
+        ("白灼对虾", "虾"),
+        ("他对奶不耐受", "奶"),
+        ("我妈对桃过敏，对光也过敏", "桃"),
+        ("小明對光過敏", "光"),
+    ],
+)
+def test_what_an_allergy_is_to_is_a_term(text: str, term: str) -> None:
+    """The segmenter takes it and the word before it for one; tokens say where it is."""
+    assert terms(text).count(term) == 1
+    assert [one.term for one in tokenize(text)] == terms(text)
+    [token] = [one for one in tokenize(text) if one.term == term]
+    assert simplified_form(text[token.start : token.end]) == term
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("我对象过敏了", ["我", "对象", "过敏", "了"]),
+        ("我对花生过敏", ["我", "对", "花生", "过敏"]),
+        ("对面的人过敏", ["对面", "的", "人", "过敏"]),
+        ("对方很敏感", ["对方", "很", "敏感"]),
+        ("对话很长", ["对话", "很长"]),
+        ("相对湿度", ["相对", "湿度", "相对湿度"]),
+    ],
+)
+def test_other_words_with_the_same_character_stay_whole(text: str, expected: list[str]) -> None:
+    """A partner, the other side and a conversation are found by their own words."""
+    assert terms(text) == expected
 
 
 def test_long_han_text_without_punctuation_keeps_every_character() -> None:

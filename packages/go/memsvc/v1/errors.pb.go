@@ -212,6 +212,10 @@ const (
 	// server.max_message_bytes. A mutation is stored all the same. Metadata: `size_bytes`, `limit_bytes`. Request fewer
 	// items at a time, such as by page_size, limit or ids, or fewer fields by read_mask; retrying alone does not help.
 	ErrorReason_ERROR_REASON_RESPONSE_TOO_LARGE ErrorReason = 47
+	// ERROR_REASON_WRITE_CONFLICT comes with ABORTED when other calls changed the same memories, or took the same key or
+	// content, at each attempt of the service to store a write. Nothing was changed. No metadata. Retry the same call
+	// after the delay in the google.rpc.RetryInfo, which no other ABORTED has, with exponential backoff.
+	ErrorReason_ERROR_REASON_WRITE_CONFLICT ErrorReason = 48
 )
 
 // Enum value maps for ErrorReason.
@@ -265,6 +269,7 @@ var (
 		45: "ERROR_REASON_SELECTION_CHANGED",
 		46: "ERROR_REASON_QUOTA_EXCEEDED",
 		47: "ERROR_REASON_RESPONSE_TOO_LARGE",
+		48: "ERROR_REASON_WRITE_CONFLICT",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":           0,
@@ -315,6 +320,7 @@ var (
 		"ERROR_REASON_SELECTION_CHANGED":     45,
 		"ERROR_REASON_QUOTA_EXCEEDED":        46,
 		"ERROR_REASON_RESPONSE_TOO_LARGE":    47,
+		"ERROR_REASON_WRITE_CONFLICT":        48,
 	}
 )
 
@@ -486,7 +492,7 @@ const file_memsvc_v1_errors_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x16.memsvc.v1.ErrorReasonR\x06reason\x12D\n" +
-	"\x10field_violations\x18\x04 \x03(\v2\x19.memsvc.v1.FieldViolationR\x0ffieldViolations*\x8f\r\n" +
+	"\x10field_violations\x18\x04 \x03(\v2\x19.memsvc.v1.FieldViolationR\x0ffieldViolations*\xb0\r\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12!\n" +
@@ -536,7 +542,8 @@ const file_memsvc_v1_errors_proto_rawDesc = "" +
 	"\x1eERROR_REASON_MIGRATION_RUNNING\x10,\x12\"\n" +
 	"\x1eERROR_REASON_SELECTION_CHANGED\x10-\x12\x1f\n" +
 	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10.\x12#\n" +
-	"\x1fERROR_REASON_RESPONSE_TOO_LARGE\x10/BU\n" +
+	"\x1fERROR_REASON_RESPONSE_TOO_LARGE\x10/\x12\x1f\n" +
+	"\x1bERROR_REASON_WRITE_CONFLICT\x100BU\n" +
 	"\fio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3"
 
 var (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemoryNotFoundError
+from memsvc.domain.errors import BackendClosedError, MemoryNotFoundError, WriteConflictError
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.runtime import search_priority
@@ -226,13 +226,15 @@ def test_a_lost_race_is_repeated(desk: Desk) -> None:
 
 
 def test_a_work_that_always_loses_is_given_up(desk: Desk) -> None:
-    """A work that never wins a race ends as unavailable, to be retried by its caller."""
+    """A work that never wins a race ends with an error of its own: the store is available, and its caller may retry."""
 
     def work(_transaction: Transaction) -> None:
         raise UniquenessRaceError
 
-    with pytest.raises(BackendUnavailableError):
+    with pytest.raises(WriteConflictError, match="Nothing was changed") as lost:
         desk.writing.committer.submit(work)
+    assert (lost.value.reason, lost.value.metadata, lost.value.retry_seconds) == ("WRITE_CONFLICT", {}, 0.1)
+    assert str(lost.value) == lost.value.message
 
 
 def test_a_work_without_changes_has_the_position_of_the_store(desk: Desk) -> None:

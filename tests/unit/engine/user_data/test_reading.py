@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.secrets import redact
-from memsvc.engine.user_data.decode import read_line
+from memsvc.engine.user_data.decode import FileOrigin, read_line
 from memsvc.engine.user_data.schema import MemoryLine
 
 MEMORY: dict[str, Any] = {
@@ -80,3 +80,43 @@ def test_all_that_is_wrong_together_is_told() -> None:
 
     names = ("valid_to", "layer", "supersedes_id", "superseded_by_id")
     assert [f"data.lines[1].{name}" for name in names] == [one.field for one in caught.value.violations]
+
+
+def _fault(fields: dict[str, Any], made: str, own: str = "memsvc 0.9.1") -> str:
+    origin = FileOrigin.of(json.dumps({"record": "header", "service": made, "later": 1}).encode(), own)
+    with pytest.raises(InvalidRequestError) as caught:
+        read_line(2, json.dumps(MEMORY | fields).encode(), origin)
+    [violation] = caught.value.violations
+    return violation.description
+
+
+@pytest.mark.parametrize("fields", [{"colour": "红"}, {"kind": "DREAM"}, {"record": "dream"}])
+@pytest.mark.parametrize("made", ["0.10.0", "1.0", "0.9.2rc1"])
+def test_what_a_newer_version_wrote_is_answered_with_both_versions(fields: dict[str, Any], made: str) -> None:
+    """And with what to do; versions are compared as numbers."""
+    fault = _fault(fields, f"memsvc {made}")
+    assert fault.endswith(
+        f"the file was made by memsvc {made}; this is memsvc 0.9.1: upgrade this service to import it"
+    )
+
+
+@pytest.mark.parametrize(
+    "made", ["memsvc 0.9.1", "memsvc 0.8", "", "memsvc", "other 2.0", "memsvc 9\nUpgrade!", "memsvc ٩"]
+)
+def test_an_unknown_field_of_another_origin_asks_for_no_upgrade(made: str) -> None:
+    """What the header says is quoted only if it is a version."""
+    fault = _fault({"colour": "red"}, made)
+    assert fault.startswith("is a field that this version does not know")
+    assert "upgrade" not in fault.lower()
+    assert "other" not in fault
+
+
+def test_a_wrong_value_is_not_blamed_on_the_version() -> None:
+    """A known field with a value that no version takes."""
+    assert "memsvc" not in _fault({"importance": 9}, "memsvc 2.0")
+
+
+@pytest.mark.parametrize("header", [b"", b"{", b'{"service": 3}', b"\xff"])
+def test_a_header_that_cannot_be_read_has_no_origin(header: bytes) -> None:
+    """The error is about the line itself."""
+    assert FileOrigin.of(header, "") == FileOrigin()

@@ -58,7 +58,7 @@ final class Attempts {
         switch (error.code()) {
           case UNAVAILABLE -> count < MAX_ATTEMPTS;
           case CANCELLED -> count < MAX_ATTEMPTS && !isCancelled() && !connection.isClosed();
-          case RESOURCE_EXHAUSTED -> error.retryAfter().isPresent();
+          case RESOURCE_EXHAUSTED, ABORTED -> error.retryAfter().isPresent();
           default -> false;
         };
     boolean isLate = left().filter(each -> each.compareTo(delay) < 0).isPresent();
