@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -372,3 +373,30 @@ def test_what_was_moved_without_a_name_is_not_guessed(application: Services) -> 
 
     days = {one.reminder.day for one in stored(application) if one.reminder is not None}
     assert {17, 18} <= days
+
+
+@pytest.mark.parametrize(
+    ("due", "done"),
+    [("Pay the rent by {}.", "Paid the rent."), ("提醒我{}交房租", "房租交了"), ("MOT on {} at 2pm.", "MOT passed!")],
+)
+@pytest.mark.parametrize("at_once", [True, False], ids=["flush", "capture"])
+def test_what_is_done_is_kept_if_a_reminder_is_about_it(
+    application: Services, due: str, done: str, *, at_once: bool
+) -> None:
+    """It ends the reminder; without one there is nothing to keep."""
+    day = (datetime.now(UTC) + timedelta(days=3)).date()
+    due = due.format(f"{day.month}月{day.day}号" if "房租" in due else f"{day}")
+    before = only(capture(application, done)).remember
+    if at_once:
+        flush(application, ChatMessage(Role.USER, due), ChatMessage(Role.USER, done))
+    else:
+        capture(application, due)
+        decision = only(capture(application, done))
+        assert (decision.remember, decision.reason) == (True, CaptureReason.EXPERIENCE)
+
+    memories = {memory.content: memory for memory in stored(application)}
+    assert not before
+    assert set(memories) == {due, done}
+    assert memories[due].reminder is None
+    assert memories[done].layer is Layer.SHORT_TERM
+    assert memories[done].scope.project_id == memories[due].scope.project_id
