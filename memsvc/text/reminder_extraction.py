@@ -40,7 +40,7 @@ _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
 _AHEAD_MONTHS = 24
 """The first of a monthly day from a day on is looked for in so many months."""
-_MOST_DAYS = 8
+_MOST_DAYS, _MOST_EVENTS = 8, 4
 """A sentence that names more is a table."""
 _ANY_DAY = date(2026, 1, 1)
 _LEAST_CHARS = 2
@@ -891,6 +891,73 @@ def _with_slot(found: Reminder, said: str) -> Reminder:
     return replace(found, slot=slot)
 
 
+# Several events in a sentence, each with a day of its own.
+
+
+def split_dated_events(text: str) -> list[str]:
+    """Return the parts of a sentence that name an event with its day each, or the sentence alone.
+
+    "Dentist on the 4th and MOT on the 12th" is of two memories, as each has one reminder. The events are of different
+    sorts, and nothing is asked, supposed or changed. How the sentence begins ("I have", "remind me of") is said of all
+    parts, and a month that is named once of all later days of it.
+    """
+    said = simplified_form(text)
+    if len(text) > PHRASE_CHARS or len(said) != len(text) or not words.DATE_CUE.search(said.lower()):
+        return [text]
+    days = [one for one in named_days(said, _ANY_DAY) if one.is_clear]
+    if not 1 < len(days) <= _MOST_EVENTS or not all(_is_plain_day(one) for one in days):
+        return [text]
+    if is_void(said) or any(pattern.search(said) for pattern in (words.OR, words.IF, words.MOVED, words.CANCELLED)):
+        return [text]
+    cuts = [_joint(said, one, other) for one, other in pairwise(days)]
+    starts = [0, *(cut.end() for cut in cuts if cut is not None)]
+    ends = [*(cut.start() for cut in cuts if cut is not None), len(text)]
+    events = [events_of(said[start:end])[0] for start, end in zip(starts, ends, strict=True)]
+    if len(starts) < len(days) or not all(events) or len(frozenset(chain(*events))) < sum(map(len, events)):
+        return [text]
+    months = _inherited_months(said, days)
+    if months is None:
+        return [text]
+    for (at, month), number in zip(reversed(months), reversed(range(len(days))), strict=True):
+        text = text[:at] + month + text[at:]
+        ends[number:] = [end + len(month) for end in ends[number:]]
+        starts[number + 1 :] = [start + len(month) for start in starts[number + 1 :]]
+    lead = words.LEAD.match(text)
+    before = text[: lead.end()] if lead is not None else ""
+    return [(before if start else "") + text[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _is_plain_day(named: NamedDay) -> bool:
+    return named.recurrence is Recurrence.NONE and not (named.is_loose or named.is_off or named.is_lunar)
+
+
+def _joint(said: str, one: NamedDay, other: NamedDay) -> re.Match[str] | None:
+    """Return the last "and" or comma between two days."""
+    return next(reversed(list(words.EVENT_JOINT.finditer(said, one.end, other.start))), None)
+
+
+def _inherited_months(said: str, days: Sequence[NamedDay]) -> list[tuple[int, str]] | None:
+    """Return for each day where its month has to be inserted, and the words for it; None: it is not certain which.
+
+    3月4号看牙，12号年检 is 3月12号年检, but 3月28号看牙，4号年检 is not certain.
+    """
+    months: list[tuple[int, str]] = []
+    last: NamedDay | None = None
+    for one in days:
+        named = said[one.start : one.end]
+        if one.exact is None and one.month:
+            last = one
+        bare = words.DAY_OF_MONTH.fullmatch(named)
+        if bare is None or last is None:
+            months.append((one.start, ""))
+            continue
+        month = words.MONTH_NAME.search(said[last.start : last.end])
+        if last.year or one.day <= last.day or month is None:
+            return None
+        months.append((one.start, month["zh"]) if month["zh"] else (one.end, f" of {month['en']}"))
+    return months
+
+
 # Appointments that were moved or called off.
 
 
@@ -1163,7 +1230,22 @@ def _changed_subject(text: str) -> str:
 
 
 def _share_names(older: str, newer: str) -> bool:
-    return bool(event_terms(older) & event_terms(newer) or people_of(older) & people_of(newer))
+    """Return whether two texts share a person or a term that may be of one event.
+
+    A proper name alone is shared by many: "Lunch with Hargreaves moved to the 20th" says nothing of the MOT at
+    Hargreaves, "Hargreaves can fit me in on the 20th" may.
+    """
+    terms_of_newer = event_terms(newer)
+    shared = (event_terms(older) & terms_of_newer) | (people_of(older) & people_of(newer))
+    names = _proper_names(older) | _proper_names(newer)
+    own = terms_of_newer - names - people_of(newer) - _SCHEDULING_TERMS
+    return bool(shared - names) or (bool(shared) and not own)
+
+
+def _proper_names(text: str) -> frozenset[str]:
+    """Return the terms of proper names: capitalised words within a sentence that are no events, 老张, 李医生."""
+    found = [match[0] for match in words.PROPER_NAME.finditer(text) if match[0].lower() not in _SORTS]
+    return frozenset(one.lower() for one in found) | event_terms(" ".join(found))
 
 
 def is_beside_due(older: str, newer: str) -> bool:
@@ -1256,6 +1338,7 @@ _EVENT = re.compile(
 )
 _DATE_WORDS = re.compile(r"\d+(?:st|nd|rd|th)?|[一二三四五六七八九十]{1,3}[月号日点]")
 _WEAK_TERMS = frozenset(chain.from_iterable(map(word_terms, (word for word in words.WEAK_WORDS if word.isascii()))))
+_SCHEDULING_TERMS = frozenset(chain.from_iterable(map(word_terms, words.SCHEDULING_WORDS)))
 _PERSON = {
     "mum": "mother", "mom": "mother", "妈": "mother", "妈妈": "mother",
     "dad": "father", "爸": "father", "爸爸": "father",

@@ -771,6 +771,21 @@ NOTES = _any(
 JOINED = re.compile(r"\s*,?\s*(?:and|&|\+|plus|和|与|及|跟|以及|还有)\s*(?:on\s+)?(?:the\s*)?|\s*、\s*", re.IGNORECASE)
 """Between two days, and nothing else: both are meant."""
 AND = re.compile(r"\b(?:and|then)\b|&|[和与及跟、]", re.IGNORECASE)
+EVENT_JOINT = re.compile(
+    r"\s*[,，;；、]\s*(?:(?:and|then|plus|also)\s+|还有|然后|以及|和)?|\s+(?:and|then|plus|&)\s+(?:then\s+|also\s+)?"
+    r"|还有|然后|以及|[和跟]",
+    re.IGNORECASE,
+)
+"""Between two events that have a day each."""
+LEAD = re.compile(
+    r"\A\W*(?:(?:please|pls|and|also|so|ok(?:ay)?)[, ]+)*(?:(?:can|could) you )?(?:remind me (?:about|of|that|to go to)"
+    r"|don['’]?t (?:let me )?forget|(?:i|we)(?:['’]ve| have)(?: got)?|i['’]?m having|there(?:['’]s| is| are))\s+"
+    r"|\A(?:请|麻烦)?(?:提醒我|别忘了|记得|我们?有?)",
+    re.IGNORECASE,
+)
+"""Begins a sentence, and is said of all events in it."""
+DAY_OF_MONTH = re.compile(r"\d{1,2}(?:st|nd|rd|th)|(?:\d{1,2}|[一二三四五六七八九十]{1,3})[号日]", re.IGNORECASE)
+MONTH_NAME = re.compile(r"(?P<zh>(?:\d{1,2}|[一二三四五六七八九十]{1,3})月)|(?P<en>[a-z]{3,})", re.IGNORECASE)
 OR = re.compile(
     r"\b(?:or|either|between|not|instead|rather|until|till|to(?= the\b| \d|\Z))\b|或|还是|之间|不是|而是", re.IGNORECASE
 )
@@ -1075,3 +1090,16 @@ WEAK_WORDS = frozenset(
     """).split("|")
 )
 """Words that say nothing of which event is meant."""
+PROPER_NAME = re.compile(
+    rf"(?<=[a-z,&] )(?<![Tt]he )(?<![Mm]y )(?<![Oo]ur )[A-Z][a-z’'-]+"
+    rf"|[老小阿](?![时区学票组号姨])[{HAN}](?=[那的家来说跟和给找帮约改\d]|\Z)"
+    rf"|[{HAN}](?:医生|大夫|老师|律师|师傅|教练|经理)"
+)
+"""A name within a sentence, where a capital does not only begin it."""
+SCHEDULING_WORDS = frozenset(
+    _words("""
+    fit squeeze see available free offer offered ring call text email emailed earlier later suit suits manage make come
+    confirm confirmed book booked rebook arrange arranged agreed 有空 方便 可以 能 约 安排 来 行
+    """).split("|")
+)
+"""Words of making an appointment, which do not say of what."""

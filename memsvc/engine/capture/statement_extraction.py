@@ -29,6 +29,7 @@ from memsvc.text.reminder_extraction import (
     completion,
     reminder_in,
     schedule_change,
+    split_dated_events,
 )
 from memsvc.text.statement_split import statements
 
@@ -131,14 +132,19 @@ class Extraction:
 def split_statements(
     text: str, cited: CitedMemories, like: SourceStatement, *, most: int
 ) -> list[tuple[SourceStatement, bool]]:
-    """Return the first *most* statements of *text*, and whether each was recalled; other fields are as in *like*."""
-    return [
-        (
-            replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
-            cited.contains(piece),
-        )
-        for piece in statements(text, most=most)
-    ]
+    """Return the first *most* statements of *text*, and whether each was recalled; other fields are as in *like*.
+
+    A sentence of a user that names several events with a day each is of as many statements.
+    """
+    split: list[tuple[SourceStatement, bool]] = []
+    for piece in statements(text, most=most):
+        is_own = like.role is Role.USER and not (piece.is_code or piece.is_quoted)
+        is_recalled = cited.contains(piece)
+        parts = split_dated_events(piece.text) if is_own and not is_recalled else [piece.text]
+        split += [
+            (replace(like, text=part, is_code=piece.is_code, is_quoted=piece.is_quoted), is_recalled) for part in parts
+        ]
+    return split[: max(most, 0)]
 
 
 def draft_from_statement(

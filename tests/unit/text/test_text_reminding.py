@@ -20,6 +20,7 @@ from memsvc.text.reminder_extraction import (
     moved_rhythm,
     reminder_in,
     schedule_change,
+    split_dated_events,
     states_another_day,
 )
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
@@ -1047,3 +1048,64 @@ def test_who_rings_moves_the_appointment_with_them(text: str, *, is_moved: bool)
     change = schedule_change(text)
 
     assert (change is not None and change.label == "dentist") is is_moved
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "I have the dentist on the 4th at 9 and the MOT on the 12th at 2pm.",
+            ["I have the dentist on the 4th at 9", "I have the MOT on the 12th at 2pm."],
+        ),
+        ("dentist on the 4th at 9 and MOT on the 12th at 2pm", ["dentist on the 4th at 9", "MOT on the 12th at 2pm"]),
+        ("4号看牙，12号年检", ["4号看牙", "12号年检"]),
+        ("提醒我4号看牙、12号年检", ["提醒我4号看牙", "提醒我12号年检"]),
+        ("Dentist on 4 March at 9am, and MOT on the 12th", ["Dentist on 4 March at 9am", "MOT on the 12th of March"]),
+        ("3月4号看牙，12号年检，20号面试", ["3月4号看牙", "3月12号年检", "3月20号面试"]),
+        (
+            "Remind me of the dentist on Tuesday, the vet on Friday and the interview on Saturday.",
+            [
+                "Remind me of the dentist on Tuesday",
+                "Remind me of the vet on Friday",
+                "Remind me of the interview on Saturday.",
+            ],
+        ),
+    ],
+)
+def test_events_with_a_day_each_are_parts(text: str, parts: list[str]) -> None:
+    """Each can be understood by itself, with the month that is named once."""
+    assert split_dated_events(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "on 7 and 8 December", "12月7号和8号考试", "fly on 22 December and come back on the 29th",
+        "exam on 3 May and gala on 5 May at 9am", "Dentist on the 4th and a dental check-up for my teeth on the 12th",
+        "The dentist moved from the 4th to the 12th", "Dentist moved to the 4th and MOT to the 12th",
+        "dentist on the 4th or MOT on the 12th", "Is the dentist on the 4th and the MOT on the 12th?",
+        "yoga every Tuesday and dentist on Friday", "MOT on 12 December with Hargreaves, bring the papers",
+        "如果4号看牙，12号就年检", "dentist on 28 March and MOT on the 4th", "3月28号看牙，4号年检",
+    ],
+)  # fmt: skip
+def test_a_sentence_of_one_event_or_in_doubt_is_whole(text: str) -> None:
+    """As are those with a day whose month is not certain."""
+    assert split_dated_events(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_another"),
+    [
+        ("MOT on 12 December with Hargreaves", "Hargreaves & Sons are repairing the roof on 15 December.", True),
+        ("MOT on 12 December with Hargreaves", "The roof repair with Hargreaves is moved to 20 December", True),
+        ("The roof is repaired by Hargreaves on 15 December", "Lunch with Hargreaves moved to 20 December.", True),
+        ("12号找老张年检", "老张15号来修屋顶", True),
+        ("MOT on 12 December with Hargreaves", "Hargreaves can fit me in on 14 December", False),
+        ("MOT on 12 December with Hargreaves", "The MOT with Hargreaves moved to 14 December", False),
+        ("Choir at St Mary's on 12 December", "Choir rehearsal moved to 14 December", False),
+        ("12号去李医生那复查", "李医生改到14号了", False),
+    ],
+)
+def test_a_shared_name_alone_makes_no_same_event(older: str, newer: str, *, is_another: bool) -> None:
+    """Unless nothing else is said of what it is."""
+    assert states_another_day(older, newer, datetime(2026, 11, 29, 10, tzinfo=UTC)) is is_another

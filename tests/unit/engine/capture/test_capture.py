@@ -400,3 +400,16 @@ def test_what_is_done_is_kept_if_a_reminder_is_about_it(
     assert memories[due].reminder is None
     assert memories[done].layer is Layer.SHORT_TERM
     assert memories[done].scope.project_id == memories[due].scope.project_id
+
+
+@pytest.mark.parametrize(
+    "text", ["I have the dentist on {} at 9 and the MOT on {} at 2pm.", "{}看牙，{}年检。", "Dentist {}, MOT {}."]
+)
+def test_each_event_of_a_sentence_has_its_reminder(application: Services, text: str) -> None:
+    """As a memory of its own."""
+    days = [(datetime.now(UTC) + timedelta(days=ahead)).date() for ahead in (5, 9)]
+    capture(application, text.format(*(f"{day.month}月{day.day}号" if "看牙" in text else f"{day}" for day in days)))
+
+    found = [memory.reminder for memory in stored(application)]
+    assert [(one.month, one.day) for one in found if one is not None] == [(day.month, day.day) for day in days]
+    assert len(found) == len(days)
