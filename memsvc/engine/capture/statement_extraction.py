@@ -21,7 +21,7 @@ from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.ports.features import ReminderReads
 from memsvc.text.analysis import simplified_form
 from memsvc.text.capture_rules import title_of
-from memsvc.text.corrections import apply_corrections
+from memsvc.text.corrections import apply_corrections, find_retracted
 from memsvc.text.reminder_extraction import (
     ScheduleChange,
     changed_event,
@@ -80,8 +80,12 @@ class StatementExtractor:
         judgement = self._decider.decide(
             [replace(one, text=text) for one, text in zip(fresh, meant, strict=True)], deadline
         )
+        retracted = find_retracted([(one.text, _corrector(one), one.place) for one in fresh])
         decisions = [_as_correction(one) if place in corrections else one for place, one in enumerate(judgement.judged)]
-        decisions = self._event_scopes.with_completions(scope, decisions)
+        decisions = [
+            _as_retracted(one) if place in retracted else one
+            for place, one in enumerate(self._event_scopes.with_completions(scope, decisions))
+        ]
         judged = [self._with_known(scope, one, deadline) for one in self._event_scopes.applied_to(scope, decisions)]
         for place, at in corrections.items():
             judged[at] = replace(judged[at], corrected_in=(*judged[at].corrected_in, fresh[place].place))
@@ -178,6 +182,11 @@ def _corrector(statement: SourceStatement) -> object:
 
 def _as_correction(decision: StatementDecision) -> StatementDecision:
     detail = "It corrects an earlier statement, which is read as it was meant."
+    return replace(decision, verdict=CaptureVerdict.ignore(CaptureReason.NOTHING, detail))
+
+
+def _as_retracted(decision: StatementDecision) -> StatementDecision:
+    detail = "It was taken back right after."
     return replace(decision, verdict=CaptureVerdict.ignore(CaptureReason.NOTHING, detail))
 
 

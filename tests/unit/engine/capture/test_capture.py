@@ -413,3 +413,24 @@ def test_each_event_of_a_sentence_has_its_reminder(application: Services, text: 
     found = [memory.reminder for memory in stored(application)]
     assert [(one.month, one.day) for one in found if one is not None] == [(day.month, day.day) for day in days]
     assert len(found) == len(days)
+
+
+@pytest.mark.parametrize(
+    ("joke", "reply", "taken_back"),
+    [
+        ("I'm moving to Norway next year.", "Oh, Norway!", "just kidding"),
+        ("I'm allergic to peanuts.", "Noted.", "Scratch that."),
+        ("我明年要搬到挪威了。", "哇，挪威！", "哈哈开玩笑的"),
+        ("我对花生过敏。", "记下了。", "算了当我没说"),
+    ],
+)
+def test_what_the_next_message_takes_back_is_not_kept(
+    application: Services, joke: str, reply: str, taken_back: str
+) -> None:
+    """By a flush, which reads the messages together; what was said before that is kept."""
+    before = "I have two cats called Bo and Kit."
+    for last, kept in ((taken_back, {before}), ("no kidding, I really am", {before, joke})):
+        texts = (("Hm.", Role.ASSISTANT), (joke, Role.USER), (reply, Role.ASSISTANT), (last, Role.USER))
+        flush(application, ChatMessage(Role.USER, before), *(ChatMessage(role, text) for text, role in texts))
+        contents = {memory.content for memory in stored(application)}
+        assert {one for one in contents if one in {before, joke}} == kept
