@@ -15,7 +15,7 @@ import pytest
 from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
-from memsvc.text.capture_rules import judge, judge_day_ahead, title_of
+from memsvc.text.capture_rules import is_courtesy, judge, judge_day_ahead, title_of
 from memsvc.text.statement_split import statements
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
@@ -545,3 +545,13 @@ def test_jokes_that_are_taken_back_are_left(text: str) -> None:
 )
 def test_what_is_said_in_earnest_is_kept(text: str) -> None:
     assert judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Lovely weather in Leeds", "Yes, peanuts", "Left", "Two", "Haha, I broke my arm", "Exactly 3 cats", "好呀，周五见",
+     "哈尔滨", "对门", "可以，用方案B"],
+)  # fmt: skip
+def test_a_short_reply_with_content_is_no_courtesy(text: str) -> None:
+    """It may be the answer to what was asked."""
+    assert not is_courtesy(text)
