@@ -191,6 +191,8 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
     if _has_wrong_weekday(said, named, today):
         return None
     days = _without_echoes(named, today)
+    if len(days) == 1 and days[0].month and not days[0].day:
+        return _of_month(said, days[0], today)
     if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
@@ -215,6 +217,19 @@ def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
     else:
         found = _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
     return None if found is None else _at_distance(found, said, named, clear, today)
+
+
+def _of_month(said: str, named: NamedDay, today: date) -> Reminder | None:
+    """Return the reminder of what ends or is due in a month of which no day is named: on its first day."""
+    before = said[: named.start]
+    if not words.ENDS_IN_MONTH.search(said) or words.EVERY.search(before) or words.EVERY_YEAR.search(said):
+        return None
+    is_next_year = bool(words.IN_NEXT_YEAR.search(before) or words.OF_NEXT_YEAR.match(said, named.end))
+    if is_void(said) or words.IN_OTHER_YEAR.search(before):
+        return None
+    year = named.year or (today.year + 1 if is_next_year else 0)
+    exact = date(year, named.month, 1) if YEARS[0] <= year <= YEARS[1] else None
+    return _of_day(said, [replace(named, day=1, year=year, exact=exact)], today)
 
 
 def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:

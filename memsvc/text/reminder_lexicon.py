@@ -735,6 +735,19 @@ DUE_BY = _any(
     r"截止|到期|过期|扣费|扣款|续费|续保|续签|续期|缴费|还款|交费|还贷|年审|之?前(?:要|得|必须|记得)?(?:交|还|付|缴|提交|办|寄)",
 )
 """What has to be done, or runs out, by a day, where an appointment takes place on it."""
+ENDS_IN_MONTH = _any(
+    r"\b(?:expir(?:es?|ing)|runs? out|due|overdue|up for renewal|renew(?:al|ed|s)?|deadline)\b",
+    r"\b(?:lease|tenancy|contract|subscription|membership|licen[cs]e|warranty|guarantee|insurance|policy|visa|passport"
+    r"|permit|trial|probation|notice|mortgage|fixed rate|internship|placement|deal|plan|certificate)\b[^,;.]{0,20}"
+    r"\b(?:ends?|finish(?:es)?|is up|stops?|lapses?|comes to an end)\b",
+    r"\b(?:must|have to|has to|need to|needs to|got to)\b[^,;.]{0,60}\b(?:by|before)\s+(?:the )?"
+    r"(?:start of |beginning of |early )?\w+\W*\Z",
+    r"到期|过期|截止|期满|续签|续费|续保|续期|年审|换证",
+)
+"""Ends, or has to be done, in a month that is named without a day."""
+IN_NEXT_YEAR = re.compile(r"明年的?\s*\Z")
+OF_NEXT_YEAR = re.compile(r"\s*(?:of )?next year\b", re.IGNORECASE)
+IN_OTHER_YEAR = re.compile(r"(?:去|前|后|今|大前)年的?\s*\Z|\blast\s+\Z", re.IGNORECASE)
 MUST = _any(
     r"\b(?:must|have to|has to|need to|needs to|gotta|got to|due|by|before|until|till)\b|要|得|必须|务必|需要|之前|前"
 )

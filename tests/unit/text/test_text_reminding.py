@@ -1109,3 +1109,42 @@ def test_a_sentence_of_one_event_or_in_doubt_is_whole(text: str) -> None:
 def test_a_shared_name_alone_makes_no_same_event(older: str, newer: str, *, is_another: bool) -> None:
     """Unless nothing else is said of what it is."""
     assert states_another_day(older, newer, datetime(2026, 11, 29, 10, tzinfo=UTC)) is is_another
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The lease ends in March", (2026, 3, 1)),
+        ("The visa runs out in May", (2026, 5, 1)),
+        ("my passport expires in April 2027", (2027, 4, 1)),
+        ("The car insurance is due in January next year", (2027, 1, 1)),
+        ("I have to renew my licence by June", (2026, 6, 1)),
+        ("The lease ends in March, remind me two weeks before", (2026, 2, 15)),
+        ("The lease ends at the end of March", (2026, 3, 31)),
+        ("3月续签租约", (2026, 3, 1)),
+        ("租约三月到期", (2026, 3, 1)),
+        ("保险明年2月到期", (2027, 2, 1)),
+        ("2027年5月护照到期", (2027, 5, 1)),
+        ("三月底租约到期", (2026, 3, 31)),
+    ],
+)
+def test_what_ends_in_a_month_is_reminded_of_on_its_first_day(text: str, expected: tuple[int, int, int]) -> None:
+    """By its end, on its last."""
+    found = reminder_in(text, SAID)
+    assert found is not None
+    assert (found.year, found.month, found.day, found.recurrence) == (*expected, Recurrence.NONE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The lease ended in March", "When does the lease end in March?", "The season ends in March",
+        "If the lease ends in March, we move", "We're going to Spain in May", "I think the lease ends in March",
+        "The lease doesn't end in March", "The visa expires every March", "The visa may expire, they said",
+        "She said the lease ends in March", "I was born in March", "The lease ends in January",
+        "去年3月到期的", "租约是不是三月到期？", "要是3月续签就好了", "3月去西班牙",
+    ],
+)  # fmt: skip
+def test_a_month_alone_gives_no_reminder(text: str) -> None:
+    """Without an end or a duty, in the past or long to come, asked, supposed or hearsay."""
+    assert reminder_in(text, SAID) is None
