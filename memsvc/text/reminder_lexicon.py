@@ -736,7 +736,7 @@ DUE_BY = _any(
 )
 """What has to be done, or runs out, by a day, where an appointment takes place on it."""
 ENDS_IN_MONTH = _any(
-    r"\b(?:expir(?:es?|ing)|runs? out|due|overdue|up for renewal|renew(?:al|ed|s)?|deadline)\b",
+    r"\b(?:expir(?:es?|ing)|runs? out|due|overdue|up for renewal|renew(?:al|s)?|be renewed|deadline)\b",
     r"\b(?:lease|tenancy|contract|subscription|membership|licen[cs]e|warranty|guarantee|insurance|policy|visa|passport"
     r"|permit|trial|probation|notice|mortgage|fixed rate|internship|placement|deal|plan|certificate)\b[^,;.]{0,20}"
     r"\b(?:ends?|finish(?:es)?|is up|stops?|lapses?|comes to an end)\b",

@@ -1141,7 +1141,7 @@ def test_what_ends_in_a_month_is_reminded_of_on_its_first_day(text: str, expecte
         "The lease ended in March", "When does the lease end in March?", "The season ends in March",
         "If the lease ends in March, we move", "We're going to Spain in May", "I think the lease ends in March",
         "The lease doesn't end in March", "The visa expires every March", "The visa may expire, they said",
-        "She said the lease ends in March", "I was born in March", "The lease ends in January",
+        "She said the lease ends in March", "I've renewed my passport in May", "3月续签过了", "I was born in March", "The lease ends in January",
         "去年3月到期的", "租约是不是三月到期？", "要是3月续签就好了", "3月去西班牙",
     ],
 )  # fmt: skip
