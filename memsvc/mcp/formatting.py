@@ -223,7 +223,8 @@ class Forgotten(Answer):
     """Outcome for a memory."""
 
     id: str
-    state: Literal["DELETED", "REMOVED", "RESTORED"]
+    state: Literal["DELETED", "REMOVED", "RESTORED", "SUPERSEDED"]
+    newer_id: SkipJsonSchema[str] = ""
 
 
 class Statement(Answer):
@@ -271,6 +272,7 @@ class Due(Answer):
     id: str
     text: str
     date: str
+    overdue_days: SkipJsonSchema[int] = 0
     currency: str = ""
     newer_id: str = ""
 
@@ -278,5 +280,6 @@ class Due(Answer):
 class Dues(Answer):
     """Due and acknowledged reminders."""
 
+    today: SkipJsonSchema[str] = ""
     due: list[Due]
     acknowledged: list[str] = Field(default_factory=list)

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 SNIPPET_CHARS = 500
+NEAREST = 3
+"""Hits that `recall` shows though they are not relevant."""
+FAR_FROM_RELEVANT = 0.02
+"""A relevance far below `ranking.min_relevance`, whose default is 0.1."""
 PROGRESS_SECONDS = 1.0
 """A client that does not take a report within this time gets no more of them: other contexts wait for this one."""
 MOST_IN_CONTEXT = 1_000
@@ -59,16 +63,30 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
     if since is not None or until is not None:
         options["time_range"] = (since, until)
     found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
-    memories = [hit_shown(hit, place) for hit in found.hits]
+    hits = worth_showing(found)
+    memories = [hit_shown(hit, place) for hit in hits]
     note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)
     if chars := found.embedded_query_chars:
         note = f"{note} Only the first {chars} characters of the query were searched by meaning.".lstrip()
+    if left_out := len(found.hits) - len(hits):
+        note = f"{note} Left out: {left_out} less relevant.".lstrip()
     head = "Nothing relevant found. The nearest memories" if found.nothing_relevant else f"{len(memories)} memories"
     text = f"{head}, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
     archived = [hit_shown(hit, place).model_copy(update={"currency": ARCHIVED}) for hit in found.archived_hits]
     if archived:
         text += f"\nArchived memories that fit, not used for long ({DATA}):\n{lines(archived)}"
     return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories + archived, note=note))
+
+
+def worth_showing(found: search_pb.SearchResponse) -> list[search_pb.Hit]:
+    """Return the first hits, and of the others those that may be relevant.
+
+    The first `NEAREST` are returned whatever their relevance, and only these if nothing relevant was found.
+    """
+    nearest, others = list(found.hits[:NEAREST]), found.hits[NEAREST:]
+    if found.nothing_relevant:
+        return nearest
+    return nearest + [hit for hit in others if not (hit.HasField("relevance") and hit.relevance < FAR_FROM_RELEVANT)]
 
 
 async def context(asked: ToolCall, given: Context) -> Reply:

@@ -89,7 +89,7 @@ TOOLS = (
     ),
     OfferedTool(
         "capture",
-        "Pass a text that was said; the service stores what is worth remembering.",
+        "Pass what was said; the service stores what is worth remembering.",
         tool_inputs.Capture,
         formatting.Captured,
         ADDS,
@@ -97,7 +97,7 @@ TOOLS = (
     ),
     OfferedTool(
         "get_memory",
-        "One memory in full, by its citation [m3] or [mem:ID].",
+        "A memory in full, by its citation [m3] or [mem:ID].",
         tool_inputs.GetMemory,
         formatting.Whole,
         READS,
@@ -106,8 +106,7 @@ TOOLS = (
     OfferedTool("recent", "The newest memories.", tool_inputs.Recent, formatting.Shows, READS, read_tools.recent),
     OfferedTool(
         "update_memory",
-        "Correct a memory; what is left out stays. Its history is kept. For what has become untrue use remember with "
-        "replaces.",
+        "Correct a memory; what is left out stays. For what has become untrue use remember with replaces.",
         tool_inputs.UpdateMemory,
         formatting.Remembered,
         DESTROYS,
@@ -115,7 +114,7 @@ TOOLS = (
     ),
     OfferedTool(
         "forget",
-        "Delete a memory when the user asks for it or it is wrong. Can be undone.",
+        "Delete a memory when the user asks for it or it is wrong, or undo that.",
         tool_inputs.Forget,
         formatting.Forgotten,
         DESTROYS,
@@ -139,7 +138,7 @@ TOOLS = (
     ),
     OfferedTool(
         "reminders",
-        "What is due or overdue, or comes due within days_ahead.",
+        "Today, and what is due, overdue or due in days_ahead.",
         tool_inputs.Reminders,
         formatting.Dues,
         ADDS,

@@ -258,9 +258,9 @@ class Forget(Arguments):
 
     id: MemoryId
     permanently: bool = False
-    """True: beyond recovery, with its history. Only when the user asks for exactly that."""
+    """True: beyond recovery, with its history. Only if the user asks for exactly that."""
     undo: bool = False
-    """True: bring it back."""
+    """True: bring back the forgotten or replaced."""
     request_id: RequestId = ""
     """To repeat a failed call."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date
+from contextlib import aclosing
+from datetime import UTC, date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +40,13 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
-    from memsvc.client import Changes, NewMemory
+    from memsvc.client import AsyncMemsvc, Changes, NewMemory
     from memsvc.mcp.connection import BridgeScope
 
+_UNDO = "forget with undo of it brings it back"
+_IN_USE = frozenset({types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_CONFLICTED})
 _DONE = {"CREATED": "Remembered", "UPDATED": "Updated", "DUPLICATE": "It was remembered already"}
 
 
@@ -84,7 +87,8 @@ async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Rep
     reply = await asked.link.call(
         lambda: here.supersede(given.replaces, given.content, request_id=asked.request_id, **kept)
     )
-    return _remembered(reply.memory, "CREATED", reply.conflicts, len(reply.redactions))
+    replaced = f"{citation(reply.superseded.id)} is superseded; {_UNDO}."
+    return _remembered(reply.memory, "CREATED", reply.conflicts, len(reply.redactions), replaced=replaced)
 
 
 def _unchanged(memory: types_pb.Memory, given: Remember, place: BridgeScope) -> Iterator[str]:
@@ -125,9 +129,11 @@ def _remembered(
     conflicts: Iterable[types_pb.Conflict],
     redacted: int,
     unchanged: Sequence[str] = (),
+    *,
+    replaced: str = "",
 ) -> Reply:
     against, contradicted = _contradictions(memory.id, conflicts)
-    told = [f"{_DONE[outcome]}: {citation(memory.id)}"]
+    told = [f"{_DONE[outcome]}: {citation(memory.id)}", *([replaced] if replaced else [])]
     if unchanged:
         told.append(f"Not changed: its {', '.join(unchanged)}. To change that, call update_memory.")
     told += contradicted
@@ -153,14 +159,77 @@ async def update_memory(asked: ToolCall, given: UpdateMemory) -> Reply:
 
 async def forget(asked: ToolCall, given: Forget) -> Reply:
     """Delete a memory, or take that back."""
-    here, name = asked.link.here, citation(given.id)
     if given.undo:
-        await asked.link.call(lambda: here.restore(given.id, request_id=asked.request_id))
-        return Reply(f"It is back: {name}", Forgotten(id=given.id, state="RESTORED"))
+        return await _brought_back(asked, given.id)
+    here, name = asked.link.here, citation(given.id)
     await asked.link.call(lambda: here.delete(given.id, purge=given.permanently, request_id=asked.request_id))
     if given.permanently:
         return Reply(f"Removed for good: {given.id}", Forgotten(id=given.id, state="REMOVED"))
     return Reply(f"Forgotten: {name}; forget with undo brings it back.", Forgotten(id=given.id, state="DELETED"))
+
+
+async def _brought_back(asked: ToolCall, memory_id: str) -> Reply:
+    """Restore a memory, or the last state of a superseded one in which it was in use."""
+    here = asked.link.here
+    before, earlier = await asked.link.call(lambda: _superseded_since(here, memory_id))
+    if before is None:
+        restored = await asked.link.call(lambda: here.restore(memory_id, request_id=asked.request_id))
+        return await _restored(asked, restored.memory)
+    newer_id = before.memory.superseded_by_id
+    if not earlier:
+        told = f"Nothing was done: {citation(memory_id)} is superseded by {citation(newer_id)} since it was stored."
+        return Reply(told, Forgotten(id=memory_id, state="SUPERSEDED", newer_id=newer_id))
+    # The rollback of a repeated call has no effect, so it needs no request_id.
+    rolled = await asked.link.call(lambda: here.rollback(memory_id, earlier, expected_revision=before.memory.revision))
+    return await _restored(asked, rolled.memory, replaced_by=newer_id)
+
+
+async def _superseded_since(here: AsyncMemsvc, memory_id: str) -> tuple[memory_pb.Revision | None, int]:
+    """Return the latest revision of a SUPERSEDED memory, and the number of the last one in which it was in use, or 0.
+
+    Any other memory: None and 0.
+    """
+    latest: memory_pb.Revision | None = None
+    async with aclosing(here.revisions(memory_id)) as revisions:
+        async for revision in revisions:
+            latest = latest or revision
+            if not _is_superseded(latest.memory):
+                return None, 0
+            if revision.memory.status in _IN_USE:
+                return latest, revision.memory.revision
+    return latest, 0
+
+
+def _is_superseded(memory: types_pb.Memory) -> bool:
+    return memory.status == types_pb.MEMORY_STATUS_SUPERSEDED and bool(memory.superseded_by_id)
+
+
+async def _restored(asked: ToolCall, memory: types_pb.Memory, *, replaced_by: str = "") -> Reply:
+    """Return what a restored memory is now, and the memories in use that say otherwise."""
+    here, name = asked.link.here, citation(memory.id)
+    if _is_superseded(memory):
+        newer_id = memory.superseded_by_id
+        text = f"It is superseded by {citation(newer_id)}, as before it was forgotten: {name}. Undo again to use it."
+        return Reply(text, Forgotten(id=memory.id, state="SUPERSEDED", newer_id=newer_id))
+    status = types_pb.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_")
+    told = [f"It is back: {name}" if status == "ACTIVE" else f"It is back, {status.lower()}: {name}"]
+    contradicted = await asked.link.call(
+        lambda: _gathered(here.conflicts(states=("OPEN", "REJECTED"), memory_id=memory.id))
+    )
+    others = {other.id: other for each in contradicted for other in (each.older_memory, each.newer_memory)}
+    if replaced_by and replaced_by not in others:
+        found = await asked.link.call(lambda: here.get_many([replaced_by]))
+        others |= {each.id: each for each in found.memories}
+    told += [
+        f"In use, too: {citation(each.id)} {as_data(cut(each.content))} Forget the one that is wrong."
+        for each in others.values()
+        if each.id != memory.id and each.status in _IN_USE
+    ]
+    return Reply("\n".join(told), Forgotten(id=memory.id, state="RESTORED"))
+
+
+async def _gathered(listed: AsyncGenerator[types_pb.Conflict, None]) -> list[types_pb.Conflict]:
+    return [each async for each in listed]
 
 
 async def capture(asked: ToolCall, given: Capture) -> Reply:
@@ -202,7 +271,12 @@ async def resolve_conflict(asked: ToolCall, given: ResolveConflict) -> Reply:
         lambda: asked.link.here.resolve(given.id, given.resolution, request_id=asked.request_id)
     )
     state = types_pb.ConflictState.Name(reply.conflict.state).removeprefix("CONFLICT_STATE_")
-    return Reply(f"The conflict is settled: {state}.", Resolved(id=given.id, state=state))
+    gone = [one for one in (reply.conflict.older_memory, reply.conflict.newer_memory) if one.status not in _IN_USE]
+    told = [
+        f"The conflict is settled: {state}.",
+        *(f"Not in use: {citation(one.id)}; {_UNDO}." for one in gone if one.id),
+    ]
+    return Reply(" ".join(told), Resolved(id=given.id, state=state))
 
 
 async def reminders(asked: ToolCall, given: Reminders) -> Reply:
@@ -217,7 +291,9 @@ async def reminders(asked: ToolCall, given: Reminders) -> Reply:
     for memory_id in given_now:
         day = _day(due.pop(memory_id))
         await asked.link.call(partial(here.acknowledge_reminder, memory_id, day))
-    return _due(due.values(), given_now, [each for each in dict.fromkeys(given.given) if each not in given_now])
+    today = place.local(datetime.now(UTC)).date()
+    not_due = [each for each in dict.fromkeys(given.given) if each not in given_now]
+    return _due([_due_shown(each, today) for each in due.values()], today, given_now, not_due)
 
 
 def _day(reminder: lifecycle_pb.DueReminder) -> date:
@@ -225,22 +301,35 @@ def _day(reminder: lifecycle_pb.DueReminder) -> date:
     return date(day.year, day.month, day.day)
 
 
-def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str], not_due: list[str]) -> Reply:
-    due = [
-        Due(
-            id=each.memory.id,
-            text=cut(each.memory.content),
-            date=_day(each).isoformat(),
-            currency=currency_name(each.currency),
-            newer_id=each.newer_memory_id,
-        )
-        for each in found
-    ]
-    answer = Dues(due=due, acknowledged=given)
-    ignored = f"\nNot due, so nothing was recorded of it: {', '.join(not_due)}" if not_due else ""
-    if not due:
-        return Reply(f"Nothing is due.{ignored}", answer)
-    cited = framed(
-        f"- {citation(each.id)} ({', '.join((each.date, *currency_facts(each)))}) {as_data(each.text)}" for each in due
+def _due_shown(reminder: lifecycle_pb.DueReminder, today: date) -> Due:
+    day = _day(reminder)
+    return Due(
+        id=reminder.memory.id,
+        text=cut(reminder.memory.content),
+        date=day.isoformat(),
+        overdue_days=max(0, (today - day).days),
+        currency=currency_name(reminder.currency),
+        newer_id=reminder.newer_memory_id,
     )
-    return Reply(f"{len(due)} due ({DATA}):\n{cited}{ignored}", answer)
+
+
+def _due(due: list[Due], today: date, given: list[str], not_due: list[str]) -> Reply:
+    answer = Dues(today=today.isoformat(), due=due, acknowledged=given)
+    ignored = f"\nNot due, so nothing was recorded of it: {', '.join(not_due)}" if not_due else ""
+    now = f"Today is {today:%A} {today.isoformat()}."
+    if not due:
+        return Reply(f"{now} Nothing is due.{ignored}", answer)
+    cited = framed(
+        f"- {citation(each.id)} ({', '.join((_due_day(each, today), *currency_facts(each)))}) {as_data(each.text)}"
+        for each in due
+    )
+    return Reply(f"{now} {len(due)} due ({DATA}):\n{cited}{ignored}", answer)
+
+
+def _due_day(due: Due, today: date) -> str:
+    """Return the day of a reminder and how far it is from today, such as "Friday 2026-01-09, overdue by 2 days"."""
+    day = date.fromisoformat(due.date)
+    days = (day - today).days
+    count = f"{abs(days)} day{'' if abs(days) == 1 else 's'}"
+    distance = "today" if days == 0 else f"in {count}" if days > 0 else f"overdue by {count}"
+    return f"{day:%A} {due.date}, {distance}"

@@ -334,7 +334,12 @@ def _judge_ignored(text: str) -> CaptureVerdict | None:
 
 
 def is_courtesy(text: str) -> bool:
-    """Return whether a message of a user or an assistant says nothing but that it was heard: "Noted, good luck!"."""
+    """Return whether a message of a user or an assistant says nothing but that it was heard: "Noted, good luck!".
+
+    So does one without content words: "Lovely.", 哈哈, an emoji.
+    """
+    if not any(map(str.isalnum, text)):
+        return True
     return _consists_of(simplified_form(text[:CUE_CHARS].translate(_WIDE)), (cues.SMALL_TALK, cues.ACKNOWLEDGEMENT))
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from memsvc.text.analysis import simplified_form
 from memsvc.text.facts.values import MONTHS
 
 MOST_CHARS = 120
@@ -91,6 +92,20 @@ _USUAL_HAN = re.compile(
     r"不变|没错|没变|不动|时间|地点|其他|一样|刚才|刚刚|上面|之前|[说打写记弄搞]错|口误|更正|纠正|一下|不对|不是|应该|才对"
     r"|[的了是在我他她它说啊哦吧呢都仍]"
 )
+_RETRACTION = re.compile(
+    r"\W*(?:(?:a?ha(?:ha)*h?|hehe|lol|lmao|nah|no(?=[,.!])|oh|ok(?:ay)?|sorry|oops|wait|um+)\W+)*"
+    r"(?:(?:(?:i['’]?m |i am |i was )?(?:just |only |totally )*(?:kidding|joking|messing(?: with you)?)|jk|j/k"
+    r"|(?:it|that) was (?:just |only )?a joke|(?:scratch|strike|disregard|ignore) that|i take (?:that|it) back"
+    r"|(?:please )?(?:ignore|disregard) (?:my last message|what i (?:just )?said)"
+    r"|forget (?:that )?i (?:ever |just )?said (?:that|anything|it)))"
+    r"(?:\W+(?:lol|a?ha(?:ha)*h?|hehe|obviously|of course|sorry|mate|please|i['’]?m not(?: really)?))*\W*"
+    r"|\W*(?:(?:[哈嘿呵嘻唉啊噢哦]|哎呀?|好吧|算了吧?|没有?啦|不是啦)[\s，,。！!~～…]*)*"
+    r"(?:(?:我?(?:是|就是)?(?:跟|和)?你?(?:开(?:个|你)?玩笑|说着玩|逗你玩?|骗你|瞎说|胡说)(?:儿)?(?:的|呢|啦|而已|罢了)+)"
+    r"|(?:你?就)?当我(?:刚才?)?没说(?:过)?|(?:刚才|上面|前面)(?:的|那句话?|说的)*(?:都)?(?:当我没说|不算|作废)"
+    r"|我?收回(?:刚才|上面)?(?:的|那句|说的)*话?)(?:[吧啦了哈啊])*[\s。！!~～…，,]*",
+    re.IGNORECASE,
+)
+"""A text that only takes back what was said before it."""
 _ADDS = re.compile(r"\b(?:also|too|as well)\b|[也还]", re.IGNORECASE)
 
 
@@ -190,6 +205,32 @@ def apply_corrections(
                 corrections[place] = at
                 break
     return meant, corrections
+
+
+def find_retracted(said: Sequence[tuple[str, object, int]]) -> dict[int, int]:
+    """Return which statements of a conversation are taken back, with the statements that take them back, by place.
+
+    "Just kidding" and 当我没说 take back the statement before them in their message; where they begin it, all that the
+    same speaker said in the message before.
+
+    Args:
+        said: Each statement in order, who said it, and the place of its message.
+    """
+    retracted: dict[int, int] = {}
+    for place, (text, speaker, message) in enumerate(said):
+        if not is_retraction(text):
+            continue
+        own = [at for at in range(place) if said[at][1] == speaker and at not in retracted]
+        if own and said[own[-1]][2] == message:
+            retracted[own[-1]] = place
+        elif own:
+            retracted |= {at: place for at in own if said[at][2] == said[own[-1]][2]}
+    return retracted
+
+
+def is_retraction(text: str) -> bool:
+    """Return whether a text only takes back what was said before it."""
+    return len(text) <= MOST_CHARS and _RETRACTION.fullmatch(simplified_form(text.strip())) is not None
 
 
 def _replaced(statement: str, correction: str, pattern: re.Pattern[str]) -> str:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
-from memsvc.domain.reminders import YEARS, is_day, lunar_day, lunar_start, next_day, slot_of
+from memsvc.domain.reminders import OVERDUE_DAYS, YEARS, is_day, lunar_day, lunar_start, next_day, slot_of
 from memsvc.text import reminder_lexicon as words
 from memsvc.text.analysis import HAN, script_of, simplified_form, terms, word_terms
 from memsvc.text.reminder_dates import (
@@ -40,7 +40,7 @@ _AHEAD_DAYS = 270
 """A day without a year that is farther ahead is taken as one of the last months."""
 _AHEAD_MONTHS = 24
 """The first of a monthly day from a day on is looked for in so many months."""
-_MOST_DAYS = 8
+_MOST_DAYS, _MOST_EVENTS = 8, 4
 """A sentence that names more is a table."""
 _ANY_DAY = date(2026, 1, 1)
 _LEAST_CHARS = 2
@@ -129,7 +129,7 @@ def _deadline_of_work(said: str) -> str:
     plain = words.QUOTED.sub(_blank, said)
     if not words.WORK.search(plain):
         return ""
-    later = [plain[start:end].strip(" ?？,，") for start, end in _clauses(plain, [])[1:]]
+    later = [plain[start:end].strip(" ?？,，") for start, end in clauses(plain, [])[1:]]
     return next((clause for clause in later if words.OWN_DEADLINE.search(clause)), "")
 
 
@@ -142,9 +142,9 @@ def _stated_clauses(said: str) -> str:
     """Return what a sentence says beside its question: "MRI on Friday at 9:40, can I eat before?"; empty: nothing."""
     if words.RHETORICAL.search(said) or _is_void_unasked(said):
         return ""
-    clauses = [said[start:end] for start, end in _clauses(said, [])]
-    stated = [clause for clause in clauses if not _asks(clause)]
-    return "".join(stated) if len(stated) < len(clauses) else ""
+    parts = [said[start:end] for start, end in clauses(said, [])]
+    stated = [clause for clause in parts if not _asks(clause)]
+    return "".join(stated) if len(stated) < len(parts) else ""
 
 
 def _at_next_time(said: str, moment: datetime) -> Reminder | None:
@@ -153,7 +153,7 @@ def _at_next_time(said: str, moment: datetime) -> Reminder | None:
     if asked is None or named_days(said, moment.date()) or _is_of_others(asked, said[: asked.start()]):
         return None
     minute, _ = time_of_day(said)
-    if minute is None or _is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
+    if minute is None or is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
         return None
     is_over = minute <= moment.hour * 60 + moment.minute
     day = moment.date() + timedelta(days=is_over)
@@ -191,7 +191,9 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
     if _has_wrong_weekday(said, named, today):
         return None
     days = _without_echoes(named, today)
-    if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or _is_void(said):
+    if len(days) == 1 and days[0].month and not days[0].day:
+        return _of_month(said, days[0], today)
+    if not 0 < len(days) <= _MOST_DAYS or not any(one.is_clear for one in days) or is_void(said):
         return None
     clear = [one for one in days if one.is_clear]
     for one in clear:
@@ -215,6 +217,19 @@ def _of_day(said: str, clear: list[NamedDay], today: date) -> Reminder | None:
     else:
         found = _requested(said, named, today) if asked is not None else _scheduled(said, named, today)
     return None if found is None else _at_distance(found, said, named, clear, today)
+
+
+def _of_month(said: str, named: NamedDay, today: date) -> Reminder | None:
+    """Return the reminder of what ends or is due in a month of which no day is named: on its first day."""
+    before = said[: named.start]
+    if not words.ENDS_IN_MONTH.search(said) or words.EVERY.search(before) or words.EVERY_YEAR.search(said):
+        return None
+    is_next_year = bool(words.IN_NEXT_YEAR.search(before) or words.OF_NEXT_YEAR.match(said, named.end))
+    if is_void(said) or words.IN_OTHER_YEAR.search(before):
+        return None
+    year = named.year or (today.year + 1 if is_next_year else 0)
+    exact = date(year, named.month, 1) if YEARS[0] <= year <= YEARS[1] else None
+    return _of_day(said, [replace(named, day=1, year=year, exact=exact)], today)
 
 
 def _without_echoes(days: list[NamedDay], today: date) -> list[NamedDay]:
@@ -256,7 +271,7 @@ def _blank_aside(match: re.Match[str]) -> str:
     return match[0] if words.NO_ASIDE.search(match[0]) else _blank(match)
 
 
-def _is_void(said: str) -> bool:
+def is_void(said: str) -> bool:
     """Return whether a sentence is none to be reminded of, whatever it names: asked, supposed, hearsay, refused."""
     return _is_void_unasked(said) or (_asks(said) and not words.REQUEST.search(said))
 
@@ -281,7 +296,7 @@ def _is_void_unasked(said: str) -> bool:
 # Clauses.
 
 
-def _clauses(said: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def clauses(said: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the offsets of the clauses of a sentence; no comma within one of the *spans* ends one."""
     ends = [match.span() for match in words.DELIMITER.finditer(said)]
     cuts = [0, *(end for at, end in ends if not any(start <= at < stop for start, stop in spans))]
@@ -291,7 +306,7 @@ def _clauses(said: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _clause_of(said: str, named: NamedDay) -> str:
     """Return the clause that names a day, with its neighbours if it says nothing else."""
     spans = [(named.start, named.end)]
-    parts = _clauses(said, spans)
+    parts = clauses(said, spans)
     place = next(index for index, (start, end) in enumerate(parts) if start <= named.start < end or end == len(said))
     start, end = parts[place]
     rest = said[start : named.start] + " " + said[named.end : end]
@@ -319,14 +334,14 @@ def _is_off(said: str, named: NamedDay) -> bool:
         return True
     if words.DENIED.search(kept) or words.IF.search(clause) or _is_called_off_after(said, named):
         return True
-    if any(words.CONDITION.search(said[start:end]) for start, end in _clauses(said, [])):
+    if any(words.CONDITION.search(said[start:end]) for start, end in clauses(said, [])):
         return True
     return _is_narrated(clause, named)
 
 
 def _is_called_off_after(said: str, named: NamedDay) -> bool:
     """Return whether the clause after that of a day says that its event does not take place."""
-    end = next((end for start, end in _clauses(said, [(named.start, named.end)]) if named.start < end), len(said))
+    end = next((end for start, end in clauses(said, [(named.start, named.end)]) if named.start < end), len(said))
     return bool(words.CALLED_OFF_AFTER.match(said[end:]))
 
 
@@ -378,7 +393,7 @@ def _first_of_clauses(said: str, clear: list[NamedDay]) -> NamedDay | None:
         return clear[0] if _is_stay(said, clear) else None
     spans = [(one.start, one.end) for one in clear]
     first: NamedDay | None = None
-    for start, end in _clauses(said, spans):
+    for start, end in clauses(said, spans):
         within = [one for one in clear if start <= one.start < end]
         if len(within) > 1 and not _are_joined(said, start, within):
             return first
@@ -421,7 +436,7 @@ def _is_stay(said: str, clear: list[NamedDay]) -> bool:
 
 def _at_distance(found: Reminder, said: str, named: NamedDay, days: list[NamedDay], today: date) -> Reminder:
     """Return a reminder at the distance from its day at which the sentence asks for it, if at any."""
-    for start, end in _clauses(said, [(one.start, one.end) for one in days]):
+    for start, end in clauses(said, [(one.start, one.end) for one in days]):
         others = [one for one in days if start <= one.start < end and one is not named]
         offset = None if others else _asked_offset(said, (start, end), named)
         if offset is not None:
@@ -452,7 +467,7 @@ def _is_asked_ahead(said: str, clause: tuple[int, int], offset: Offset, named: N
     asked = words.ASKED.search(text) or words.ASKED_AHEAD.search(text)
     if asked is None:
         rest = said[start : offset.start] + " " + said[offset.end : end]
-        before = next((said[at:until] for at, until in _clauses(said, []) if until == start), "")
+        before = next((said[at:until] for at, until in clauses(said, []) if until == start), "")
         return not _says_something(rest) and bool(words.ASKED.search(before))
     if any(words.OTHERS_AHEAD.search(said[start:until]) for until in (offset.start, start + asked.start())):
         return False
@@ -466,8 +481,8 @@ def _is_of_another_event(said: str, end: int, offset: Offset, named: NamedDay | 
     """Return whether a distance is from another event than that of the day: "a day before the party"."""
     if named is None or offset.end <= named.start < end:
         return False
-    behind = _events_of(said[offset.end : end])[0]
-    others = _events_of(said[: offset.start] + said[end:])[0]
+    behind = events_of(said[offset.end : end])[0]
+    others = events_of(said[: offset.start] + said[end:])[0]
     return bool(behind and others) and not behind & others
 
 
@@ -476,11 +491,11 @@ def _with_next_sentence(found: Reminder, following: str, text: str, today: date)
     said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, simplified_form(following)))
     if next(_offsets_in(said), None) is None or next(_offsets_in(simplified_form(found.phrase)), None) is not None:
         return found
-    if named_days(said, today) or _is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
+    if named_days(said, today) or is_void(said) or words.CONDITION.search(said) or _is_narrated(said):
         return found
     start = text.find(found.phrase)
     phrase = text[start : text.find(following, start + len(found.phrase)) + len(following)]
-    offset = next(filter(None, (_asked_offset(said, clause, None) for clause in _clauses(said, []))), None)
+    offset = next(filter(None, (_asked_offset(said, clause, None) for clause in clauses(said, []))), None)
     if offset is None or len(phrase) > PHRASE_CHARS:
         return found
     return replace(_moved_by(found, offset, said, today), phrase=phrase)
@@ -874,8 +889,8 @@ def _minute_of(said: str, named: NamedDay) -> int | None:
     minute, _ = time_of_day(said)
     if minute is not None:
         return minute
-    clauses = _clauses(said, [(named.start, named.end)])
-    minute = next((time_of_day(said[start:end])[0] for start, end in clauses if named.start < end), None)
+    parts = clauses(said, [(named.start, named.end)])
+    minute = next((time_of_day(said[start:end])[0] for start, end in parts if named.start < end), None)
     return visiting_minute(said) if minute is None and words.VISIT.search(said) else minute
 
 
@@ -889,6 +904,73 @@ def _with_slot(found: Reminder, said: str) -> Reminder:
     minute, part = time_of_day(said)
     slot: Slot | None = slot_of(minute // 60) if minute is not None else part
     return replace(found, slot=slot)
+
+
+# Several events in a sentence, each with a day of its own.
+
+
+def split_dated_events(text: str) -> list[str]:
+    """Return the parts of a sentence that name an event with its day each, or the sentence alone.
+
+    "Dentist on the 4th and MOT on the 12th" is of two memories, as each has one reminder. The events are of different
+    sorts, and nothing is asked, supposed or changed. How the sentence begins ("I have", "remind me of") is said of all
+    parts, and a month that is named once of all later days of it.
+    """
+    said = simplified_form(text)
+    if len(text) > PHRASE_CHARS or len(said) != len(text) or not words.DATE_CUE.search(said.lower()):
+        return [text]
+    days = [one for one in named_days(said, _ANY_DAY) if one.is_clear]
+    if not 1 < len(days) <= _MOST_EVENTS or not all(_is_plain_day(one) for one in days):
+        return [text]
+    if is_void(said) or any(pattern.search(said) for pattern in (words.OR, words.IF, words.MOVED, words.CANCELLED)):
+        return [text]
+    cuts = [_joint(said, one, other) for one, other in pairwise(days)]
+    starts = [0, *(cut.end() for cut in cuts if cut is not None)]
+    ends = [*(cut.start() for cut in cuts if cut is not None), len(text)]
+    events = [events_of(said[start:end])[0] for start, end in zip(starts, ends, strict=True)]
+    if len(starts) < len(days) or not all(events) or len(frozenset(chain(*events))) < sum(map(len, events)):
+        return [text]
+    months = _inherited_months(said, days)
+    if months is None:
+        return [text]
+    for (at, month), number in zip(reversed(months), reversed(range(len(days))), strict=True):
+        text = text[:at] + month + text[at:]
+        ends[number:] = [end + len(month) for end in ends[number:]]
+        starts[number + 1 :] = [start + len(month) for start in starts[number + 1 :]]
+    lead = words.LEAD.match(text)
+    before = text[: lead.end()] if lead is not None else ""
+    return [(before if start else "") + text[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _is_plain_day(named: NamedDay) -> bool:
+    return named.recurrence is Recurrence.NONE and not (named.is_loose or named.is_off or named.is_lunar)
+
+
+def _joint(said: str, one: NamedDay, other: NamedDay) -> re.Match[str] | None:
+    """Return the last "and" or comma between two days."""
+    return next(reversed(list(words.EVENT_JOINT.finditer(said, one.end, other.start))), None)
+
+
+def _inherited_months(said: str, days: Sequence[NamedDay]) -> list[tuple[int, str]] | None:
+    """Return for each day where its month has to be inserted, and the words for it; None: it is not certain which.
+
+    3月4号看牙，12号年检 is 3月12号年检, but 3月28号看牙，4号年检 is not certain.
+    """
+    months: list[tuple[int, str]] = []
+    last: NamedDay | None = None
+    for one in days:
+        named = said[one.start : one.end]
+        if one.exact is None and one.month:
+            last = one
+        bare = words.DAY_OF_MONTH.fullmatch(named)
+        if bare is None or last is None:
+            months.append((one.start, ""))
+            continue
+        month = words.MONTH_NAME.search(said[last.start : last.end])
+        if last.year or one.day <= last.day or month is None:
+            return None
+        months.append((one.start, month["zh"]) if month["zh"] else (one.end, f" of {month['en']}"))
+    return months
 
 
 # Appointments that were moved or called off.
@@ -933,19 +1015,19 @@ def cached_schedule_change(text: str) -> ScheduleChange | None:
         said = words.RELAYED.sub(_blank, words.QUOTED.sub(_blank, sentence))
         cancelled = _stated(words.CANCELLED, said)
         change = cancelled or _stated(words.MOVED, said)
-        if change is None or _is_void(said) or words.CONDITION.search(said):
+        if change is None or is_void(said) or words.CONDITION.search(said):
             continue
         is_cancelled = cancelled is not None
         subject = _clause_of_change(words.RELAYED.sub(_blank, sentence), change)
-        events, label = _events_of(subject)
-        found = _terms_of(subject)
+        events, label = events_of(subject)
+        found = event_terms(subject)
         if not events and (caller := _caller_of(sentence, said, change)):
-            events, label = _events_of(caller)
-            found = _terms_of(caller)
+            events, label = events_of(caller)
+            found = event_terms(caller)
         if events or found:
             label = label or min(found, key=lambda term: subject.lower().find(term))
-            qualifiers = _qualifiers_of(subject)
-            return ScheduleChange(label, is_cancelled, events, found, _people_of(subject), qualifiers)
+            qualifiers = qualifiers_of(subject)
+            return ScheduleChange(label, is_cancelled, events, found, people_of(subject), qualifiers)
     return None
 
 
@@ -995,7 +1077,7 @@ def _is_denied(said: str, change: re.Match[str]) -> bool:
 
 
 def _before_in_clause(said: str, change: re.Match[str]) -> str:
-    start = next(start for start, end in _clauses(said, []) if change.start() < end)
+    start = next(start for start, end in clauses(said, []) if change.start() < end)
     return said[start : change.start()]
 
 
@@ -1004,16 +1086,16 @@ def _clause_of_change(sentence: str, change: re.Match[str]) -> str:
 
     "Her flight changed so the panel sits on 27 April" moves the panel.
     """
-    parts = _clauses(sentence, [])
+    parts = clauses(sentence, [])
     place = next(place for place, (start, end) in enumerate(parts) if start <= change.start() < end)
     start, end = parts[place]
     if not named_days(sentence[start:end], _ANY_DAY):
         for after, until in parts[place + 1 :]:
             clause = sentence[after:until]
             follows = words.THEREFORE.search(sentence[:after])
-            if follows and _terms_of(clause) and named_days(clause, _ANY_DAY):
+            if follows and event_terms(clause) and named_days(clause, _ANY_DAY):
                 return clause
-    return sentence[start:end] if _events_of(sentence[start:end])[0] else sentence
+    return sentence[start:end] if events_of(sentence[start:end])[0] else sentence
 
 
 def at_another_time(reminder: Reminder, text: str, moment: datetime) -> Reminder | None:
@@ -1029,7 +1111,7 @@ def at_another_time(reminder: Reminder, text: str, moment: datetime) -> Reminder
         minute, _ = time_of_day(said)
         if minute is None or minute == reminder.minute or _stated(words.CANCELLED, said) is not None:
             continue
-        is_stated = _stated(words.MOVED, said) is not None and not (_is_void(said) or words.CONDITION.search(said))
+        is_stated = _stated(words.MOVED, said) is not None and not (is_void(said) or words.CONDITION.search(said))
         if is_stated and not named_days(said, moment.date()):
             return replace(reminder, minute=minute, slot=None, phrase=sentence)
     return None
@@ -1041,14 +1123,14 @@ def changed_event(change: ScheduleChange, reminded: Sequence[str]) -> int | None
     Of the same event are those that share its sort, or, when it names none that is known, half of its words. None also
     when two share equally much: rather both are kept than one is lost.
     """
-    scores = [_shared(change, simplified_form(sentence)) for sentence in reminded]
+    scores = [shared_with(change, simplified_form(sentence)) for sentence in reminded]
     best = max(scores, default=0)
     return scores.index(best) if best and scores.count(best) == 1 else None
 
 
-def _shared(change: ScheduleChange, sentence: str) -> int:
+def shared_with(change: ScheduleChange, sentence: str) -> int:
     """Return how much of a change is about the event of a sentence; 0: another event."""
-    events, found, people = _events_of(sentence)[0], _terms_of(sentence), _people_of(sentence)
+    events, found, people = events_of(sentence)[0], event_terms(sentence), people_of(sentence)
     task = words.TASK.search(sentence)
     if task is not None and (task["en"] or task["zh"]).lower() not in change.words:
         return 0
@@ -1101,10 +1183,10 @@ def concerns_another_event(older: str, newer: str) -> bool:
     Such as the flight to another city, or the dinner with another person.
     """
     older = simplified_form(older)
-    change, events = schedule_change(newer), _events_of(older)[0]
+    change, events = schedule_change(newer), events_of(older)[0]
     if change is None or not change.events & events:
         return False
-    return _are_disjoint(change.people, _people_of(older)) or _is_another_of_sort(change, older, events)
+    return _are_disjoint(change.people, people_of(older)) or _is_another_of_sort(change, older, events)
 
 
 def _is_another_of_sort(change: ScheduleChange, sentence: str, events: frozenset[int]) -> bool:
@@ -1112,7 +1194,7 @@ def _is_another_of_sort(change: ScheduleChange, sentence: str, events: frozenset
     shared = change.events & events
     if not shared:
         return False
-    sides = (change.qualifiers, _qualifiers_of(sentence))
+    sides = (change.qualifiers, qualifiers_of(sentence))
     return _are_disjoint(*(frozenset(term for sort, term in side if sort in shared) for side in sides))
 
 
@@ -1123,7 +1205,7 @@ def states_another_day(older: str, newer: str, moment: datetime) -> bool:
     neither the sort of an event, nor a person, nor any other term with *older*.
     """
     older, newer = simplified_form(older), simplified_form(newer)
-    change, before, after = schedule_change(newer), _events_of(older)[0], _events_of(newer)[0]
+    change, before, after = schedule_change(newer), events_of(older)[0], events_of(newer)[0]
     if change is not None:
         return _changes_another(change, older, newer)
     is_leave = bool(words.LEAVE.search(newer)) and not words.LEAVE.search(older)
@@ -1144,12 +1226,12 @@ def _changes_another(change: ScheduleChange, older: str, newer: str) -> bool:
 
     A name is a word for what is moved or called off; those of two languages are not compared.
     """
-    before, after = _events_of(older)[0], _events_of(newer)[0]
+    before, after = events_of(older)[0], events_of(newer)[0]
     if before and change.events:
         return not before & after
     if script_of(older) is not script_of(newer) or _share_names(older, newer):
         return False
-    return bool(change.events) or (bool(before) and bool(_terms_of(_changed_subject(newer))))
+    return bool(change.events) or (bool(before) and bool(event_terms(_changed_subject(newer))))
 
 
 def _changed_subject(text: str) -> str:
@@ -1163,7 +1245,22 @@ def _changed_subject(text: str) -> str:
 
 
 def _share_names(older: str, newer: str) -> bool:
-    return bool(_terms_of(older) & _terms_of(newer) or _people_of(older) & _people_of(newer))
+    """Return whether two texts share a person or a term that may be of one event.
+
+    A proper name alone is shared by many: "Lunch with Hargreaves moved to the 20th" says nothing of the MOT at
+    Hargreaves, "Hargreaves can fit me in on the 20th" may.
+    """
+    terms_of_newer = event_terms(newer)
+    shared = (event_terms(older) & terms_of_newer) | (people_of(older) & people_of(newer))
+    names = _proper_names(older) | _proper_names(newer)
+    own = terms_of_newer - names - people_of(newer) - _SCHEDULING_TERMS
+    return bool(shared - names) or (bool(shared) and not own)
+
+
+def _proper_names(text: str) -> frozenset[str]:
+    """Return the terms of proper names: capitalised words within a sentence that are no events, 老张, 李医生."""
+    found = [match[0] for match in words.PROPER_NAME.finditer(text) if match[0].lower() not in _SORTS]
+    return frozenset(one.lower() for one in found) | event_terms(" ".join(found))
 
 
 def is_beside_due(older: str, newer: str) -> bool:
@@ -1175,16 +1272,27 @@ def is_beside_due(older: str, newer: str) -> bool:
     older, newer = simplified_form(older), simplified_form(newer)
     if script_of(older) is not script_of(newer) or not words.DUE_BY.search(older) or words.DUE_BY.search(newer):
         return False
-    return not (_terms_of(older) & _terms_of(newer) or _events_of(older)[0] & _events_of(newer)[0])
+    return not (event_terms(older) & event_terms(newer) or events_of(older)[0] & events_of(newer)[0])
 
 
-def _events_of(sentence: str) -> tuple[frozenset[int], str]:
+def events_of(sentence: str) -> tuple[frozenset[int], str]:
     """Return the sorts of events that a sentence names, and the word for the first of them."""
     found = sorted((match.start(), -len(match[0]), match[0].lower()) for match in _EVENT.finditer(sentence))
     return frozenset(_SORTS[word] for *_, word in found), found[0][2] if found else ""
 
 
-def _terms_of(sentence: str) -> frozenset[str]:
+def head_events(thing: str) -> tuple[frozenset[int], str]:
+    """Return the sorts of events and the word for them, as `events_of`, of which the last word of *thing* is one.
+
+    "The MOT station" is none.
+    """
+    found = next((match for match in _EVENT.finditer(thing) if match.end() == len(thing.removesuffix("s"))), None)
+    found = found or next((match for match in _EVENT.finditer(thing) if match.end() == len(thing)), None)
+    return (frozenset(), "") if found is None else events_of(found[0])
+
+
+def event_terms(sentence: str) -> frozenset[str]:
+    """Return the terms of a sentence that say which event is meant."""
     plain = _DATE_WORDS.sub(" ", sentence)
     return (
         frozenset(
@@ -1196,13 +1304,14 @@ def _terms_of(sentence: str) -> frozenset[str]:
     )
 
 
-def _people_of(sentence: str) -> frozenset[str]:
+def people_of(sentence: str) -> frozenset[str]:
+    """Return the people that a sentence names as those whose event it is, or with whom."""
     found = [match["en"] or match["zh"] for match in words.PEOPLE.finditer(sentence)]
     found += [match["en"] or match["zh"] for match in words.COMPANY.finditer(sentence)]
     return frozenset(_PERSON.get(one.lower(), one.lower()) for one in found)
 
 
-def _qualifiers_of(sentence: str) -> frozenset[tuple[int, str]]:
+def qualifiers_of(sentence: str) -> frozenset[tuple[int, str]]:
     """Return the terms that say which event of its sort is meant, beside the words for events, with the sorts."""
     said = words.MOVED.sub(_blank, words.CANCELLED.sub(_blank, sentence))
     found: list[tuple[int, str]] = []
@@ -1212,7 +1321,7 @@ def _qualifiers_of(sentence: str) -> frozenset[tuple[int, str]]:
             found.append((sort, before["en"] or before["zh"]))
         if (after := words.QUALIFIER_AFTER.match(said[match.end() :])) is not None:
             found.append((sort, after["en"]))
-    known = {(sort, term) for sort, word in found for term in _terms_of(word) if len(term) > 1}
+    known = {(sort, term) for sort, word in found for term in event_terms(word) if len(term) > 1}
     return frozenset(one for one in known if one[1] not in words.PLAIN_WORDS and one[1] not in _SORTS)
 
 
@@ -1244,6 +1353,7 @@ _EVENT = re.compile(
 )
 _DATE_WORDS = re.compile(r"\d+(?:st|nd|rd|th)?|[一二三四五六七八九十]{1,3}[月号日点]")
 _WEAK_TERMS = frozenset(chain.from_iterable(map(word_terms, (word for word in words.WEAK_WORDS if word.isascii()))))
+_SCHEDULING_TERMS = frozenset(chain.from_iterable(map(word_terms, words.SCHEDULING_WORDS)))
 _PERSON = {
     "mum": "mother", "mom": "mother", "妈": "mother", "妈妈": "mother",
     "dad": "father", "爸": "father", "爸爸": "father",
@@ -1251,3 +1361,278 @@ _PERSON = {
     "granny": "grandma", "奶奶": "grandma", "外婆": "grandma", "姥姥": "grandma", "爷爷": "grandpa", "外公": "grandpa",
     "姥爷": "grandpa", "猫": "cat", "狗": "dog", "娃": "孩子", "kid": "孩子", "kids": "孩子", "老板": "boss",
 }  # fmt: skip
+
+
+# What is done: "MOT passed", "paid the rent", 房租交了, 牙医看完了.
+#
+# Only what users say of themselves counts, in a clause of its own: neither what others did, nor what is asked, denied,
+# supposed, planned, or a habit.
+
+
+DONE_AHEAD_DAYS = 7
+"""Number of days by which a duty may be done before its day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A statement that something is done.
+
+    Attributes:
+        event: The words for it, as those of an event that is called off.
+        acts: What was done with it, as keys of `ACTS`; empty: it took place.
+        text: The clause.
+    """
+
+    event: ScheduleChange
+    acts: frozenset[str]
+    text: str
+
+
+ACTS = {
+    "pay": re.compile(
+        r"\b(?:pay|paid|paying|payment|settle[ds]?|transfer\w*)\b|交|缴|付|还款|转账|汇款", re.IGNORECASE
+    ),
+    "submit": re.compile(
+        r"\b(?:submit\w*|submission|hand(?:ed|ing)?(?: it)? in|turn(?:ed)? in|file[ds]?|filing|send|sent|post(?:ed)?"
+        r"|mail(?:ed)?|deliver(?:ed)?)\b|交(?!通|流|房)|提交|寄|发送|发给|递",
+        re.IGNORECASE,
+    ),
+    "renew": re.compile(
+        r"\b(?:renew\w*|expir\w*|runs? out|replac\w*|extend\w*|valid)\b|换|续|补办|办|到期|过期", re.IGNORECASE
+    ),
+    "collect": re.compile(r"\b(?:collect\w*|pick(?:ed|ing)?\b.{0,24}\bup|fetch\w*)\b|取|领|拿", re.IGNORECASE),
+    "return": re.compile(r"\b(?:return\w*|give back|gave back|take back|took back|bring back)\b|还", re.IGNORECASE),
+}
+"""What may have to be done with a thing by a day, as reminders and statements say it."""
+_OTHER_ACT = re.compile(
+    r"\b(?:read|review|proofread|check|discuss|print|write|start|prepare|practi[cs]e|buy|call|ring|phone|email|ask"
+    r"|cancel|book|arrange|find|measure|clean|order|invite|pack|study|revise|rent(?= an?\b))\b(?!-?(?:up|in|out)\b)"
+    r"|准备|复习|打印|打电话|咨询|询问|取消|预约|预定|检查报告|审阅|修改|讨论|买|写|订|练|问",
+    re.IGNORECASE,
+)
+"""Another thing to do, after which the first is still to be done."""
+_EVERYDAY = frozenset(
+    {
+        "dinner", "lunch", "coffee", "call", "date", "meeting", "class", "match", "play", "trip", "train", "flight",
+        "party", "release", "move", "review",
+    }
+)  # fmt: skip
+"""Sorts of events of which there are several: they took place only if more words say which one it was."""
+_HANDED_IN = frozenset({"report", "paper", "thesis", "application"})
+"""What is done only once it is handed in."""
+_INSPECTION = "mot"
+"""A sort of event that may be before the day by which it has to be."""
+_KIN_OF_USER = frozenset({"dog", "cat", "rabbit", "孩子", "猫", "狗"})
+"""For whom the user goes somewhere."""
+
+_BEGIN = (
+    r"\A\W*(?:(?:and|so|ok(?:ay)?|well|right|yes|yay|yep|phew|hooray|hurray|great news|good news|fyi|btw|update|done"
+    r"|finally|at last|just|already)[,:!.]*\s+)*"
+)
+_SELF = r"(?:(?:i|we|the user)(?:['’]ve| have| has)?\s+)?(?:(?:just|already|finally|now|successfully|actually)\s+)*"
+_OF_OWN = r"(?:(?:the user['’]s|the|my|our|that|this)\s+)?"
+_THING = (
+    r"(?P<thing>(?!(?:his|her|their|your|its|someone|somebody|everyone|nobody|he|she|they|you|it|that|this|which|who"
+    r"|what|i|we|not|no|never|almost|nearly)\b)[a-z][\w’'-]*"
+    r"(?:\s+(?!(?:is|are|was|were|has|have|had|be|been|got|went|will|and|but|not|by|to)\b)[\w’'-]+){0,3}?)"
+)
+_TAIL = (
+    r"(?=\s*(?:[,.;:!—–(-]|\Z|(?:today|yesterday|tonight|this (?:morning|afternoon|evening|week)|last night|just now"
+    r"|now|already|at last|finally|too|as well|on time|early|in time|online|with (?:no|two|one|three|a few|flying)\b"
+    r"|first time|and|but|so|without|for (?:december|november|october|september|august|july|june|may|april|march"
+    r"|february|january|this month|the month))\b))"
+)
+_ADVERB = r"(?:all |now |finally |already |just |successfully |both )*"
+_STATE = (
+    rf"(?:['’]s|\s+(?:is|was|are|were|has been|have been|['’]s been|got))?\s+{_ADVERB}(?P<state>done(?: and dusted)?"
+    r"|over(?: and done with)?|finished|completed?|passed|paid(?: off)?|settled|submitted|filed|sent(?: off)?"
+    r"|handed in|turned in|posted|renewed|returned|collected|picked up|behind me|out of the way)"
+    rf"|\s+{_ADVERB}(?P<went>went (?:really |very |pretty )?(?:well|fine|ok(?:ay)?|great|smoothly|badly))"
+)
+_VISITED = (
+    r"(?P<visit>been (?:to|for|at)|went (?:to|for)|got back from|came back from|had|sat|passed|attended|finished|done)"
+)
+_DONE_WITH = (
+    r"(?P<act>paid(?: off)?|submitted|handed in|turned in|filed|sent(?: off| in)?|posted|mailed|renewed|returned"
+    r"|collected|picked up)"
+)
+_RETURNED = r"(?:i['’]?m |we['’]?re |i am |we are )?(?:just |already |finally |now )*(?P<back>back from)"
+_EN_PATTERNS = (
+    re.compile(rf"{_BEGIN}{_OF_OWN}{_THING}(?:{_STATE}){_TAIL}", re.IGNORECASE),
+    re.compile(rf"{_BEGIN}{_SELF}{_VISITED}\s+{_OF_OWN}(?:an?\s+)?{_THING}{_TAIL}", re.IGNORECASE),
+    re.compile(rf"{_BEGIN}{_RETURNED}\s+{_OF_OWN}{_THING}{_TAIL}", re.IGNORECASE),
+    re.compile(rf"{_BEGIN}{_SELF}{_DONE_WITH}\s+{_OF_OWN}{_THING}{_TAIL}", re.IGNORECASE),
+)
+_HAN_BEGIN = (
+    r"\A\W*(?:(?:好了|好消息|报告一下|对了|嗯|耶|哈哈|终于|我们?|咱们?|用户|今天|今早|昨天|刚才?|刚刚|已经"
+    r"|早上|上午|中午|下午|晚上|都|把|也)"
+    r"[，, ]?)*"
+)
+_HAN_NOT_DONE = "[没未该要得别不等再就才想会能应谁他她它你吗么呢让叫帮替给说问如若果准]|快(?!递)"
+_HAN_THING = rf"(?P<thing>(?:(?!{_HAN_NOT_DONE})[{HAN}a-zA-Z]){{1,10}}?)"
+_HAN_ADVERB = r"(?:(?:已经|都|刚刚?|终于|总算|也|今天|昨天|早上|上午|下午|全|顺利|提前|按时)*)"
+_HAN_TAIL = r"(?=[\s，,。.！!；;～~、)）]|\Z|啦|哦|哈|耶|，)"
+_HAN_ACT = r"提交|上交|上缴|缴纳|缴|交|付|还|换|补办|续费|续签|续|办理|办|寄|取|领|拿"
+_HAN_VISIT = r"看|考|做|开|拔|打|洗|体检|面试|年检|验|结束|复查|复诊|答辩|参加"
+_HAN_RESULT = r"(?:完毕|完成|完|好|掉|清|上去|上|到手|到|回来|下来|出去|妥)"
+_HAN_DONE_WITH = (
+    rf"(?:(?P<act>{_HAN_ACT})|(?P<visit>{_HAN_VISIT}))?"
+    rf"(?:{_HAN_RESULT}了|(?<=[交缴付还换办续寄取领拿束])了|(?P<pass>通过了|过了))+"
+)
+_HAN_DID = rf"(?:去)?(?:(?P<act>{_HAN_ACT})|(?P<visit>{_HAN_VISIT}|去))(?:(?:{_HAN_RESULT}|过)了?|了)"
+_HAN_PATTERNS = (
+    re.compile(rf"{_HAN_BEGIN}{_HAN_THING}{_HAN_ADVERB}{_HAN_DONE_WITH}{_HAN_TAIL}", re.IGNORECASE),
+    re.compile(rf"{_HAN_BEGIN}{_HAN_DID}{_HAN_THING}(?:回来)?了?{_HAN_TAIL}", re.IGNORECASE),
+    re.compile(rf"{_HAN_BEGIN}(?P<thing>体检|面试|年检|复查|复诊|答辩|考试|手术)(?:完|结束)了?{_HAN_TAIL}"),
+)
+_CUES = (
+    "done", "over", "finished", "complet", "passed", "paid", "settled", "submitted", "filed", "sent", "handed in",
+    "turned in", "posted", "mailed", "renewed", "returned", "collected", "picked up", "behind me", "out of the way",
+    "went", "been ", "back from", "had ", "sat ", "attended", "了", "完", "过",
+)  # fmt: skip
+"""A text without any says of nothing that it is done."""
+_NOT_NOW = re.compile(
+    r"\b(?:last|previous) (?:week|weekend|month|year|spring|summer|autumn|fall|winter|time)\b|\bago\b|\bonce\b"
+    r"|\b(?:every|each|always|usually|often|never|monthly|weekly|yearly|twice)\b|\bin (?:19|20)\d\d\b"
+    r"|\b(?:will|['’]ll|going to|would|should|could|hope|wish|until|till|unless|as soon as|by the time|whenever)\b"
+    r"|上(?:周|个?月|个?星期|次)|去年|前年|以前|曾经|年前|每[个次周月年天]|通常|一般|总是|等[^，。]{0,12}(?:再|就)|的时候",
+    re.IGNORECASE,
+)
+"""Another time than the last days, a habit, or a plan."""
+_OF_OTHERS = re.compile(
+    r"\b(?:his|her|their|your|someone|somebody)\b"
+    r"|同事|朋友|室友|同学|邻居|老板|领导|客户|对象|男友|女友|[哥姐弟妹叔姨舅姑嫂]|[老小阿][^时区学票组号][^，。]{0,2}的"
+)
+_BESIDE_HEAD = re.compile(
+    r"(?:\s+(?:with|at|in|for|to|on|from)\b.*)?\Z|\s+(?:appointment|test|exam|check|inspection|interview|visit)s?"
+    r"(?=\s+(?:with|at|in|for|to|on|from)\b|\Z)|(?:的)?(?:预约|号)\Z|(?<=牙)(?:医生?|科)\Z",
+    re.IGNORECASE,
+)
+"""Beside the word for an event: with whom, where and for what it is."""
+_STATES = {
+    "paid": "pay", "settled": "pay", "submitted": "submit", "handed": "submit", "turned": "submit", "filed": "submit",
+    "sent": "submit", "posted": "submit", "mailed": "submit", "renewed": "renew", "returned": "return",
+    "collected": "collect", "picked": "collect",
+}  # fmt: skip
+_HAN_ACTS = {
+    "交": ("pay", "submit"), "上交": ("submit",), "提交": ("submit",), "上缴": ("pay",), "缴": ("pay",),
+    "缴纳": ("pay",), "付": ("pay",), "还": ("pay", "return"), "换": ("renew",), "补办": ("renew",),
+    "续": ("renew",), "续费": ("renew", "pay"), "续签": ("renew",), "办": ("renew",), "办理": ("renew",),
+    "寄": ("submit",), "取": ("collect",), "领": ("collect",), "拿": ("collect",),
+}  # fmt: skip
+
+
+def completion(text: str) -> Completion | None:
+    """Return what *text* says that the user has done, or that took place; None: nothing."""
+    return None if len(text) > PHRASE_CHARS else cached_completion(text)
+
+
+@lru_cache(maxsize=_NEW_TEXTS)
+def cached_completion(text: str) -> Completion | None:
+    """Return what `completion` returns for a text that is short enough."""
+    text = simplified_form(text)
+    small = text.lower()
+    if not any(cue in small for cue in _CUES):
+        return None
+    for sentence in sentences(text):
+        said = words.QUOTED.sub(lambda match: " " * len(match[0]), sentence)
+        if is_void(said) or words.CONDITION.search(said) or _NOT_NOW.search(said):
+            continue
+        for start, end in clauses(said, []):
+            if (found := _of_clause(said[start:end])) is not None:
+                return found
+    return None
+
+
+def _of_clause(clause: str) -> Completion | None:
+    patterns = _EN_PATTERNS if clause.isascii() or not re.search(f"[{HAN}]", clause) else _HAN_PATTERNS
+    for pattern in patterns:
+        match = pattern.match(clause)
+        if match is None or not match["thing"] or _OF_OTHERS.search(match["thing"]):
+            continue
+        thing = _thing_of(match)
+        events, label = head_events(thing)
+        if not events:
+            events, label = head_events(_BESIDE_HEAD.sub("", thing))
+        found = event_terms(thing)
+        if not (events or found) or words.CANCELLED.search(thing) or words.MOVED.search(thing):
+            continue
+        event = ScheduleChange(label or min(found), True, events, found, people_of(thing), qualifiers_of(thing))  # noqa: FBT003
+        return Completion(event, _acts_of(match), clause)
+    return None
+
+
+def _thing_of(match: re.Match[str]) -> str:
+    """Return what is done; a Chinese verb whose object is one character belongs to it: 考完试 is of 考试."""
+    thing, verb = match["thing"], match.groupdict().get("visit") or ""
+    return f"{verb}{thing}" if len(thing) == 1 and not verb.isascii() else thing
+
+
+def _acts_of(match: re.Match[str]) -> frozenset[str]:
+    groups = match.groupdict()
+    said = groups.get("act") or groups.get("state") or ""
+    if said.isascii():
+        first = said.lower().split()[0] if said else ""
+        return frozenset({_STATES[first]}) if first in _STATES else frozenset()
+    return frozenset(_HAN_ACTS[said])
+
+
+def completed_event(done: Completion, reminded: Sequence[tuple[str, date]], said: date) -> int | None:
+    """Return the place of the only one of the *reminded* that is done, each a sentence and its day, or None.
+
+    *said* is the day of the statement. None also when two may be meant: rather both stay than one is lost.
+    """
+    scores = [_fit(done, simplified_form(sentence), day, said) for sentence, day in reminded]
+    best = max(scores, default=0)
+    return scores.index(best) if best and scores.count(best) == 1 else None
+
+
+def _fit(done: Completion, sentence: str, day: date, said: date) -> int:
+    """Return how much of what is done a sentence is about that reminds of a day; 0: of something else."""
+    events = events_of(sentence)[0]
+    shared = done.event.events & events
+    is_duty = bool(done.acts) or bool(words.DUE_BY.search(sentence)) or _INSPECTION in _sorts(shared)
+    most = said + timedelta(days=DONE_AHEAD_DAYS if is_duty else 0)
+    if not said - timedelta(days=OVERDUE_DAYS) <= day <= most or not _is_of_that_day(done, day, said):
+        return 0
+    if not _has_same_people(done, sentence) or not _is_same_act(done, sentence, has_event=bool(shared)):
+        return 0
+    if not shared:
+        return len(done.event.words) if done.event.words <= event_terms(sentence) else 0
+    return shared_with(done.event, sentence)
+
+
+def _is_of_that_day(done: Completion, day: date, said: date) -> bool:
+    """Return whether the statement names no other day than that of an appointment; of a duty it may name any."""
+    if done.acts:
+        return True
+    named = [next_of(one, day) for one in named_days(done.text, said) if one.is_clear]
+    return not named or day in named
+
+
+def _has_same_people(done: Completion, sentence: str) -> bool:
+    named = {(match["en"] or match["zh"]).lower() for match in words.PEOPLE.finditer(sentence)}
+    of_company = {(match["en"] or match["zh"]).lower() for match in words.COMPANY.finditer(sentence)}
+    others = people_of(" ".join(named - of_company)) if named else frozenset()
+    return others - _KIN_OF_USER <= done.event.people
+
+
+def _is_same_act(done: Completion, sentence: str, *, has_event: bool) -> bool:
+    """Return whether a sentence reminds of what was done, and not of something else to be done with the same thing."""
+    if _OTHER_ACT.search(sentence) and not _OTHER_ACT.search(done.text):
+        return False
+    asked = {name for name, pattern in ACTS.items() if pattern.search(sentence)}
+    if done.acts:
+        return not asked or bool(asked & done.acts)
+    if not has_event:
+        return False
+    sorts = _sorts(done.event.events)
+    if sorts & _HANDED_IN or (asked - {"renew"} and _INSPECTION not in sorts):
+        return False
+    others = done.event.words - event_terms(done.event.label)
+    return not sorts & _EVERYDAY or bool(others & event_terms(sentence) or done.event.people)
+
+
+def _sorts(events: frozenset[int]) -> frozenset[str]:
+    """Return the words for sorts of events."""
+    return frozenset(word for number in events for word in words.EVENTS[number])

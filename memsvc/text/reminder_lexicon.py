@@ -735,6 +735,19 @@ DUE_BY = _any(
     r"截止|到期|过期|扣费|扣款|续费|续保|续签|续期|缴费|还款|交费|还贷|年审|之?前(?:要|得|必须|记得)?(?:交|还|付|缴|提交|办|寄)",
 )
 """What has to be done, or runs out, by a day, where an appointment takes place on it."""
+ENDS_IN_MONTH = _any(
+    r"\b(?:expir(?:es?|ing)|runs? out|due|overdue|up for renewal|renew(?:al|s)?|be renewed|deadline)\b",
+    r"\b(?:lease|tenancy|contract|subscription|membership|licen[cs]e|warranty|guarantee|insurance|policy|visa|passport"
+    r"|permit|trial|probation|notice|mortgage|fixed rate|internship|placement|deal|plan|certificate)\b[^,;.]{0,20}"
+    r"\b(?:ends?|finish(?:es)?|is up|stops?|lapses?|comes to an end)\b",
+    r"\b(?:must|have to|has to|need to|needs to|got to)\b[^,;.]{0,60}\b(?:by|before)\s+(?:the )?"
+    r"(?:start of |beginning of |early )?\w+\W*\Z",
+    r"到期|过期|截止|期满|续签|续费|续保|续期|年审|换证",
+)
+"""Ends, or has to be done, in a month that is named without a day."""
+IN_NEXT_YEAR = re.compile(r"明年的?\s*\Z")
+OF_NEXT_YEAR = re.compile(r"\s*(?:of )?next year\b", re.IGNORECASE)
+IN_OTHER_YEAR = re.compile(r"(?:去|前|后|今|大前)年的?\s*\Z|\blast\s+\Z", re.IGNORECASE)
 MUST = _any(
     r"\b(?:must|have to|has to|need to|needs to|gotta|got to|due|by|before|until|till)\b|要|得|必须|务必|需要|之前|前"
 )
@@ -771,6 +784,21 @@ NOTES = _any(
 JOINED = re.compile(r"\s*,?\s*(?:and|&|\+|plus|和|与|及|跟|以及|还有)\s*(?:on\s+)?(?:the\s*)?|\s*、\s*", re.IGNORECASE)
 """Between two days, and nothing else: both are meant."""
 AND = re.compile(r"\b(?:and|then)\b|&|[和与及跟、]", re.IGNORECASE)
+EVENT_JOINT = re.compile(
+    r"\s*[,，;；、]\s*(?:(?:and|then|plus|also)\s+|还有|然后|以及|和)?|\s+(?:and|then|plus|&)\s+(?:then\s+|also\s+)?"
+    r"|还有|然后|以及|[和跟]",
+    re.IGNORECASE,
+)
+"""Between two events that have a day each."""
+LEAD = re.compile(
+    r"\A\W*(?:(?:please|pls|and|also|so|ok(?:ay)?)[, ]+)*(?:(?:can|could) you )?(?:remind me (?:about|of|that|to go to)"
+    r"|don['’]?t (?:let me )?forget|(?:i|we)(?:['’]ve| have)(?: got)?|i['’]?m having|there(?:['’]s| is| are))\s+"
+    r"|\A(?:请|麻烦)?(?:提醒我|别忘了|记得|我们?有?)",
+    re.IGNORECASE,
+)
+"""Begins a sentence, and is said of all events in it."""
+DAY_OF_MONTH = re.compile(r"\d{1,2}(?:st|nd|rd|th)|(?:\d{1,2}|[一二三四五六七八九十]{1,3})[号日]", re.IGNORECASE)
+MONTH_NAME = re.compile(r"(?P<zh>(?:\d{1,2}|[一二三四五六七八九十]{1,3})月)|(?P<en>[a-z]{3,})", re.IGNORECASE)
 OR = re.compile(
     r"\b(?:or|either|between|not|instead|rather|until|till|to(?= the\b| \d|\Z))\b|或|还是|之间|不是|而是", re.IGNORECASE
 )
@@ -1075,3 +1103,16 @@ WEAK_WORDS = frozenset(
     """).split("|")
 )
 """Words that say nothing of which event is meant."""
+PROPER_NAME = re.compile(
+    rf"(?<=[a-z,&] )(?<![Tt]he )(?<![Mm]y )(?<![Oo]ur )[A-Z][a-z’'-]+"
+    rf"|[老小阿](?![时区学票组号姨])[{HAN}](?=[那的家来说跟和给找帮约改\d]|\Z)"
+    rf"|[{HAN}](?:医生|大夫|老师|律师|师傅|教练|经理)"
+)
+"""A name within a sentence, where a capital does not only begin it."""
+SCHEDULING_WORDS = frozenset(
+    _words("""
+    fit squeeze see available free offer offered ring call text email emailed earlier later suit suits manage make come
+    confirm confirmed book booked rebook arrange arranged agreed 有空 方便 可以 能 约 安排 来 行
+    """).split("|")
+)
+"""Words of making an appointment, which do not say of what."""

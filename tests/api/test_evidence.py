@@ -161,12 +161,14 @@ def test_what_was_deleted_does_not_return_from_the_transcript(stubs: Stubs, user
             "the walrus",
         ),
         (("好的，记下了。", "恭喜！", "注意休息。", "辛苦了。", "我会记住的。"), "好的，海象吃蛤蜊。", "海象"),
+        (("Lovely.", "Ha!", "Haha that's great", "Amazing", "😂"), "Lovely walrus you saw in Leeds!", "the walrus"),
+        (("哈哈", "好呀", "哈哈哈，太好了", "真的吗？", "👍"), "哈哈，海象吃蛤蜊。", "海象"),
     ],
 )
 def test_courtesies_are_no_evidence(
     stubs: Stubs, user: str, courtesies: tuple[str, ...], answer: str, query: str
 ) -> None:
-    """A reply that says something is, be it ever so short."""
+    """Nor are other replies without content words; one that says something is evidence, be it ever so short."""
     say(stubs, scope_of(user, "monday"), *courtesies, answer, role="ASSISTANT")
 
     lines = evidence(render(stubs, scope_of(user), query=f"{query} {' '.join(courtesies)}"))

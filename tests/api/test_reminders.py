@@ -536,6 +536,59 @@ def test_a_moved_appointment_takes_its_reminder_along(
 @pytest.mark.parametrize(
     ("older", "newer"),
     [
+        ("MOT on 5 February at 2pm.", "MOT passed!"),
+        ("Pay the rent by 7 February.", "I've paid the rent."),
+        ("The report is due on February 6.", "Submitted the report this morning."),
+        ("2月5号前换驾照。", "驾照换好了"),
+        ("提醒我2月6号交房租", "房租交了"),
+    ],
+)
+def test_what_is_done_is_not_announced(stubs: Stubs, scope: types_pb.Scope, older: str, newer: str) -> None:
+    """The earlier memory stays in use, without a conflict, and a rollback brings its reminder back."""
+    said = {"event_time": moment("2026-02-03T10:00")}
+    first = create(stubs, scope, older, **said)
+    assert ahead(stubs, scope) == [older]
+    create(stubs, scope, newer, event_time=moment("2026-02-04T10:00"))
+    assert ahead(stubs, scope) == []
+    assert statuses(stubs, scope, first) == ["ACTIVE"]
+
+    revisions = stubs.memory.ListRevisions(memory_pb.ListRevisionsRequest(scope=scope, id=first.id)).revisions
+    assert list(revisions[0].changed_fields) == ["reminder"]
+    stubs.memory.RollbackMemory(memory_pb.RollbackMemoryRequest(scope=scope, id=first.id, revision=1))
+    assert ahead(stubs, scope) == [older]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Pay the rent on the 7th of every month.", "Paid the rent."),
+        ("每个月6号交房租", "房租交了"),
+        ("Dentist on 12 February.", "I've been to the dentist."),
+        ("MOT on 5 February at 2pm.", "Has the MOT passed?"),
+        ("2月6号交房租", "房租还没交"),
+    ],
+)
+def test_what_recurs_or_is_to_come_is_announced(stubs: Stubs, scope: types_pb.Scope, older: str, newer: str) -> None:
+    """The next rent is due as before; an acknowledgement skips one occurrence."""
+    create(stubs, scope, older, event_time=moment("2026-02-03T10:00"))
+    create(stubs, scope, newer, event_time=moment("2026-02-04T10:00"))
+    assert ahead(stubs, scope) == [older]
+
+
+def test_what_is_done_by_others_or_elsewhere_changes_nothing(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Neither in another project, nor with the policy that keeps both."""
+    said = {"event_time": moment("2026-02-04T10:00")}
+    create(stubs, scope, "Pay the rent by 7 February.", **said)
+    elsewhere = types_pb.Scope(user_id=scope.user_id, project_id="elsewhere")
+    create(stubs, elsewhere, "Paid the rent.", **said)
+    kept = types_pb.CONFLICT_POLICY_KEEP_BOTH
+    write(stubs, scope, types_pb.Memory(content="Paid the rent.", **said), conflict_policy=kept)
+    assert ahead(stubs, scope) == ["Pay the rent by 7 February."]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
         ("The demo is in two weeks.", "The demo is cancelled."),
         ("周五体检。", "体检取消了。"),
         ("周五体检。", "The check-up on Friday got called off."),

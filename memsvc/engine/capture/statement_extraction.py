@@ -9,19 +9,28 @@ from functools import cache
 
 from memsvc.domain.capture import CONVERSATION, CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
-from memsvc.domain.memory import FileRef, Kind, Memory, Status
+from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Recurrence, Status
 from memsvc.domain.reminders import OVERDUE_DAYS, windows_since
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.sessions import ORIGINS
+from memsvc.domain.sessions import ORIGINS, Role
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Redaction
 from memsvc.engine.capture.decider import CaptureDecider, StatementDecision
 from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.ports.features import ReminderReads
 from memsvc.text.analysis import simplified_form
-from memsvc.text.corrections import apply_corrections
-from memsvc.text.reminder_extraction import ScheduleChange, changed_event, reminder_in, schedule_change
+from memsvc.text.capture_rules import title_of
+from memsvc.text.corrections import apply_corrections, find_retracted
+from memsvc.text.reminder_extraction import (
+    ScheduleChange,
+    changed_event,
+    completed_event,
+    completion,
+    reminder_in,
+    schedule_change,
+    split_dated_events,
+)
 from memsvc.text.statement_split import statements
 
 MOST_CHANGES = 32
@@ -71,7 +80,12 @@ class StatementExtractor:
         judgement = self._decider.decide(
             [replace(one, text=text) for one, text in zip(fresh, meant, strict=True)], deadline
         )
+        retracted = find_retracted([(one.text, _corrector(one), one.place) for one in fresh])
         decisions = [_as_correction(one) if place in corrections else one for place, one in enumerate(judgement.judged)]
+        decisions = [
+            _as_retracted(one) if place in retracted else one
+            for place, one in enumerate(self._event_scopes.with_completions(scope, decisions))
+        ]
         judged = [self._with_known(scope, one, deadline) for one in self._event_scopes.applied_to(scope, decisions)]
         for place, at in corrections.items():
             judged[at] = replace(judged[at], corrected_in=(*judged[at].corrected_in, fresh[place].place))
@@ -122,14 +136,19 @@ class Extraction:
 def split_statements(
     text: str, cited: CitedMemories, like: SourceStatement, *, most: int
 ) -> list[tuple[SourceStatement, bool]]:
-    """Return the first *most* statements of *text*, and whether each was recalled; other fields are as in *like*."""
-    return [
-        (
-            replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
-            cited.contains(piece),
-        )
-        for piece in statements(text, most=most)
-    ]
+    """Return the first *most* statements of *text*, and whether each was recalled; other fields are as in *like*.
+
+    A sentence of a user that names several events with a day each is of as many statements.
+    """
+    split: list[tuple[SourceStatement, bool]] = []
+    for piece in statements(text, most=most):
+        is_own = like.role is Role.USER and not (piece.is_code or piece.is_quoted)
+        is_recalled = cited.contains(piece)
+        parts = split_dated_events(piece.text) if is_own and not is_recalled else [piece.text]
+        split += [
+            (replace(like, text=part, is_code=piece.is_code, is_quoted=piece.is_quoted), is_recalled) for part in parts
+        ]
+    return split[: max(most, 0)]
 
 
 def draft_from_statement(
@@ -163,6 +182,11 @@ def _corrector(statement: SourceStatement) -> object:
 
 def _as_correction(decision: StatementDecision) -> StatementDecision:
     detail = "It corrects an earlier statement, which is read as it was meant."
+    return replace(decision, verdict=CaptureVerdict.ignore(CaptureReason.NOTHING, detail))
+
+
+def _as_retracted(decision: StatementDecision) -> StatementDecision:
+    detail = "It was taken back right after."
     return replace(decision, verdict=CaptureVerdict.ignore(CaptureReason.NOTHING, detail))
 
 
@@ -212,9 +236,47 @@ class EventScopes:
             decided.append(result)
         return decided
 
+    def with_completions(self, scope: Scope, judged: Sequence[StatementDecision]) -> list[StatementDecision]:
+        """Return the decisions; what a user states to be done, of which a memory reminds, is to be remembered.
+
+        It is so in the scope of that memory, where the write removes the reminder. The memory may be stored, or an
+        earlier statement of the text.
+        """
+        opened = cache(self._open_reminders)
+        decided: list[StatementDecision] = []
+        said: list[tuple[bool, str, date]] = []
+        for one in judged:
+            result, moment = one, self.moment_of(one.statement)
+            done = completion(one.content) if _may_complete(one) else None
+            for project_id in dict.fromkeys((scope.project_id, "")) if done is not None else ():
+                reminded = [*opened(replace(scope, project_id=project_id), moment.date())]
+                reminded += [(text, day) for is_global, text, day in said if is_global is not bool(project_id)]
+                if done is not None and completed_event(done, reminded, moment.date()) is not None:
+                    result = replace(one, verdict=_completing(one, is_global=not project_id))
+                    break
+            reminder = reminder_in(one.content, moment) if result.verdict.remember else None
+            if reminder is not None and reminder.recurrence is Recurrence.NONE:
+                is_global = result.verdict.is_global or not scope.project_id
+                said.append((is_global, reminder.phrase, date(reminder.year, reminder.month, reminder.day)))
+            decided.append(result)
+        return decided
+
     def moment_of(self, statement: SourceStatement) -> datetime:
         """Return when a statement was said, in the zone of its days."""
         return (statement.event_time or self._now()).astimezone(self._zone)
+
+    def _open_reminders(self, place: Scope, said: date) -> list[tuple[str, date]]:
+        """Return the sentences of the reminders of single days, with these, from some days before *said* on."""
+        since = said - min(timedelta(days=OVERDUE_DAYS), said - date.min)
+        single, _ = windows_since(since)
+        found = self._reminders.page(
+            reach=Reach(place.owner, (place.project_id,)), window=single, after=None, limit=MOST_REMINDERS
+        )
+        return [
+            (one.reminder.phrase or one.content, date(one.reminder.year, one.reminder.month, one.reminder.day))
+            for one in found
+            if one.reminder is not None and one.status is Status.ACTIVE and visible(one, place)
+        ]
 
     def _stored(self, place: Scope, said: date) -> list[str]:
         """Return the sentences that set the reminders of a project, or of no project."""
@@ -229,6 +291,32 @@ class EventScopes:
                 if one.reminder is not None and one.status is Status.ACTIVE and visible(one, place)
             ]
         return phrases
+
+
+_UNDECIDED = frozenset({CaptureReason.NOTHING, CaptureReason.PASSING})
+
+
+def _may_complete(decision: StatementDecision) -> bool:
+    statement, verdict = decision.statement, decision.verdict
+    is_said = statement.role is Role.USER and not (statement.is_quoted or statement.is_code)
+    return is_said and (verdict.remember or verdict.reason in _UNDECIDED)
+
+
+def _completing(decision: StatementDecision, *, is_global: bool) -> CaptureVerdict:
+    """Return the verdict on a statement that what a memory reminds of is done."""
+    if decision.verdict.remember:
+        return replace(decision.verdict, is_global=is_global)
+    return CaptureVerdict(
+        remember=True,
+        reason=CaptureReason.EXPERIENCE,
+        detail="It says that what a reminder is about is done.",
+        is_global=is_global,
+        layer=Layer.SHORT_TERM,
+        kind=Kind.EXPERIENCE,
+        category="experience",
+        importance=2,
+        title=title_of(decision.content),
+    )
 
 
 def _is_about(change: ScheduleChange, events: Sequence[str]) -> bool:

@@ -39,10 +39,12 @@ from memsvc.engine.records.memory_builder import (
     changes_schedule,
     differs_in_project,
     extract_statements,
+    find_completed,
     find_schedule_change,
     has_single_reminder,
     is_personal,
     reminder_at_another_time,
+    states_completion,
     states_more,
 )
 from memsvc.engine.records.memory_patch import keep_until_due
@@ -125,6 +127,7 @@ class ConflictDetector:
             self._detect_one(transaction, said, policy, result)
             self._detect_schedule_change(transaction, said, policy, result)
             self._detect_changed_before(transaction, said, policy, result)
+            self._detect_completed(transaction, said, policy, result)
             if policy is not ConflictPolicy.KEEP_BOTH:
                 self._keep_reminding(transaction, memory, result)
             comparands.add(memory)
@@ -288,6 +291,25 @@ class ConflictDetector:
                 sides = _Sides(current, newer, found[1:], newer.said_time)
                 self._apply_schedule_change(transaction, said.memory, sides, policy, result)
                 return
+
+    def _detect_completed(
+        self, transaction: Transaction, said: _Said, policy: ConflictPolicy, result: DetectionResult
+    ) -> None:
+        """Remove the reminder of what a memory states to be done; only such a statement reads the store.
+
+        Nothing contradicts the earlier memory, which stays in use. The removal is a revision of it, so a rollback of it
+        brings the reminder back.
+        """
+        current, detector = result.current(said.memory), self._memory_builder.reminder_detector
+        if policy is ConflictPolicy.KEEP_BOTH or not detector.is_on or not self._is_in_use(current):
+            return
+        if not states_completion(current):
+            return
+        reminded = [one for one in self._reminded(said) if one.said_time <= said.moment]
+        found = find_completed(reminded, current, said.moment.astimezone(detector.zone).date())
+        older = None if found is None else transaction.get(found.id, reach=Reach.from_scope(current.scope))
+        if older is not None and self._is_in_use(older):
+            result.memories[older.id] = self.supersession.set_values(transaction, older, {"reminder": None})
 
     def _reminded(self, said: _Said) -> list[Memory]:
         """Return the other memories in use with a reminder of one day, the next first."""

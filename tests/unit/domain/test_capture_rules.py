@@ -15,7 +15,8 @@ import pytest
 from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
-from memsvc.text.capture_rules import judge, judge_day_ahead, title_of
+from memsvc.text.capture_rules import is_courtesy, judge, judge_day_ahead, title_of
+from memsvc.text.reminder_extraction import reminder_in
 from memsvc.text.statement_split import statements
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "capture_utterances.jsonl"
@@ -545,3 +546,40 @@ def test_jokes_that_are_taken_back_are_left(text: str) -> None:
 )
 def test_what_is_said_in_earnest_is_kept(text: str) -> None:
     assert judge(text).remember
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Lovely weather in Leeds", "Yes, peanuts", "Left", "Two", "Haha, I broke my arm", "Exactly 3 cats", "好呀，周五见",
+     "哈尔滨", "对门", "可以，用方案B"],
+)  # fmt: skip
+def test_a_short_reply_with_content_is_no_courtesy(text: str) -> None:
+    """It may be the answer to what was asked."""
+    assert not is_courtesy(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "每次提交前提醒我跑测试", "每次开会前提醒我带电脑。", "提交前提醒我跑测试", "提醒我每次提交前跑测试", "每次我提交代码，提醒我写说明",
+        "remind me to run the tests before every commit", "Before each deploy, remind me to back up the database",
+    ],
+)  # fmt: skip
+def test_a_reminder_before_each_of_something_is_a_standing_instruction(text: str) -> None:
+    """It names no day, so nothing is due."""
+    verdict = judge(text)
+    assert (verdict.remember, verdict.reason, verdict.layer) == (True, CaptureReason.RULE, Layer.CORE)
+    assert reminder_in(text, datetime(2026, 11, 29, 10, tzinfo=UTC)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "下次提交前提醒我跑测试", "周五开会前提醒我带电脑", "每次开会前都要提醒他，烦死了", "每次提交前都有人提醒我跑测试", "你每次提交前都会提醒我吗",
+        "每次提交前提醒我跑测试了吗", "每周五提醒我交周报",
+        "Do you remind me before every commit?",
+    ],
+)  # fmt: skip
+def test_a_reminder_of_one_time_or_by_others_is_no_standing_instruction(text: str) -> None:
+    """Nor is one of a rhythm, which has days."""
+    assert judge(text).reason is not CaptureReason.RULE

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.text.corrections import apply_corrections, correct_statement, is_correction, is_move, move_statement
+from memsvc.text.corrections import (
+    apply_corrections,
+    correct_statement,
+    find_retracted,
+    is_correction,
+    is_move,
+    is_retraction,
+    move_statement,
+)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +149,40 @@ def test_what_has_no_name_moves_the_only_event_with_a_day() -> None:
         assert said(*before, move) == [*before, move]
     assert apply_corrections([("Dentist on the 17th", "a"), (move, "b")])[0][0] == "Dentist on the 17th"
     assert said("Dentist on the 17th", "a", "b", "c", move)[0] == "Dentist on the 17th"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "just kidding", "Just kidding!", "jk lol", "haha, only joking 😂", "scratch that", "forget I said that",
+        "No, I take that back.", "it was just a joke", "开玩笑的", "哈哈开玩笑的", "算了当我没说", "算了，当我没说吧", "逗你玩的",
+        "没有啦，骗你的", "當我沒說",
+    ],
+)  # fmt: skip
+def test_a_text_that_takes_back_what_was_said(text: str) -> None:
+    """With a laugh and an excuse."""
+    assert is_retraction(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no kidding", "no kidding, I really am", "scratch that off the list", "scratch that, Thursday", "I'm not kidding",
+        "just kidding around with the kids", "you're kidding", "are you joking?", "never mind", "don't scratch that",
+        "我不是开玩笑的", "没开玩笑", "别开玩笑", "他是开玩笑的", "算了", "当我没说清楚的时候",
+    ],
+)  # fmt: skip
+def test_a_text_that_takes_nothing_back(text: str) -> None:
+    """It denies the joke, is about something else, or says more."""
+    assert not is_retraction(text)
+
+
+def test_what_is_taken_back() -> None:
+    """The sentence before, or the whole message before, of the same speaker alone."""
+    said = [
+        ("I'm a nurse.", "user", 0), ("I'm moving to Mars.", "user", 0), ("Just kidding!", "user", 0),
+        ("I live in Leeds.", "user", 1), ("I have a dog.", "user", 1), ("Woof.", "assistant", 2), ("jk", "user", 3),
+        ("我有两只猫。", "user", 4), ("开玩笑的", "other", 5),
+    ]  # fmt: skip
+
+    assert find_retracted(said) == {1: 2, 3: 6, 4: 6}

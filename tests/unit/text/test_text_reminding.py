@@ -20,6 +20,7 @@ from memsvc.text.reminder_extraction import (
     moved_rhythm,
     reminder_in,
     schedule_change,
+    split_dated_events,
     states_another_day,
 )
 from tests.bench.agent_day.labelled import measure_reminders, read_lines
@@ -1047,3 +1048,103 @@ def test_who_rings_moves_the_appointment_with_them(text: str, *, is_moved: bool)
     change = schedule_change(text)
 
     assert (change is not None and change.label == "dentist") is is_moved
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "I have the dentist on the 4th at 9 and the MOT on the 12th at 2pm.",
+            ["I have the dentist on the 4th at 9", "I have the MOT on the 12th at 2pm."],
+        ),
+        ("dentist on the 4th at 9 and MOT on the 12th at 2pm", ["dentist on the 4th at 9", "MOT on the 12th at 2pm"]),
+        ("4号看牙，12号年检", ["4号看牙", "12号年检"]),
+        ("提醒我4号看牙、12号年检", ["提醒我4号看牙", "提醒我12号年检"]),
+        ("Dentist on 4 March at 9am, and MOT on the 12th", ["Dentist on 4 March at 9am", "MOT on the 12th of March"]),
+        ("3月4号看牙，12号年检，20号面试", ["3月4号看牙", "3月12号年检", "3月20号面试"]),
+        (
+            "Remind me of the dentist on Tuesday, the vet on Friday and the interview on Saturday.",
+            [
+                "Remind me of the dentist on Tuesday",
+                "Remind me of the vet on Friday",
+                "Remind me of the interview on Saturday.",
+            ],
+        ),
+    ],
+)
+def test_events_with_a_day_each_are_parts(text: str, parts: list[str]) -> None:
+    """Each can be understood by itself, with the month that is named once."""
+    assert split_dated_events(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "on 7 and 8 December", "12月7号和8号考试", "fly on 22 December and come back on the 29th",
+        "exam on 3 May and gala on 5 May at 9am", "Dentist on the 4th and a dental check-up for my teeth on the 12th",
+        "The dentist moved from the 4th to the 12th", "Dentist moved to the 4th and MOT to the 12th",
+        "dentist on the 4th or MOT on the 12th", "Is the dentist on the 4th and the MOT on the 12th?",
+        "yoga every Tuesday and dentist on Friday", "MOT on 12 December with Hargreaves, bring the papers",
+        "如果4号看牙，12号就年检", "dentist on 28 March and MOT on the 4th", "3月28号看牙，4号年检",
+    ],
+)  # fmt: skip
+def test_a_sentence_of_one_event_or_in_doubt_is_whole(text: str) -> None:
+    """As are those with a day whose month is not certain."""
+    assert split_dated_events(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_another"),
+    [
+        ("MOT on 12 December with Hargreaves", "Hargreaves & Sons are repairing the roof on 15 December.", True),
+        ("MOT on 12 December with Hargreaves", "The roof repair with Hargreaves is moved to 20 December", True),
+        ("The roof is repaired by Hargreaves on 15 December", "Lunch with Hargreaves moved to 20 December.", True),
+        ("12号找老张年检", "老张15号来修屋顶", True),
+        ("MOT on 12 December with Hargreaves", "Hargreaves can fit me in on 14 December", False),
+        ("MOT on 12 December with Hargreaves", "The MOT with Hargreaves moved to 14 December", False),
+        ("Choir at St Mary's on 12 December", "Choir rehearsal moved to 14 December", False),
+        ("12号去李医生那复查", "李医生改到14号了", False),
+    ],
+)
+def test_a_shared_name_alone_makes_no_same_event(older: str, newer: str, *, is_another: bool) -> None:
+    """Unless nothing else is said of what it is."""
+    assert states_another_day(older, newer, datetime(2026, 11, 29, 10, tzinfo=UTC)) is is_another
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The lease ends in March", (2026, 3, 1)),
+        ("The visa runs out in May", (2026, 5, 1)),
+        ("my passport expires in April 2027", (2027, 4, 1)),
+        ("The car insurance is due in January next year", (2027, 1, 1)),
+        ("I have to renew my licence by June", (2026, 6, 1)),
+        ("The lease ends in March, remind me two weeks before", (2026, 2, 15)),
+        ("The lease ends at the end of March", (2026, 3, 31)),
+        ("3月续签租约", (2026, 3, 1)),
+        ("租约三月到期", (2026, 3, 1)),
+        ("保险明年2月到期", (2027, 2, 1)),
+        ("2027年5月护照到期", (2027, 5, 1)),
+        ("三月底租约到期", (2026, 3, 31)),
+    ],
+)
+def test_what_ends_in_a_month_is_reminded_of_on_its_first_day(text: str, expected: tuple[int, int, int]) -> None:
+    """By its end, on its last."""
+    found = reminder_in(text, SAID)
+    assert found is not None
+    assert (found.year, found.month, found.day, found.recurrence) == (*expected, Recurrence.NONE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The lease ended in March", "When does the lease end in March?", "The season ends in March",
+        "If the lease ends in March, we move", "We're going to Spain in May", "I think the lease ends in March",
+        "The lease doesn't end in March", "The visa expires every March", "The visa may expire, they said",
+        "She said the lease ends in March", "I've renewed my passport in May", "3月续签过了", "I was born in March", "The lease ends in January",
+        "去年3月到期的", "租约是不是三月到期？", "要是3月续签就好了", "3月去西班牙",
+    ],
+)  # fmt: skip
+def test_a_month_alone_gives_no_reminder(text: str) -> None:
+    """Without an end or a duty, in the past or long to come, asked, supposed or hearsay."""
+    assert reminder_in(text, SAID) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -372,3 +373,64 @@ def test_what_was_moved_without_a_name_is_not_guessed(application: Services) -> 
 
     days = {one.reminder.day for one in stored(application) if one.reminder is not None}
     assert {17, 18} <= days
+
+
+@pytest.mark.parametrize(
+    ("due", "done"),
+    [("Pay the rent by {}.", "Paid the rent."), ("提醒我{}交房租", "房租交了"), ("MOT on {} at 2pm.", "MOT passed!")],
+)
+@pytest.mark.parametrize("at_once", [True, False], ids=["flush", "capture"])
+def test_what_is_done_is_kept_if_a_reminder_is_about_it(
+    application: Services, due: str, done: str, *, at_once: bool
+) -> None:
+    """It ends the reminder; without one there is nothing to keep."""
+    day = (datetime.now(UTC) + timedelta(days=3)).date()
+    due = due.format(f"{day.month}月{day.day}号" if "房租" in due else f"{day}")
+    before = only(capture(application, done)).remember
+    if at_once:
+        flush(application, ChatMessage(Role.USER, due), ChatMessage(Role.USER, done))
+    else:
+        capture(application, due)
+        decision = only(capture(application, done))
+        assert (decision.remember, decision.reason) == (True, CaptureReason.EXPERIENCE)
+
+    memories = {memory.content: memory for memory in stored(application)}
+    assert not before
+    assert set(memories) == {due, done}
+    assert memories[due].reminder is None
+    assert memories[done].layer is Layer.SHORT_TERM
+    assert memories[done].scope.project_id == memories[due].scope.project_id
+
+
+@pytest.mark.parametrize(
+    "text", ["I have the dentist on {} at 9 and the MOT on {} at 2pm.", "{}看牙，{}年检。", "Dentist {}, MOT {}."]
+)
+def test_each_event_of_a_sentence_has_its_reminder(application: Services, text: str) -> None:
+    """As a memory of its own."""
+    days = [(datetime.now(UTC) + timedelta(days=ahead)).date() for ahead in (5, 9)]
+    capture(application, text.format(*(f"{day.month}月{day.day}号" if "看牙" in text else f"{day}" for day in days)))
+
+    found = [memory.reminder for memory in stored(application)]
+    assert [(one.month, one.day) for one in found if one is not None] == [(day.month, day.day) for day in days]
+    assert len(found) == len(days)
+
+
+@pytest.mark.parametrize(
+    ("joke", "reply", "taken_back"),
+    [
+        ("I'm moving to Norway next year.", "Oh, Norway!", "just kidding"),
+        ("I'm allergic to peanuts.", "Noted.", "Scratch that."),
+        ("我明年要搬到挪威了。", "哇，挪威！", "哈哈开玩笑的"),
+        ("我对花生过敏。", "记下了。", "算了当我没说"),
+    ],
+)
+def test_what_the_next_message_takes_back_is_not_kept(
+    application: Services, joke: str, reply: str, taken_back: str
+) -> None:
+    """By a flush, which reads the messages together; what was said before that is kept."""
+    before = "I have two cats called Bo and Kit."
+    for last, kept in ((taken_back, {before}), ("no kidding, I really am", {before, joke})):
+        texts = (("Hm.", Role.ASSISTANT), (joke, Role.USER), (reply, Role.ASSISTANT), (last, Role.USER))
+        flush(application, ChatMessage(Role.USER, before), *(ChatMessage(role, text) for text, role in texts))
+        contents = {memory.content for memory in stored(application)}
+        assert {one for one in contents if one in {before, joke}} == kept
