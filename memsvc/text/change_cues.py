@@ -45,6 +45,10 @@ _OTHERS = re.compile(
     re.IGNORECASE,
 )
 
+_OF_USER = re.compile(r"^\W*(?:(?:my|our) (?=[a-z])|(?:我们?|咱们?)的?(?=[一-鿿]))", re.IGNORECASE)
+"""Whose relative or friend a text speaks of."""
+_USER = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|我|咱|俩", re.IGNORECASE)
+
 _WISH_OF_OTHERS = re.compile(
     r"\b(?:thinks?|reckons?|says?|said|feels?)\b[^.,;!?]{0,12}\b(?:I|we) (?:should|ought|could|need)\b"
     r"|\b(?:wants?|would like|would love|wishes|hopes?)\b (?:me|us|[A-Z][a-z]+) to\b"
@@ -72,6 +76,7 @@ class ChangeCues:
         terms: Its content words, as they are searched for.
         persons: Who is spoken of, other than the user: relatives, and names in lower case.
         is_of_self: Whether the user speaks of themselves alone: "I", 我, and neither a person nor a pronoun of one.
+        is_of_others: Whether a person other than the user is spoken of alone, as in "my sister moved" and 我同事跳槽了.
         is_wish: Whether it only says what others want: "Mum wants us to move", 我妈劝我辞职.
     """
 
@@ -83,6 +88,7 @@ class ChangeCues:
     terms: frozenset[str]
     persons: frozenset[str]
     is_of_self: bool
+    is_of_others: bool
     is_wish: bool
 
     @classmethod
@@ -99,5 +105,6 @@ class ChangeCues:
             frozenset(query_terms(text)),
             persons,
             not persons and _SELF.search(text) is not None and _OTHERS.search(text) is None,
+            bool(persons) and _USER.search(_OF_USER.sub("", text)) is None,
             _WISH_OF_OTHERS.search(text) is not None and _WISH_OF_USER.match(text) is None,
         )

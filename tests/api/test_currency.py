@@ -737,6 +737,44 @@ def test_what_moved_to_another_weekday_outdates_its_rule(
 
 
 @pytest.mark.parametrize(
+    ("current", "of_other", "query"),
+    [
+        ("I work at Acme.", "My colleague Bob switched to Stripe.", "Where do I work?"),
+        ("I live in Leeds.", "My sister moved to Porto last month.", "Where do I live?"),
+        ("I drive a Golf.", "My neighbour traded his Golf for a Tesla.", "What car do I drive?"),
+        ("I have a cat called Miso.", "Anna's cat died.", "Do I have a cat?"),
+        ("I am married to Tom.", "My cousin got divorced.", "Am I married?"),
+        ("I am allergic to peanuts.", "My son outgrew his peanut allergy.", "What am I allergic to?"),
+        ("我在腾讯上班。", "我同事小王跳槽去了字节。", "我在哪里上班？"),
+        ("我住在苏州。", "我表哥上个月搬到无锡了。", "我住在哪里？"),
+        ("我开大众。", "邻居把车换成了特斯拉。", "我开什么车？"),
+        ("我养了一只猫叫咪咪。", "小李的猫走丢了。", "我养宠物吗？"),
+        ("我每天早上跑步。", "我爸不跑步了。", "我跑步吗？"),
+        ("我对花生过敏。", "我儿子花生不过敏了。", "我对什么过敏？"),
+    ],
+)
+def test_what_is_said_of_others_outdates_nothing_of_the_user(
+    stubs: Stubs, user: str, current: str, of_other: str, query: str
+) -> None:
+    """Their changes are theirs, however similar the words."""
+    assert currencies(stubs, user, current, of_other, query) == {types_pb.CURRENCY_CURRENT}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("I drive a Golf.", "I traded the Golf for a Tesla.", "What car do I drive?"),
+        ("I use vim.", "My colleague talked me into VS Code, vim is gone.", "Which editor do I use?"),
+        ("我开大众。", "我把车换成了特斯拉。", "我开什么车？"),
+        ("我学法律。", "我转专业去学医了。", "我学什么专业？"),
+    ],
+)
+def test_what_the_user_changes_is_doubted(stubs: Stubs, user: str, older: str, newer: str, query: str) -> None:
+    """Also if another person has to do with it."""
+    assert types_pb.CURRENCY_POSSIBLY_OUTDATED in currencies(stubs, user, older, newer, query)
+
+
+@pytest.mark.parametrize(
     ("current", "wish", "query"),
     [
         ("I teach year 5 at Brookfield Primary.", "Bea thinks I should quit and become a florist.", "What is my job?"),
@@ -747,11 +785,16 @@ def test_what_moved_to_another_weekday_outdates_its_rule(
 )
 def test_what_others_wish_outdates_nothing(stubs: Stubs, user: str, current: str, wish: str, query: str) -> None:
     """A memory of a user, next to a newer one that says what somebody else would like."""
+    assert currencies(stubs, user, current, wish, query) == {types_pb.CURRENCY_CURRENT}
+
+
+def currencies(stubs: Stubs, user: str, current: str, newer: str, query: str) -> set[types_pb.Currency]:
+    """Return the currencies of what a context shows of a memory and a newer one."""
     earlier, later = (Timestamp(seconds=seconds) for seconds in (1_770_000_000, 1_775_000_000))
     create(stubs, types_pb.Scope(user_id=user), current, event_time=earlier)
-    create(stubs, types_pb.Scope(user_id=user), wish, event_time=later)
+    create(stubs, types_pb.Scope(user_id=user), newer, event_time=later)
 
     reply = render(stubs, types_pb.Scope(user_id=user), query=query)
 
     assert current in reply.markdown
-    assert {one.currency for one in reply.citations} == {types_pb.CURRENCY_CURRENT}
+    return {one.currency for one in reply.citations}

@@ -224,7 +224,8 @@ class CurrencyJudge:
                     continue
                 is_sure = is_of_answers and older.kind is Kind.PREFERENCE
                 is_doubted = is_loose and not is_sure and _is_improbable(similar, older, newer)
-                if is_doubted or (is_loose and _is_about_another(older, newer)):
+                is_of_others = is_loose and known[at][2].is_of_self and known[later][2].is_of_others
+                if is_doubted or is_of_others or (is_loose and _is_about_another(older, newer)):
                     continue
                 marks[older.id] = CurrencyMark(currency, newer.id)
         marks |= {older.id: CurrencyMark(Currency.OUTDATED, newer.id) for older, newer in _moved_rhythms(ordered, kept)}
@@ -366,6 +367,9 @@ def _guesses(
     taken = {mark.newer_id for mark in marks.values()}
     is_taken = np.array([memory.id in taken for memory in memories])
     may_outdate = np.array([not text.cues.is_denial for text in texts])
+    is_of_self = np.array([text.cues.is_of_self for text in texts])
+    is_of_others = np.array([text.cues.is_of_others for text in texts])
+    may_outdate = may_outdate & ~(is_of_self[:, np.newaxis] & is_of_others)
     doubts = np.where((days[:, np.newaxis] < days) & may_outdate, similar.probabilities, 0.0)
     found = find_replaced(texts, doubts, is_taken)
     while others_meant := [pair for pair in found if _is_about_another(*(memories[at] for at in pair))]:
