@@ -170,6 +170,36 @@ def test_a_broken_stream_is_resumed(stubs: Stubs, home: types_pb.Scope) -> None:
     assert last == []
 
 
+@pytest.mark.parametrize("way", ["deleted", "purged", "quarantined", "updated"])
+def test_a_resumed_stream_leaves_out_what_was_deleted(stubs: Stubs, home: types_pb.Scope, way: str) -> None:
+    """Or purged, or quarantined, in English and Chinese; what was only changed comes as it was."""
+    made = settle(stubs, home)
+    call = stubs.search.BuildContext(search_pb.BuildContextRequest(scope=home, query="otters 水獭"), timeout=TIMEOUT)
+    begun = next(call)
+    call.cancel()
+    whole = stream(stubs, home, cursor=begun.cursor)
+    gone = [made["note"], made["rule"], made["fact"]]
+    for memory in gone:
+        if way == "quarantined":
+            request = memory_update(home, memory.id, memory.content)
+            request.memory.status = types_pb.MEMORY_STATUS_QUARANTINED
+            stubs.memory.UpdateMemory(request, timeout=TIMEOUT)
+        elif way == "updated":
+            stubs.memory.UpdateMemory(memory_update(home, memory.id, f"{memory.content} !"), timeout=TIMEOUT)
+        else:
+            request = memory_delete(home, memory.id)
+            request.purge = way == "purged"
+            stubs.memory.DeleteMemory(request, timeout=TIMEOUT)
+
+    rest = stream(stubs, home, cursor=begun.cursor)
+
+    dropped = set() if way == "updated" else {one.id for one in gone}
+    assert {one.memory_id for one in items_of(whole)} >= {one.id for one in gone}
+    kept = [one for one in items_of(whole) if one.memory_id not in dropped]
+    assert items_of(rest) == kept
+    assert rest[-1].summary == whole[-1].summary
+
+
 def test_a_delta_tells_what_changed(stubs: Stubs, home: types_pb.Scope) -> None:
     """What is new or changed comes, what is gone is named, the rest is not repeated."""
     made = settle(stubs, home)

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from memsvc.domain.scope import Scope
 from memsvc.ports.plugin import BackendContext
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -89,6 +90,25 @@ def test_what_is_loaded_at_a_start_follows_the_other(both: tuple[Stubs, Stubs], 
     ).memory.id
 
     assert set(_core(one, scope)) == set(_core(other, scope)) == {first, second}
+
+
+@pytest.mark.parametrize("content", ["My safe code is 4711.", "我的保险箱密码是4711。"])
+def test_a_context_of_one_ends_with_an_erasure_by_the_other(
+    both: tuple[Stubs, Stubs], scope: types_pb.Scope, content: str
+) -> None:
+    """The rest of a stream that was interrupted, which a server keeps for an hour, shows nothing of the user."""
+    one, other = both
+    write(one, scope, types_pb.Memory(content=content, layer=types_pb.MEMORY_LAYER_CORE), wait_for=STORED)
+    call = other.search.BuildContext(search_pb.BuildContextRequest(scope=scope), timeout=TIMEOUT)
+    cursor = next(call).cursor
+    call.cancel()
+    resumption = search_pb.BuildContextRequest(scope=scope, cursor=cursor)
+    assert content in next(other.search.BuildContext(resumption, timeout=TIMEOUT)).items.items[0].text
+
+    erasure = lifecycle_pb.EraseUserRequest(scope=types_pb.Scope(user_id=scope.user_id), confirm=True)
+    one.lifecycle.EraseUser(erasure, timeout=TIMEOUT)
+
+    assert all(not event.items.items for event in other.search.BuildContext(resumption, timeout=TIMEOUT))
 
 
 def test_a_request_sent_to_both_is_done_once(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:

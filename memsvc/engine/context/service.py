@@ -28,6 +28,7 @@ from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import FoundPassage
 from memsvc.engine.conflicts.currency import CurrencyJudge
+from memsvc.engine.conflicts.extraction_marks import WITHHELD
 from memsvc.engine.context.builder import FILE_PASSAGES, BuildInputs, ContextBuilder, RetrievedHits
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.rendering import CachedTokenCounter, RenderedLine
@@ -40,6 +41,8 @@ from memsvc.ports.models import Tokenizer
 LEAST_PASSAGE_SCORE = 0.4
 """Share of the query that a passage of a file covers at least, rare words more: see `FoundPassage.score`."""
 KEPT_SECONDS = 3600.0
+FRESH_SECONDS = 2.0
+"""Events are given as they were built for so long after the begin of a context; then the store is asked again."""
 KEPT_CONTEXTS = 2_048
 KEPT_LINES = 4_096
 KEPT_CHARS = 32 * 1024 * 1024
@@ -113,6 +116,41 @@ class ContextService:
             self._evict()
         return run
 
+    def next_events(self, run: ContextRun, index: int, deadline: Deadline) -> tuple[list[tuple[int, Event]], int]:
+        """Return the next batch of events after number *index*, and their number; none at the end.
+
+        Of a context that was resumed, or is read slowly, memories are left out that were deleted, purged or quarantined
+        since it began, and files that were deleted; they are counted in the number.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        events = run.next_events(index, deadline)
+        if not run.is_resumed and time.monotonic() - run.began < FRESH_SECONDS:
+            return events, len(events)
+        items = [event for _, event in events if isinstance(event, ContextItem)]
+        shown = self._shown(run.query, items) if items else frozenset()
+        left = [(at, event) for at, event in events if not isinstance(event, ContextItem) or event.memory_id in shown]
+        return left, len(events)
+
+    def _shown(self, query: ContextQuery, items: Sequence[ContextItem]) -> frozenset[str]:
+        """Return the ids of those of *items* that may still be shown."""
+        dependencies, scope = self._dependencies, query.scope
+        reach = Reach.from_scope(scope)
+        files = {item.memory_id: item.passage.file.id for item in items if item.passage is not None}
+        present = dependencies.file_searcher.present_ids([*files.values()], reach=reach)
+        ids = [item.memory_id for item in items if item.passage is None]
+        memories = dependencies.reads.get(ids, reach=reach)
+        if query.as_of is None:
+            memories = {name: one for name, one in memories.items() if one.status not in WITHHELD}
+        evidence = [
+            memories[item.memory_id]
+            for item in items
+            if item.section is Section.EVIDENCE and item.memory_id in memories
+        ]
+        withheld = dependencies.evidence.withheld.among(evidence, reach=reach)
+        return frozenset(memories.keys() - withheld).union(name for name, one in files.items() if one in present)
+
     def resume(self, run_id: bytes, index: int, scope: Scope) -> ContextRun:
         """Return a context that was started before.
 
@@ -164,7 +202,7 @@ class ContextService:
         Raises:
             InvalidRequestError: The context is unknown, too old or of another scope.
         """
-        return self._find_run(run_id, scope, "context_cursor").query_text
+        return self._find_run(run_id, scope, "context_cursor").query.text
 
     def resolve(
         self, run_id: bytes, citations: Sequence[str], scope: Scope, fields: Sequence[str] = ()
@@ -224,7 +262,8 @@ class ContextRun:
     def __init__(self, run_id: bytes, builder: ContextBuilder, clock: float) -> None:
         self.id = run_id
         self.scope = builder.query.scope
-        self.query_text = builder.query.text
+        self.query = builder.query
+        self.is_resumed = False
         self.began = clock
         self.chars = 0
         self._builder = builder
@@ -281,6 +320,7 @@ class ContextRun:
     def resume(self) -> None:
         """Count another client: a stream whose connection broke may end after the one that resumes it has begun."""
         self._readers += 1
+        self.is_resumed = True
 
     @property
     def event_count(self) -> int:
@@ -351,5 +391,5 @@ def _own_reach(scope: Scope) -> Reach:
 
 
 def _unknown(field: str) -> InvalidRequestError:
-    description = "must name a context of this scope that is at most an hour old; build the context again"
+    description = "must name a context of this scope that this server built in the last hour; build the context again"
     return InvalidRequestError([Violation(field, description)])

@@ -147,7 +147,7 @@ class EvidenceSearch:
         """Search by *search*; *sessions* says who opened them, *withheld* what was deleted."""
         self._search = search
         self._sessions = sessions
-        self._withheld = withheld
+        self.withheld = withheld
 
     def __call__(self, query: ContextQuery, deadline: Deadline, *, counts_access: bool = True) -> SearchReply:
         """Return the messages that fit a context query."""
@@ -156,7 +156,7 @@ class EvidenceSearch:
         openers = self._sessions.agents(scope.owner, scope.project_id, ids)
         shared = ("", scope.agent_id)
         known = [hit for hit in reply.hits if openers.get(hit.memory.scope.session_id, "") in shared]
-        withheld = self._withheld.among([hit.memory for hit in known], reach=Reach.from_scope(scope))
+        withheld = self.withheld.among([hit.memory for hit in known], reach=Reach.from_scope(scope))
         return replace(reply, hits=tuple(hit for hit in known if hit.memory.id not in withheld))
 
 

@@ -472,6 +472,10 @@ class FileSearcher:
         self._files = files
         self._now = now
 
+    def present_ids(self, ids: Sequence[str], *, reach: Reach) -> frozenset[str]:
+        """Return those of *ids* that are ids of files that exist and are not expired."""
+        return frozenset(self._files.get(ids, reach=reach, now=self._now())) if ids else frozenset()
+
     def find_passages(
         self,
         text: str,

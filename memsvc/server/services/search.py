@@ -155,7 +155,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             with self._priority.search():
                 while True:
                     answers, count = await self._threads.resume(self._next_events, run, index)
-                    if not answers:
+                    if not count:
                         return
                     for response in answers:
                         yield response
@@ -165,8 +165,8 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
 
     def _next_events(self, run: ContextRun, index: int) -> tuple[list[search_pb.BuildContextResponse], int]:
         """Return the messages that follow an event, and the number of events in them."""
-        events = run.next_events(index, call_context.deadline.get())
-        return responses.build_context_responses(run.id, events), len(events)
+        events, count = self._app.contexts.next_events(run, index, call_context.deadline.get())
+        return responses.build_context_responses(run.id, events), count
 
     @runs_in("search")
     def RenderContext(
