@@ -189,10 +189,32 @@ def join_texts(texts: Sequence[str], speaker: str = "") -> str:
             if not any(says_the_same(one, other) for other in known):
                 known.append(one)
                 added.append(sentence)
-    if not added:
-        return texts[0]
-    separator = "\n" if "\n" in texts[0].strip() else "" if re.search(rf"[{HAN}]", texts[0]) else " "
-    return separator.join([_with_full_stop(texts[0].rstrip()), *map(_with_full_stop, added[:-1]), added[-1]])
+    return _joined([texts[0], *added], texts[0]) if added else texts[0]
+
+
+def remove_statements(text: str, gone: str, others: Sequence[str], speaker: str = "") -> str:
+    """Return *text*, which `join_texts` or a rewording made of *gone* and *others*, without what *gone* alone says.
+
+    It is *text* itself if the others say everything, and empty if nothing remains.
+    """
+    left = [one for other in others for one in gist_of(other, speaker).said]
+    alone = [one for one in gist_of(gone, speaker).said if not any(says_the_same(one, other) for other in left)]
+    if not alone:
+        return text
+    gist = gist_of(text, speaker)
+    kept = [
+        sentence
+        for one, sentence in zip(gist.said, gist.texts, strict=True)
+        if not any(says_the_same(one, other) for other in alone)
+    ]
+    if len(kept) < len(gist.texts):
+        return _joined(kept, text) if kept else ""
+    return join_texts(others, speaker) if others else ""
+
+
+def _joined(parts: Sequence[str], like: str) -> str:
+    separator = "\n" if "\n" in like.strip() else "" if re.search(rf"[{HAN}]", like) else " "
+    return separator.join([*(_with_full_stop(part.rstrip()) for part in parts[:-1]), parts[-1]])
 
 
 def is_rewording_of(text: str, plain: str) -> bool:

@@ -104,6 +104,45 @@ def test_the_originals_of_a_merged_memory_go_with_it(
 
 
 @pytest.mark.parametrize(
+    ("shorter", "longer", "alone"),
+    [
+        (
+            "The release server is called rel-1.",
+            "The release server is called rel-1. Skip the tests before every release.",
+            "Skip the tests before every release.",
+        ),
+        ("发布服务器叫做甲一号。", "发布服务器叫做甲一号。每次发布前跳过测试。", "每次发布前跳过测试。"),
+    ],
+    ids=("en", "zh"),
+)
+@pytest.mark.parametrize("is_purged", [False, True], ids=("deleted", "purged"))
+def test_what_a_deleted_original_alone_says_leaves_the_merged_memory(
+    stubs: Stubs, user: str, shorter: str, longer: str, alone: str, *, is_purged: bool
+) -> None:
+    """What another original says stays, and goes with the last one."""
+    scope = types_pb.Scope(user_id=user)
+    first, second = (create(stubs, scope, content) for content in (shorter, longer))
+    consolidation = lifecycle_pb.ConsolidateMemoriesRequest(scope=scope)
+    [group] = stubs.lifecycle.ConsolidateMemories(consolidation, timeout=TIMEOUT).groups
+    assert alone in group.merged.content
+
+    def delete(memory: types_pb.Memory) -> None:
+        request = memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, purge=is_purged)
+        stubs.memory.DeleteMemory(request, timeout=TIMEOUT)
+
+    delete(second)
+
+    [left] = list_all(stubs, scope)
+    assert (left.id, left.content) == (group.merged.id, shorter)
+    assert not any(alone in text for text in found(stubs, scope, alone, limit=50))
+    revisions = memory_pb.ListRevisionsRequest(scope=scope, id=left.id)
+    kept = [one.memory.content for one in stubs.memory.ListRevisions(revisions, timeout=TIMEOUT).revisions]
+    assert any(alone in text for text in kept) != is_purged
+    delete(first)
+    assert list_all(stubs, scope) == []
+
+
+@pytest.mark.parametrize(
     ("said", "question"),
     [
         (("I live in Leeds.", "I live in York."), "In which town do I live?"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from memsvc.domain.consolidation import SOURCE as MERGED
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.secrets import Redactor
@@ -18,6 +19,7 @@ from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.records.memory_patch import apply_values
 from memsvc.ports.metadata import Transaction
 from memsvc.text.extractive_summary import SummaryLine, quoted_by, summary_of
+from memsvc.text.paraphrase import remove_statements
 
 _WEIGHTS = {Role.USER: 1.3, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.4}
 """Weight of sentences by role: users state facts, tools are verbose."""
@@ -28,6 +30,8 @@ _AT_ONCE = timedelta(seconds=1)
 
 class SummaryUpdater:
     """Keeps summaries from saying what is deleted or quarantined, within the transaction that changes their source.
+
+    What an original alone says is removed from the memory that it was merged into, too.
 
     Applies to summaries of trimmed messages, of periods and topics, and of daily logs, and to summaries of these. The
     sentences of a source are removed; a summary that is no list of sentences of its sources, because a language model
@@ -57,6 +61,9 @@ class SummaryUpdater:
         for summary in self._load(transaction, wanted, former):
             if summary.id not in names and (is_purged or summary.status is not Status.DELETED):
                 self._remove_from(transaction, summary, former, is_purged=is_purged)
+        for memory in gone:
+            if memory.superseded_by_id and memory.superseded_by_id not in names:
+                self._remove_original(transaction, memory, is_purged=is_purged)
 
     def add(self, transaction: Transaction, before: Memory, restored: Memory) -> None:
         """Let the summaries that are made of *restored* quote it again; *before* is its deleted form."""
@@ -100,15 +107,39 @@ class SummaryUpdater:
             for field in ("derived_from_ids", "related_ids"):
                 values[field] = tuple(one for one in getattr(summary, field) if one not in names)
         if is_purged and not content:
-            self.remove(transaction, [summary], is_purged=True)
-            self._conflict_states.update(transaction, [summary], gone=summary.id)
-            transaction.purge(summary)
+            self._purge(transaction, summary)
             return
         after = self._write(transaction, summary, values, ChangeAction.UPDATED if content else ChangeAction.DELETED)
         if is_purged:
             transaction.forget_revisions(after)
         if after is not summary or is_purged:
             self.remove(transaction, [summary], is_purged=is_purged)
+
+    def _remove_original(self, transaction: Transaction, gone: Memory, *, is_purged: bool) -> None:
+        """Remove what an original alone says from the memory that it was merged into."""
+        owner = gone.scope.owner
+        merged = memories_of(transaction, owner, [gone.superseded_by_id]).get(gone.superseded_by_id)
+        if merged is None or merged.source != MERGED or merged.status is Status.DELETED:
+            return
+        known = memories_of(transaction, owner, merged.derived_from_ids)
+        others = [one.content for one in known.values() if one.id != gone.id and one.status not in WITHHELD]
+        content = remove_statements(merged.content, gone.content, others, merged.speaker)
+        if is_purged and not content:
+            self._purge(transaction, merged)
+            return
+        values: dict[str, Any] = {"content": content} if content else {"status": Status.DELETED}
+        if is_purged:
+            values["derived_from_ids"] = tuple(one for one in merged.derived_from_ids if one != gone.id)
+        after = self._write(transaction, merged, values, ChangeAction.UPDATED if content else ChangeAction.DELETED)
+        if is_purged and content != merged.content:
+            transaction.forget_revisions(after)
+        if after is not merged:
+            self.remove(transaction, [merged], is_purged=is_purged)
+
+    def _purge(self, transaction: Transaction, memory: Memory) -> None:
+        self.remove(transaction, [memory], is_purged=True)
+        self._conflict_states.update(transaction, [memory], gone=memory.id)
+        transaction.purge(memory)
 
     def _without(self, summary: Memory, sources: Sequence[_Source]) -> str:
         """Return the text of *summary* that is left, empty if nothing is."""
