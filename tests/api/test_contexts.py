@@ -200,6 +200,26 @@ def test_a_resumed_stream_leaves_out_what_was_deleted(stubs: Stubs, home: types_
     assert rest[-1].summary == whole[-1].summary
 
 
+def test_messages_of_the_session_say_who_spoke(stubs: Stubs, home: types_pb.Scope) -> None:
+    """By the name, or else by the role: an agent that takes a session over must not mix them up."""
+    from memsvc.v1 import session_service_pb2 as session_pb  # noqa: PLC0415 - a quick start
+
+    scope = types_pb.Scope(user_id=home.user_id, project_id=home.project_id, session_id="handed over")
+    stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
+    messages = [
+        types_pb.ChatMessage(role=2, content="Deploy on Friday, please."),
+        types_pb.ChatMessage(role=3, content="I would rather deploy on Monday."),
+        types_pb.ChatMessage(role=2, content="那就周一吧。", speaker="李雷"),
+    ]
+    append = session_pb.AppendMessagesRequest(scope=scope, messages=messages)
+    stubs.session.AppendMessages(append, timeout=TIMEOUT)
+
+    markdown = render(stubs, scope).markdown
+
+    for said in ("user: Deploy on Friday", "assistant: I would rather", "李雷: 那就周一吧"):
+        assert said in markdown
+
+
 def test_a_delta_tells_what_changed(stubs: Stubs, home: types_pb.Scope) -> None:
     """What is new or changed comes, what is gone is named, the rest is not repeated."""
     made = settle(stubs, home)

@@ -12,6 +12,7 @@ from memsvc.domain.context import CitationStyle, ContextQuery, Section
 from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory, repeats_title
+from memsvc.domain.sessions import SOURCE
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import as_data, currency_mark, day_text, heading, local, origin_mark
 from memsvc.text.file_refs import refs_given_apart
@@ -194,8 +195,9 @@ class LineRenderer:
         moment = local(memory.moment, self._zone)
         day = day_text(moment)
         when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
-        # In what was said in other sessions it matters who said it: the category of a message is its role.
-        speaker = memory.speaker or (memory.category if section is Section.EVIDENCE else "")
+        # It matters who said what: the category of a message of a session is its role.
+        is_said = section in {Section.EVIDENCE, Section.SESSION} and memory.source == SOURCE
+        speaker = memory.speaker or (memory.category if is_said else "")
         said = f" {as_data(speaker)}:" if speaker else ""
         title = "" if repeats_title(memory.title, memory.content) else f" {as_data(memory.title)} —"
         origin = origin_mark(memory.origin, self._locale)
