@@ -22,6 +22,7 @@ from memsvc.engine.maintenance.archive_step import ArchiveRules, ArchiveStep
 from memsvc.engine.maintenance.detect_conflicts_step import DetectConflictsStep
 from memsvc.engine.maintenance.expire_step import ExpireStep
 from memsvc.engine.maintenance.promote_step import PromoteStep
+from memsvc.engine.maintenance.purge_step import PurgeStep
 from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
 from memsvc.engine.maintenance.scheduler import MaintenanceScheduler, Timetable
 from memsvc.engine.maintenance.step import MaintenanceStep
@@ -82,6 +83,14 @@ def _steps(
         ExpireStep(reads, committer, record_builder, parts.memory_builder.reminder_detector, now),
         PromoteStep(reads, committer, memories.memory_promoter, now, least_accesses=settings.promote_accesses),
         ArchiveStep(reads, committer, record_builder, now, rules),
+        PurgeStep(
+            reads,
+            committer,
+            memories.memory_updater,
+            parts.blob_guard.try_to_remove_unused,
+            now,
+            age=timedelta(days=settings.purge_deleted_days) if settings.purge_deleted_days else None,
+        ),
         DetectConflictsStep(memories.conflict_sweep, backends.metadata.statements),
     ]
 

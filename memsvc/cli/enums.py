@@ -199,6 +199,7 @@ class MaintenanceStep(_Hyphenated):
     CHECK_REFERENCES = auto()
     COMPARE_INDEXES = auto()
     REPLAY_USE = auto()
+    PURGE = auto()
 
 
 class UseOutcome(_Hyphenated):

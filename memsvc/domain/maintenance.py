@@ -23,6 +23,7 @@ class UpkeepStep(StrEnum):
     CHECK_REFERENCES = "CHECK_REFERENCES"
     COMPARE_INDEXES = "COMPARE_INDEXES"
     REPLAY_USE = "REPLAY_USE"
+    PURGE = "PURGE"
 
 
 ROUTINE_STEPS = (
@@ -32,6 +33,7 @@ ROUTINE_STEPS = (
     UpkeepStep.COMPACT,
     UpkeepStep.CONSOLIDATE,
     UpkeepStep.REPLAY_USE,
+    UpkeepStep.PURGE,
 )
 """The steps of scheduled runs by default."""
 
@@ -51,6 +53,7 @@ class MaintenanceReason(StrEnum):
     REFERENCE_GONE = "REFERENCE_GONE"
     INDEX_DIFFERS = "INDEX_DIFFERS"
     USE_REPORTED = "USE_REPORTED"
+    DELETED_LONG_AGO = "DELETED_LONG_AGO"
 
 
 class MaintenancePlan(StrEnum):

@@ -236,9 +236,12 @@ class Memory:
         """
         if self.event_time is None or self.event_time.microsecond:
             return self.said_time
+        if self.event_time >= self.create_time:
+            return max(self.said_time, self.create_time)
         said = self.event_time.astimezone(UTC)
         span = timedelta(seconds=1) if (said.hour, said.minute, said.second) != (0, 0, 0) else timedelta(days=1)
-        return max(self.said_time, min(self.event_time + span - timedelta.resolution, self.create_time))
+        # No later than the create_time: the last days of the calendar have no day after them.
+        return max(self.said_time, self.event_time + min(span - timedelta.resolution, self.create_time - self.event_time))
 
 
 def content_hash(content: str) -> str:

@@ -192,7 +192,9 @@ class UnreadRule:
 
 
 class UpkeepReads(Protocol):
-    """Lists of ACTIVE memories that lie in an area, none of layer or tier CORE, at most *limit* after a place.
+    """Lists of memories that lie in an area, at most *limit* after a place.
+
+    They are ACTIVE and of no layer or tier CORE, except those of `deleted_memories`.
 
     Each is read by an index that holds little else. Equal ones are in the order of rows.
     """
@@ -201,6 +203,12 @@ class UpkeepReads(Protocol):
         self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
         """Return those whose expire_time is not after *at*, the first to expire first; CONFLICTED ones too."""
+        ...
+
+    def deleted_memories(
+        self, area: MaintenanceScope, *, before: datetime, after: ScanPosition, limit: int
+    ) -> list[MaintenanceCandidate]:
+        """Return those that were deleted before a moment, of every layer and tier, the first deleted first."""
         ...
 
     def frequently_read(

@@ -282,6 +282,8 @@ class MaintenanceSettings(SettingsGroup):
     archive_max_importance: int = Field(default=3, ge=1, le=5)
     """Highest importance of the memories that are archived because they were not read. More important ones are archived
     only beyond `storage_limit_bytes`."""
+    purge_deleted_days: float = Field(default=0.0, ge=0, le=36_500)
+    """Days after which a deleted memory is purged with its revisions: it cannot be restored then. 0: never."""
     storage_limit_bytes: int = Field(default=0, ge=0)
     """Maximum size of the content of a user's active LONG_TERM memories; beyond it the least useful are archived: by
     importance, then reads, then age. 0: no limit."""

@@ -143,6 +143,27 @@ class StoreUpkeepContract(StoreSeams):
         assert rows(found) == [early.row, late.row, conflicted.row, work.row]
         assert [(one.work_in_progress, one.content_bytes) for one in found][-1] == (True, 9)
 
+    def test_deleted_memories_come_by_their_time(self, store: MetadataStore) -> None:
+        """The first deleted first, of every layer and tier, in parts and within an area; none of that moment."""
+        deleted: dict[str, Any] = {"status": Status.DELETED}
+        late, early, core, web, *_ = insert(
+            store,
+            distinct(update_time=NOW - SECOND, **deleted),
+            distinct(update_time=NOW - 3 * SECOND, kind=Kind.MESSAGE, **deleted),
+            distinct(update_time=NOW - 2 * SECOND, tier=Tier.CORE, layer=Layer.CORE, **deleted),
+            distinct(update_time=NOW - SECOND, project_id="web", **deleted),
+            distinct(update_time=NOW, **deleted),
+            distinct(update_time=NOW - SECOND),
+        )
+
+        def found(area: MaintenanceScope, after: ScanPosition = (), limit: int = 9) -> list[MaintenanceCandidate]:
+            return store.upkeep.deleted_memories(area, before=NOW, after=after, limit=limit)
+
+        first = found(EVERYBODY, limit=2)
+        assert rows(first) == [early.row, core.row]
+        assert rows(found(EVERYBODY, first[-1].place)) == [late.row, web.row]
+        assert rows(found(MaintenanceScope(OWNER, "web"))) == [web.row]
+
     def test_what_is_read_often_is_short_term_and_settled(self, store: MetadataStore) -> None:
         """Not what is read less, expires by then, is still worked on, is a message, or was changed just now."""
         fields: dict[str, Any] = {"layer": Layer.SHORT_TERM}

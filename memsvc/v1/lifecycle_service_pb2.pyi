@@ -86,6 +86,11 @@ class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Maint
     decides whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory;
     memory_id of a change is empty. A run for one project does not include it.
     """
+    MAINTENANCE_STEP_PURGE: _MaintenanceStep.ValueType  # 11
+    """MAINTENANCE_STEP_PURGE permanently deletes memories that were deleted for longer than the setting
+    maintenance.purge_deleted_days, as DeleteMemory with purge does, of every layer and tier. Nothing while it is 0,
+    the default.
+    """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
     """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
@@ -151,6 +156,11 @@ MAINTENANCE_STEP_REPLAY_USE: MaintenanceStep.ValueType  # 10
 decides whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory;
 memory_id of a change is empty. A run for one project does not include it.
 """
+MAINTENANCE_STEP_PURGE: MaintenanceStep.ValueType  # 11
+"""MAINTENANCE_STEP_PURGE permanently deletes memories that were deleted for longer than the setting
+maintenance.purge_deleted_days, as DeleteMemory with purge does, of every layer and tier. Nothing while it is 0,
+the default.
+"""
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
 class _MaintenanceReason:
@@ -185,6 +195,8 @@ class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mai
     """MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
     MAINTENANCE_REASON_USE_REPORTED: _MaintenanceReason.ValueType  # 12
     """MAINTENANCE_REASON_USE_REPORTED: its user has made enough reports of use since the last replay."""
+    MAINTENANCE_REASON_DELETED_LONG_AGO: _MaintenanceReason.ValueType  # 13
+    """MAINTENANCE_REASON_DELETED_LONG_AGO: it was deleted for longer than the setting maintenance.purge_deleted_days."""
 
 class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
     """MaintenanceReason is the reason for which a memory is due."""
@@ -215,6 +227,8 @@ MAINTENANCE_REASON_INDEX_DIFFERS: MaintenanceReason.ValueType  # 11
 """MAINTENANCE_REASON_INDEX_DIFFERS: an index lacks it, or has an old or a surplus entry."""
 MAINTENANCE_REASON_USE_REPORTED: MaintenanceReason.ValueType  # 12
 """MAINTENANCE_REASON_USE_REPORTED: its user has made enough reports of use since the last replay."""
+MAINTENANCE_REASON_DELETED_LONG_AGO: MaintenanceReason.ValueType  # 13
+"""MAINTENANCE_REASON_DELETED_LONG_AGO: it was deleted for longer than the setting maintenance.purge_deleted_days."""
 Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
 
 class _DifferenceKind:

@@ -27,7 +27,7 @@ EXPIRE, PROMOTE, ARCHIVE = (
     lifecycle_pb.MAINTENANCE_STEP_ARCHIVE,
 )
 COMPACT, CONSOLIDATE = lifecycle_pb.MAINTENANCE_STEP_COMPACT, lifecycle_pb.MAINTENANCE_STEP_CONSOLIDATE
-REPLAY_USE = lifecycle_pb.MAINTENANCE_STEP_REPLAY_USE
+REPLAY_USE, PURGE = lifecycle_pb.MAINTENANCE_STEP_REPLAY_USE, lifecycle_pb.MAINTENANCE_STEP_PURGE
 SHORT = types_pb.MEMORY_LAYER_SHORT_TERM
 ACTIVE, ARCHIVED, CONFLICTED, EXPIRED = (
     types_pb.MEMORY_STATUS_ACTIVE,
@@ -100,7 +100,8 @@ def test_what_is_past_its_time_is_put_away(
 
     told = run(stubs, scope=scope)
     assert changes(foretold) == changes(told)
-    assert [EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE, REPLAY_USE] == [tally.step for tally in told[-1].tallies]
+    steps = [EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE, REPLAY_USE, PURGE]
+    assert steps == [tally.step for tally in told[-1].tallies]
     tally = told[-1].tallies[0]
     assert (2, 2, 0, True, "") == (
         tally.due_count, tally.changed_count, tally.skipped_count, tally.complete, tally.failure,

@@ -16,7 +16,7 @@ from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition
 from memsvc_backends.sql.database import ClockDifference, Database
 from memsvc_backends.sql.dialect import cached_statement, database_clock, execute, upsert_when, without_index
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, reminder_from_text
-from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
+from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_DELETED, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
 _MEMORY = memories.c
 _COLUMNS = (
@@ -52,6 +52,13 @@ class SqlUpkeepReads:
         return self._list(
             area, (IS_EXPIRING, _MEMORY.expire_time <= to_micros(at)), (_MEMORY.expire_time, _MEMORY.row), after, limit
         )
+
+    def deleted_memories(
+        self, area: MaintenanceScope, *, before: datetime, after: ScanPosition, limit: int
+    ) -> list[MaintenanceCandidate]:
+        """Return the deleted memories."""
+        conditions = (IS_DELETED, _MEMORY.update_time < to_micros(before))
+        return self._list(area, conditions, (_MEMORY.update_time, _MEMORY.row), after, limit)
 
     def frequently_read(
         self, area: MaintenanceScope, *, least: int, at: datetime, after: ScanPosition, limit: int

@@ -82,6 +82,7 @@ IS_FORMER_HOLDER = sa.and_(
     memories.c.key != EMPTY, sa.or_(memories.c.status == DELETED, memories.c.status == QUARANTINED)
 )
 IS_QUARANTINED = memories.c.status == QUARANTINED
+IS_DELETED = memories.c.status == sa.literal_column("'DELETED'")
 IS_UNIQUE = memories.c.is_unique == ONE
 IS_FORGOTTEN = sa.and_(
     memories.c.status == sa.literal_column("'DELETED'"), memories.c.kind != sa.literal_column("'MESSAGE'")
@@ -139,6 +140,7 @@ _conditional("memories_short_term", IS_SHORT_TERM, _c.owner, _c.project_id, _c.u
 _conditional("memories_logs", IS_LOG, _c.key, _c.owner, _c.project_id)
 # What upkeep looks for, each list in its order; owner and project so that those of others are passed over in the index.
 _conditional("memories_expiring", IS_EXPIRING, _c.expire_time, _c.row, _c.owner, _c.project_id)
+_conditional("memories_deleted", IS_DELETED, _c.update_time, _c.row, _c.owner, _c.project_id)
 _conditional("memories_read_often", IS_PROMOTABLE, _c.access_count, _c.row, _c.owner, _c.project_id)
 _conditional(
     "memories_unread", IS_ARCHIVABLE, _c.importance, _c.access_time, _c.create_time, _c.row, _c.owner, _c.project_id

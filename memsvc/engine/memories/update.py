@@ -359,11 +359,7 @@ class MemoryUpdater:
 
         def work(transaction: Transaction) -> list[UpsertResult | RejectedItem]:
             before = target.find(transaction)
-            self.summary_updater.remove(transaction, [before], is_purged=True)
-            for gone in (*originals_of(transaction, before), before):
-                self._conflict_detector.before_purge(transaction, gone)
-                transaction.purge(gone)
-                attached.update(remove_attachments(transaction, gone))
+            attached.update(self.apply_purge(transaction, before))
             return [UpsertResult(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
         request = _request("DeleteMemory", target, (target, True), options)
@@ -375,6 +371,16 @@ class MemoryUpdater:
             if isinstance(written, WriteResult)
             else WriteResult(_tombstone(target, 0, now), Outcome.UPDATED, position)
         )
+
+    def apply_purge(self, transaction: Transaction, memory: Memory) -> set[str]:
+        """Remove a memory with what says the same; return the hashes of the files to remove after the commit."""
+        self.summary_updater.remove(transaction, [memory], is_purged=True)
+        attached: set[str] = set()
+        for gone in (*originals_of(transaction, memory), memory):
+            self._conflict_detector.before_purge(transaction, gone)
+            transaction.purge(gone)
+            attached |= remove_attachments(transaction, gone)
+        return attached
 
 
 SELECTION_BATCH = 50

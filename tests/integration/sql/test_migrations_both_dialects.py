@@ -117,6 +117,7 @@ def test_memories_of_the_first_version_get_their_cues_and_numbers(
                 for name in ("vault_copies", "call_rates", "use_calls", "use_reports", "use_counts", "use_feedback")
             ),
             "DROP INDEX memories_summaries",
+            "DROP INDEX memories_deleted",
             "DROP INDEX messages_summarised",
             "ALTER TABLE messages DROP COLUMN extracted",
             "DROP INDEX memories_forgotten",

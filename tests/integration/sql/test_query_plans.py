@@ -263,6 +263,11 @@ UPKEEP: dict[
         lambda reads, area, after: reads.expired_memories(area, at=NOW, after=after, limit=9),
         ((), (1, 2)),
     ),
+    "deleted": (
+        "memories_deleted",
+        lambda reads, area, after: reads.deleted_memories(area, before=NOW, after=after, limit=9),
+        ((), (1, 2)),
+    ),
     "read often": (
         "memories_read_often",
         lambda reads, area, after: reads.frequently_read(area, least=5, at=NOW, after=after, limit=9),

@@ -78,6 +78,10 @@ const (
 	// decides whether reports are part of the ranking of their searches: see GetUseFeedback. It changes no memory;
 	// memory_id of a change is empty. A run for one project does not include it.
 	MaintenanceStep_MAINTENANCE_STEP_REPLAY_USE MaintenanceStep = 10
+	// MAINTENANCE_STEP_PURGE permanently deletes memories that were deleted for longer than the setting
+	// maintenance.purge_deleted_days, as DeleteMemory with purge does, of every layer and tier. Nothing while it is 0,
+	// the default.
+	MaintenanceStep_MAINTENANCE_STEP_PURGE MaintenanceStep = 11
 )
 
 // Enum value maps for MaintenanceStep.
@@ -94,6 +98,7 @@ var (
 		8:  "MAINTENANCE_STEP_CHECK_REFERENCES",
 		9:  "MAINTENANCE_STEP_COMPARE_INDEXES",
 		10: "MAINTENANCE_STEP_REPLAY_USE",
+		11: "MAINTENANCE_STEP_PURGE",
 	}
 	MaintenanceStep_value = map[string]int32{
 		"MAINTENANCE_STEP_UNSPECIFIED":      0,
@@ -107,6 +112,7 @@ var (
 		"MAINTENANCE_STEP_CHECK_REFERENCES": 8,
 		"MAINTENANCE_STEP_COMPARE_INDEXES":  9,
 		"MAINTENANCE_STEP_REPLAY_USE":       10,
+		"MAINTENANCE_STEP_PURGE":            11,
 	}
 )
 
@@ -167,6 +173,8 @@ const (
 	MaintenanceReason_MAINTENANCE_REASON_INDEX_DIFFERS MaintenanceReason = 11
 	// MAINTENANCE_REASON_USE_REPORTED: its user has made enough reports of use since the last replay.
 	MaintenanceReason_MAINTENANCE_REASON_USE_REPORTED MaintenanceReason = 12
+	// MAINTENANCE_REASON_DELETED_LONG_AGO: it was deleted for longer than the setting maintenance.purge_deleted_days.
+	MaintenanceReason_MAINTENANCE_REASON_DELETED_LONG_AGO MaintenanceReason = 13
 )
 
 // Enum value maps for MaintenanceReason.
@@ -185,21 +193,23 @@ var (
 		10: "MAINTENANCE_REASON_REFERENCE_GONE",
 		11: "MAINTENANCE_REASON_INDEX_DIFFERS",
 		12: "MAINTENANCE_REASON_USE_REPORTED",
+		13: "MAINTENANCE_REASON_DELETED_LONG_AGO",
 	}
 	MaintenanceReason_value = map[string]int32{
-		"MAINTENANCE_REASON_UNSPECIFIED":    0,
-		"MAINTENANCE_REASON_EXPIRED":        1,
-		"MAINTENANCE_REASON_FINISHED":       2,
-		"MAINTENANCE_REASON_READ_OFTEN":     3,
-		"MAINTENANCE_REASON_UNREAD":         4,
-		"MAINTENANCE_REASON_OVER_LIMIT":     5,
-		"MAINTENANCE_REASON_OLD_LOG":        6,
-		"MAINTENANCE_REASON_SIMILAR":        7,
-		"MAINTENANCE_REASON_CONTRADICTED":   8,
-		"MAINTENANCE_REASON_MONTH_ENDED":    9,
-		"MAINTENANCE_REASON_REFERENCE_GONE": 10,
-		"MAINTENANCE_REASON_INDEX_DIFFERS":  11,
-		"MAINTENANCE_REASON_USE_REPORTED":   12,
+		"MAINTENANCE_REASON_UNSPECIFIED":      0,
+		"MAINTENANCE_REASON_EXPIRED":          1,
+		"MAINTENANCE_REASON_FINISHED":         2,
+		"MAINTENANCE_REASON_READ_OFTEN":       3,
+		"MAINTENANCE_REASON_UNREAD":           4,
+		"MAINTENANCE_REASON_OVER_LIMIT":       5,
+		"MAINTENANCE_REASON_OLD_LOG":          6,
+		"MAINTENANCE_REASON_SIMILAR":          7,
+		"MAINTENANCE_REASON_CONTRADICTED":     8,
+		"MAINTENANCE_REASON_MONTH_ENDED":      9,
+		"MAINTENANCE_REASON_REFERENCE_GONE":   10,
+		"MAINTENANCE_REASON_INDEX_DIFFERS":    11,
+		"MAINTENANCE_REASON_USE_REPORTED":     12,
+		"MAINTENANCE_REASON_DELETED_LONG_AGO": 13,
 	}
 )
 
@@ -4639,7 +4649,7 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x0fremaining_count\x18\x03 \x01(\x05R\x0eremainingCount\x1a@\n" +
 	"\x12RemovedCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01*\x81\x03\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01*\x9d\x03\n" +
 	"\x0fMaintenanceStep\x12 \n" +
 	"\x1cMAINTENANCE_STEP_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17MAINTENANCE_STEP_EXPIRE\x10\x01\x12\x1c\n" +
@@ -4652,7 +4662,8 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"!MAINTENANCE_STEP_CHECK_REFERENCES\x10\b\x12$\n" +
 	" MAINTENANCE_STEP_COMPARE_INDEXES\x10\t\x12\x1f\n" +
 	"\x1bMAINTENANCE_STEP_REPLAY_USE\x10\n" +
-	"*\xd8\x03\n" +
+	"\x12\x1a\n" +
+	"\x16MAINTENANCE_STEP_PURGE\x10\v*\x81\x04\n" +
 	"\x11MaintenanceReason\x12\"\n" +
 	"\x1eMAINTENANCE_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aMAINTENANCE_REASON_EXPIRED\x10\x01\x12\x1f\n" +
@@ -4667,7 +4678,8 @@ const file_memsvc_v1_lifecycle_service_proto_rawDesc = "" +
 	"!MAINTENANCE_REASON_REFERENCE_GONE\x10\n" +
 	"\x12$\n" +
 	" MAINTENANCE_REASON_INDEX_DIFFERS\x10\v\x12#\n" +
-	"\x1fMAINTENANCE_REASON_USE_REPORTED\x10\f*\xc2\x01\n" +
+	"\x1fMAINTENANCE_REASON_USE_REPORTED\x10\f\x12'\n" +
+	"#MAINTENANCE_REASON_DELETED_LONG_AGO\x10\r*\xc2\x01\n" +
 	"\x0eDifferenceKind\x12\x1f\n" +
 	"\x1bDIFFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17DIFFERENCE_KIND_CREATED\x10\x01\x12\x1b\n" +

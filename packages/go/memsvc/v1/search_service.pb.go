@@ -3426,8 +3426,8 @@ type BuildContextRequest struct {
 	ConsistencyToken string `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
 	// cursor resumes an interrupted stream: the cursor of the last event that arrived. The events after it follow, with
 	// the same texts, except memories that were deleted, purged or quarantined since, and deleted files, which are left
-	// out. scope must be unchanged; all other fields are ignored. The server that built the context keeps it: with several
-	// servers send it to the same one. Empty: a new context.
+	// out. scope must be unchanged; all other fields are ignored. The server that built the context keeps it: with
+	// several servers send it to the same one. Empty: a new context.
 	Cursor string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// earlier_cursor requests a delta: the cursor of the last event of the earlier context that arrived, or its
 	// ContextSummary.context_cursor. The delta holds only memories that no item up to there showed at the same revision,

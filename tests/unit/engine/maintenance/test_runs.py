@@ -58,7 +58,7 @@ def test_a_dry_run_lists_exactly_what_a_run_changes(house: House) -> None:
     assert house.application.statistics.of(Scope("ada", "apollo")).counts == before
     assert {step: (tally.due, tally.changed) for step, tally in end.tallies.items()} == {
         EXPIRE: (4, 0), PROMOTE: (1, 0), ARCHIVE: (1, 0), UpkeepStep.COMPACT: (0, 0), UpkeepStep.CONSOLIDATE: (0, 0),
-        UpkeepStep.REPLAY_USE: (0, 0),
+        UpkeepStep.REPLAY_USE: (0, 0), UpkeepStep.PURGE: (0, 0),
     }  # fmt: skip
     assert house.run()[0] == foretold
     assert house.run()[0] == []

@@ -1561,8 +1561,8 @@ export type BuildContextRequest = Message<"memsvc.v1.BuildContextRequest"> & {
   /**
    * cursor resumes an interrupted stream: the cursor of the last event that arrived. The events after it follow, with
    * the same texts, except memories that were deleted, purged or quarantined since, and deleted files, which are left
-   * out. scope must be unchanged; all other fields are ignored. The server that built the context keeps it: with several
-   * servers send it to the same one. Empty: a new context.
+   * out. scope must be unchanged; all other fields are ignored. The server that built the context keeps it: with
+   * several servers send it to the same one. Empty: a new context.
    *
    * @generated from field: string cursor = 6;
    */
