@@ -360,11 +360,14 @@ def delete_matching(  # noqa: PLR0913 - an option each
     number: options.Numbers = None,
     yes: Yes = False,
     token: Seen = "",
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove the memories for good; otherwise they can be restored.")
+    ] = False,
     conversation: options.Conversation = "",
 ) -> None:
     """Delete the memories that match a filter.
 
-    `memsvc restore` restores each of them.
+    `memsvc restore` restores each of them, unless they were deleted with --purge.
 
     Without --yes or --token nothing is deleted: the command shows a preview, and a token for exactly its memories.
     --yes needs a filter.
@@ -374,7 +377,8 @@ def delete_matching(  # noqa: PLR0913 - an option each
     }
     _require_filter(wanted, yes=yes)
     with session.client(conversation=conversation) as client:
-        _change_matching(session, partial(client.delete_memories, wanted), "deleted", token, yes=yes)
+        done = "removed for good" if purge else "deleted"
+        _change_matching(session, partial(client.delete_memories, wanted, purge=purge), done, token, yes=yes)
 
 
 @connected

@@ -183,9 +183,9 @@ class MemoryMethods(ScopedMethods):
         return await self._remote.unary(self._remote.memories.DeleteMemory, request, timeout)
 
     async def delete_memories(
-        self, filters: Filters | None = None, *, selection_token: str = ""
+        self, filters: Filters | None = None, *, selection_token: str = "", purge: bool = False
     ) -> AsyncGenerator[memory_pb.DeleteMemoriesResponse, None]:
-        """Delete the memories that match, so that they can be restored.
+        """Delete the memories that match, so that they can be restored, or with *purge* for good.
 
         Without a token this is a dry run: it yields one response, whose `preview` has the counts, a sample and the
         `selection_token` with which the deletion is made. With it the progress is yielded, and the summary at the end.
@@ -199,6 +199,7 @@ class MemoryMethods(ScopedMethods):
             filter=to_proto.filter_to_proto(filters or {}),
             dry_run=not selection_token,
             selection_token=selection_token,
+            purge=purge,
         )
         async with aclosing(self._remote.stream(self._remote.memories.DeleteMemories, request)) as responses:
             async for response in responses:

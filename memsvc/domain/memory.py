@@ -241,7 +241,9 @@ class Memory:
         said = self.event_time.astimezone(UTC)
         span = timedelta(seconds=1) if (said.hour, said.minute, said.second) != (0, 0, 0) else timedelta(days=1)
         # No later than the create_time: the last days of the calendar have no day after them.
-        return max(self.said_time, self.event_time + min(span - timedelta.resolution, self.create_time - self.event_time))
+        return max(
+            self.said_time, self.event_time + min(span - timedelta.resolution, self.create_time - self.event_time)
+        )
 
 
 def content_hash(content: str) -> str:

@@ -1718,10 +1718,15 @@ class DeleteMemoriesRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     SELECTION_TOKEN_FIELD_NUMBER: _builtins.int
+    PURGE_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """dry_run returns a preview and changes nothing. It must not be set together with selection_token."""
     selection_token: _builtins.str
     """selection_token is SelectionPreview.selection_token of a dry run; all other fields must be those of that dry run."""
+    purge: _builtins.bool
+    """purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the filter
+    names that status. False: they become DELETED and can be restored.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -1739,10 +1744,11 @@ class DeleteMemoriesRequest(_message.Message):
         filter: _filters_pb2.Filter | None = ...,
         dry_run: _builtins.bool = ...,
         selection_token: _builtins.str = ...,
+        purge: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "filter", b"filter", "scope", b"scope", "selection_token", b"selection_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "filter", b"filter", "purge", b"purge", "scope", b"scope", "selection_token", b"selection_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -91,6 +91,44 @@ def test_a_dry_run_counts_and_changes_nothing(stubs: Stubs, scope: types_pb.Scop
     assert {one.revision for one in list_all(stubs, scope)} == {1}
 
 
+def test_a_purge_leaves_nothing_of_what_matched(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Deleted ones too where the filter names them; the token of a plain deletion does not do for it."""
+    stored = memories(stubs, scope)
+    apply(stubs, deletion(scope))
+    statuses = [types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_DELETED]
+    chosen = filters_pb.Filter(categories=list(FOOD.categories), statuses=statuses)
+    request = memory_pb.DeleteMemoriesRequest(scope=scope, filter=chosen, purge=True)
+    soft = memory_pb.DeleteMemoriesRequest(scope=scope, filter=chosen)
+    soft.selection_token = preview_of(stubs, request).selection_token
+    assert refused(stubs.memory.DeleteMemories, soft).fields == ("selection_token",)
+
+    summary = apply(stubs, request)
+
+    assert (summary.matched_count, summary.changed_count, summary.failed_count) == (3, 3, 0)
+    assert [one.category for one in list_all(stubs, scope)] == ["garden"]
+    for memory in stored:
+        gone = [
+            refused(stubs.memory.ListRevisions, memory_pb.ListRevisionsRequest(scope=scope, id=memory.id)).reason,
+            refused(stubs.memory.RestoreMemory, memory_pb.RestoreMemoryRequest(scope=scope, id=memory.id)).reason,
+        ]
+        assert gone == ["MEMORY_NOT_FOUND"] * 2
+
+
+def test_a_purge_counts_originals_that_went_with_their_merged_memory(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """All of them match, whichever is purged first."""
+    for content in ("I am allergic to walnuts.", "I’m allergic to walnuts."):
+        create(stubs, scope, content, category="food")
+    stubs.lifecycle.ConsolidateMemories(lifecycle_pb.ConsolidateMemoriesRequest(scope=scope), timeout=TIMEOUT)
+    statuses = [types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_ARCHIVED]
+    chosen = filters_pb.Filter(categories=["food"], statuses=statuses)
+    request = memory_pb.DeleteMemoriesRequest(scope=scope, filter=chosen, purge=True)
+
+    summary = apply(stubs, request)
+
+    assert (summary.matched_count, summary.changed_count, summary.failed_count) == (3, 3, 0)
+    assert list_all(stubs, scope, filter=chosen) == []
+
+
 def test_a_deletion_removes_what_matched_and_nothing_else(stubs: Stubs, scope: types_pb.Scope) -> None:
     """In lists and in searches, as a revision of each; the summary's token makes searches see it."""
     stored = memories(stubs, scope)

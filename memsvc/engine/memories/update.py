@@ -6,7 +6,8 @@ import hashlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from memsvc.domain import limits
@@ -92,7 +93,7 @@ class MemoryUpdater:
         *summary_updater* is called for what is deleted, quarantined or restored; *remove_bytes* receives the hashes of
         files that were deleted with a memory, after the commit.
         """
-        self._remove_bytes = remove_bytes
+        self.remove_bytes = remove_bytes
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._requests = requests
@@ -364,7 +365,7 @@ class MemoryUpdater:
 
         request = _request("DeleteMemory", target, (target, True), options)
         (written,), position = self._requests.run_once(request, work)
-        self._remove_bytes(attached)
+        self.remove_bytes(attached)
         # The stored answer of the request has no memory: it was purged.
         return (
             written
@@ -391,11 +392,15 @@ MAX_FAILURES = 100
 
 @dataclass(frozen=True, slots=True)
 class SelectionChange:
-    """A change of many memories: a deletion without a patch, or the values of *patch*, and tags to add and remove."""
+    """A change of many memories: a deletion without a patch, or the values of *patch*, and tags to add and remove.
+
+    A deletion *is_purge* if it is permanent.
+    """
 
     patch: Patch | None = None
     add_tags: tuple[str, ...] = ()
     remove_tags: tuple[str, ...] = ()
+    is_purge: bool = False
 
     def patch_for(self, memory: Memory) -> Patch:
         """Return the patch of one memory.
@@ -449,6 +454,19 @@ class SelectionProgress:
         """Return the progress with one more memory that could not be changed."""
         failures = (*self.failures, (memory_id, error))[:MAX_FAILURES]
         return replace(self, failed=self.failed + 1, failures=failures)
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchEffects:
+    """What follows from the changes of a batch.
+
+    Attributes:
+        deleted: The softly deleted memories, which summaries must not quote any more.
+        attached: The hashes of the files that went with purged memories.
+    """
+
+    deleted: list[Memory] = field(default_factory=list)
+    attached: set[str] = field(default_factory=set)
 
 
 class SelectionChanger:
@@ -541,23 +559,32 @@ class SelectionChanger:
         revisions: dict[str, int],
     ) -> SelectionProgress:
         """Change a batch, and note the *revisions* of memories that changed with it, such as sides of a conflict."""
+        attached: set[str] = set()
 
         def work(transaction: Transaction) -> SelectionProgress:
             own, unchanged = before, []
+            effects = _BatchEffects()
             # All are compared first: the change of one may be a revision of another.
             for target in batch:
                 try:
                     target.find(transaction)
                     unchanged.append(replace(target, expected_revision=0))
+                except MemoryNotFoundError as error:
+                    # The original of a merged memory was purged with it.
+                    is_gone = change.is_purge
+                    own = (
+                        replace(own, changed=own.changed + 1) if is_gone else own.with_failure(target.memory_id, error)
+                    )
                 except MemsvcError as error:
                     own = own.with_failure(target.memory_id, error)
-            deleted: list[Memory] = []
             for target in unchanged:
-                own = self._change_one(transaction, target, change, own, deleted)
-            self._updater.summary_updater.remove(transaction, deleted)
+                own = self._change_one(transaction, target, change, own, effects)
+            self._updater.summary_updater.remove(transaction, effects.deleted)
+            attached.update(effects.attached)
             return own
 
         committed = self._committer.submit(work, owner=scope.owner)
+        self._updater.remove_bytes(attached)
         if committed.changes:
             start = committed.position - committed.changes
             made = self._changes.after(start, reach=Reach.from_scope(scope), limit=committed.changes)
@@ -571,18 +598,27 @@ class SelectionChanger:
         target: MemoryTarget,
         change: SelectionChange,
         before: SelectionProgress,
-        deleted: list[Memory],
+        effects: _BatchEffects,
     ) -> SelectionProgress:
-        """Change one memory, and note it among the *deleted* ones if it was deleted."""
+        """Change one memory, and note what follows from it."""
         try:
             with transaction.savepoint():
+                if change.is_purge:
+                    return self._purge_one(transaction, target, before, effects)
                 written = self._write(transaction, target, change)
         except MemsvcError as error:
             return before.with_failure(target.memory_id, error)
         if written.outcome is Outcome.DUPLICATE:
             return replace(before, unchanged=before.unchanged + 1)
         if written.memory.status is Status.DELETED:
-            deleted.append(written.memory)
+            effects.deleted.append(written.memory)
+        return replace(before, changed=before.changed + 1)
+
+    def _purge_one(
+        self, transaction: Transaction, target: MemoryTarget, before: SelectionProgress, effects: _BatchEffects
+    ) -> SelectionProgress:
+        with suppress(MemoryNotFoundError):
+            effects.attached.update(self._updater.apply_purge(transaction, target.find(transaction)))
         return replace(before, changed=before.changed + 1)
 
     def _write(self, transaction: Transaction, target: MemoryTarget, change: SelectionChange) -> UpsertResult:

@@ -286,7 +286,7 @@ class ChangeMemories:
 
 def delete_memories_request(message: memory_pb.DeleteMemoriesRequest, *, now: datetime) -> ChangeMemories:
     """Return the deletion."""
-    return _change_memories(RequestDecoder(), message, SelectionChange(), now=now)
+    return _change_memories(RequestDecoder(), message, SelectionChange(is_purge=message.purge), now=now)
 
 
 def update_memories_request(message: memory_pb.UpdateMemoriesRequest, *, now: datetime) -> ChangeMemories:

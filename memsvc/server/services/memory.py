@@ -152,7 +152,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     async def DeleteMemories(
         self, request: memory_pb.DeleteMemoriesRequest, context: Context
     ) -> AsyncGenerator[memory_pb.DeleteMemoriesResponse, None]:
-        """Softly delete the memories that match, or preview that, and stream the progress."""
+        """Delete the memories that match, softly or for good, or preview that, and stream the progress."""
         change = requests.delete_memories_request(request, now=self._server.now())
         async with aclosing(self._change_memories(change)) as events:
             async for event in events:

@@ -2880,8 +2880,11 @@ type DeleteMemoriesRequest struct {
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// selection_token is SelectionPreview.selection_token of a dry run; all other fields must be those of that dry run.
 	SelectionToken string `protobuf:"bytes,4,opt,name=selection_token,json=selectionToken,proto3" json:"selection_token,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the filter
+	// names that status. False: they become DELETED and can be restored.
+	Purge         bool `protobuf:"varint,5,opt,name=purge,proto3" json:"purge,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteMemoriesRequest) Reset() {
@@ -2940,6 +2943,13 @@ func (x *DeleteMemoriesRequest) GetSelectionToken() string {
 		return x.SelectionToken
 	}
 	return ""
+}
+
+func (x *DeleteMemoriesRequest) GetPurge() bool {
+	if x != nil {
+		return x.Purge
+	}
+	return false
 }
 
 // DeleteMemoriesResponse is one event of a deletion. A dry run sends exactly one preview. Otherwise the stream is:
@@ -6618,12 +6628,13 @@ const file_memsvc_v1_memory_service_proto_rawDesc = "" +
 	"\x0funchanged_count\x18\x03 \x01(\x05R\x0eunchangedCount\x12!\n" +
 	"\ffailed_count\x18\x04 \x01(\x05R\vfailedCount\x127\n" +
 	"\bfailures\x18\x05 \x03(\v2\x1b.memsvc.v1.SelectionFailureR\bfailures\x12+\n" +
-	"\x11consistency_token\x18\x06 \x01(\tR\x10consistencyToken\"\xb2\x01\n" +
+	"\x11consistency_token\x18\x06 \x01(\tR\x10consistencyToken\"\xc8\x01\n" +
 	"\x15DeleteMemoriesRequest\x12,\n" +
 	"\x05scope\x18\x01 \x01(\v2\x10.memsvc.v1.ScopeB\x04\xe2A\x01\x02R\x05scope\x12)\n" +
 	"\x06filter\x18\x02 \x01(\v2\x11.memsvc.v1.FilterR\x06filter\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
-	"\x0fselection_token\x18\x04 \x01(\tR\x0eselectionToken\"\xcf\x01\n" +
+	"\x0fselection_token\x18\x04 \x01(\tR\x0eselectionToken\x12\x14\n" +
+	"\x05purge\x18\x05 \x01(\bR\x05purge\"\xcf\x01\n" +
 	"\x16DeleteMemoriesResponse\x127\n" +
 	"\apreview\x18\x01 \x01(\v2\x1b.memsvc.v1.SelectionPreviewH\x00R\apreview\x12:\n" +
 	"\bprogress\x18\x02 \x01(\v2\x1c.memsvc.v1.SelectionProgressH\x00R\bprogress\x127\n" +
