@@ -506,8 +506,8 @@ class ErasureWrites(Protocol):
         """
         ...
 
-    def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
-        """Remove memories of *owner* with all that is stored of them, and embeddings by the digests of their texts.
+    def erase_memories(self, owner: str, rows: Sequence[int]) -> Mapping[str, int]:
+        """Remove memories of *owner* with all that is stored of them, but for embeddings, which name no memory.
 
         The outbox says that they are gone, and no tombstone is left. Returns how much was removed by table.
         """
