@@ -483,8 +483,15 @@ class ErasureReads(Protocol):
         """
         ...
 
+    def is_quick_to_rewrite(self) -> bool:
+        """Return whether a store without `files` is so small that others may wait for `rewrite`."""
+        ...
+
     def rewrite(self) -> None:
-        """Rewrite the data without removed content; other writers wait."""
+        """Rewrite the data without removed content; other writers wait.
+
+        On a server a part that others use all the time is left as it is, which the log says.
+        """
         ...
 
 

@@ -2359,8 +2359,10 @@ class ErasureReceipt(_message.Message):
     dry_run: _builtins.bool
     """dry_run is true when nothing was changed."""
     clean: _builtins.bool
-    """clean is true when no verification found data of the user afterwards. False in a dry run, and when any
-    stores[].remaining_count is not 0: then erase again.
+    """clean is true when no verification found data of the user afterwards: in the rows of the metadata store, the
+    entries of the indexes, the blobs, and the files of the data directory. It does not cover what the service does not
+    read: backups, and the files, the write-ahead log and the standbys of a PostgreSQL server. False in a dry run, and
+    when any stores[].remaining_count is not 0: then erase again.
     """
     searched_file_count: _builtins.int
     """searched_file_count is the number of files of the data directory that were read completely and searched for samples

@@ -656,6 +656,11 @@ class Driver(Protocol):
         """
         ...
 
+    @property
+    def rewrite_bytes(self) -> int:
+        """Return the size up to which a database on a server is rewritten after every erasure; 0: none is."""
+        ...
+
     def rewrite(self, connection: sa.Connection) -> None:
         """Rewrite all data without removed content. Outside a transaction."""
         ...

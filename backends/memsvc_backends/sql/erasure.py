@@ -123,8 +123,14 @@ class SqlErasureReads:
         with self._database.maintenance_connection() as connection:
             return self._database.driver.settle(connection)
 
+    def is_quick_to_rewrite(self) -> bool:
+        """Compare the size with the limit of the driver."""
+        driver = self._database.driver
+        with self._database.read_connection() as connection:
+            return driver.storage_bytes(connection) <= driver.rewrite_bytes
+
     def rewrite(self) -> None:
-        """Rewrite the file."""
+        """Rewrite the file, or the tables."""
         with self._database.maintenance_connection() as connection:
             self._database.driver.rewrite(connection)
         self._forget()

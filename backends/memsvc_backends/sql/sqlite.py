@@ -37,6 +37,7 @@ class SqliteDriver:
     """`memsvc_backends.sql.database.Driver`."""
 
     is_shared = False
+    rewrite_bytes = 0
 
     def __init__(self, path: Path, settings: SqlSettings) -> None:
         """Open nothing yet; connections are made when they are first needed."""

@@ -166,6 +166,9 @@ def receipt_from_json(text: str) -> Receipt:
 class StorageScrubber:
     """A scrubber that removes erased data from files.
 
+    The files of a store on a server are neither searched nor known here: it is rewritten if it is small enough by the
+    settings of its backend. The following is about stores in files of this machine.
+
     A database leaves copies of entries in pages that they were moved from, including entries that were removed long
     before the erasure, which no scan can search for. Only a rewrite is certain to remove them. A large database, whose
     rewrite would block writers for long, is rewritten when the scan finds residue, above all the owner's name, which
@@ -199,7 +202,8 @@ class StorageScrubber:
         own = [needle for needle in needles if not self._is_of_others(needle, owner, journal)]
         search = self._search(own)
         # A match of a name that contains or is part of another user's name can be ambiguous.
-        if search.holding or (is_searchable and owner not in own and not is_rewritten):
+        is_here = bool(self._erasures.files())
+        if is_here and (search.holding or (is_searchable and owner not in own and not is_rewritten)):
             log.warning("files may still hold erased data and are rewritten: %s", ", ".join(search.holding))
             self._erasures.rewrite()
             self.settle()
@@ -215,6 +219,8 @@ class StorageScrubber:
     def _is_due(self, *, is_searchable: bool) -> bool:
         """Return whether the store is rewritten regardless of the scan."""
         files = [path.resolve() for path in self._erasures.files() if path.exists()]
+        if not self._erasures.files():
+            return self._erasures.is_quick_to_rewrite()
         if not files:
             return False
         is_searched = all(path.is_relative_to(self._directory.resolve()) for path in files)

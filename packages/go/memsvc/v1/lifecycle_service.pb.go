@@ -4157,8 +4157,10 @@ type ErasureReceipt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dry_run is true when nothing was changed.
 	DryRun bool `protobuf:"varint,1,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// clean is true when no verification found data of the user afterwards. False in a dry run, and when any
-	// stores[].remaining_count is not 0: then erase again.
+	// clean is true when no verification found data of the user afterwards: in the rows of the metadata store, the
+	// entries of the indexes, the blobs, and the files of the data directory. It does not cover what the service does not
+	// read: backups, and the files, the write-ahead log and the standbys of a PostgreSQL server. False in a dry run, and
+	// when any stores[].remaining_count is not 0: then erase again.
 	Clean bool `protobuf:"varint,2,opt,name=clean,proto3" json:"clean,omitempty"`
 	// start_time is the time at which the erasure began. Always set.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`

@@ -2252,8 +2252,10 @@ export type ErasureReceipt = Message<"memsvc.v1.ErasureReceipt"> & {
   dryRun: boolean;
 
   /**
-   * clean is true when no verification found data of the user afterwards. False in a dry run, and when any
-   * stores[].remaining_count is not 0: then erase again.
+   * clean is true when no verification found data of the user afterwards: in the rows of the metadata store, the
+   * entries of the indexes, the blobs, and the files of the data directory. It does not cover what the service does not
+   * read: backups, and the files, the write-ahead log and the standbys of a PostgreSQL server. False in a dry run, and
+   * when any stores[].remaining_count is not 0: then erase again.
    *
    * @generated from field: bool clean = 2;
    */
