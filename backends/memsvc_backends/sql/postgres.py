@@ -150,6 +150,8 @@ class PostgresDriver:
         self._engine = sa.create_engine(
             target,
             poolclass=NullPool,
+            # An error that is logged would have content.
+            hide_parameters=True,
             isolation_level="AUTOCOMMIT",
             paramstyle="format",
             use_native_hstore=False,

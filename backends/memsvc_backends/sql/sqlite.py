@@ -43,7 +43,8 @@ class SqliteDriver:
         """Open nothing yet; connections are made when they are first needed."""
         self.path = path
         url = sa.URL.create("sqlite", database=str(path))
-        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        # An error that is logged would have content without hide_parameters.
+        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True)
 
         def prepare(connection: Any, _record: object) -> None:
             _prepare(connection, settings)
