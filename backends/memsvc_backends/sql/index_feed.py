@@ -709,6 +709,8 @@ class SqlEmbeddingCache:
             statement = sa.delete(embeddings).where(embeddings.c.model == model, wanted)
             with self._database.note_transaction() as connection:
                 removed += execute(connection, statement).rowcount
+        if removed:
+            self._database.driver.empty_log_soon()
         return removed
 
 
