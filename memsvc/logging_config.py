@@ -18,8 +18,10 @@ import structlog
 
 from memsvc.settings import LogFormat, LogSettings
 
-QUIET = ("alembic", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "fastembed", "huggingface_hub")
-"""Libraries that tell more than anybody asked for: clients of models even log what they send, at their lower levels."""
+OWN = ("memsvc", "memsvc_backends")
+"""The loggers that have the level of the settings. Others have WARNING or a higher one: at their lower levels libraries
+log content, such as clients of models what they send, and observers of folders the paths of notes, which have titles.
+"""
 
 
 class _Lines(structlog.WriteLogger):
@@ -51,13 +53,14 @@ def configure(settings: LogSettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    logging.basicConfig(level=settings.level, handlers=[handler], force=True)
+    level = logging.getLevelName(settings.level)
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler], force=True)
+    for name in OWN:
+        logging.getLogger(name).setLevel(level)
     structlog.configure(
         processors=[*shared, *rendering],
         logger_factory=_Lines,
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level)),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from memsvc.bootstrap.backends import Assembly, Backends
 from memsvc.data_directory import STORE_RECORD, DataDirectory, store_record
 from memsvc.domain.diagnostics import IndexKind
-from memsvc.domain.errors import ReindexRunningError
+from memsvc.domain.errors import MaintenanceRunningError, MemsvcError, ReindexRunningError
 from memsvc.engine.admin.backup import write_synced
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter, VectorIndexWriter
@@ -19,9 +19,11 @@ from memsvc.engine.indexing.indexer import ChangeApplier, Indexer
 from memsvc.engine.indexing.passage_tokens import PassageTokenWriter, TokenBackfill
 from memsvc.engine.indexing.reindex import IndexMonitor, IndexRebuilder, ReindexService
 from memsvc.engine.indexing.repair import IndexRepairer
+from memsvc.engine.indexing.unused_embeddings import SWEEP_SECONDS, EmbeddingSweeper, UnusedEmbeddings
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.engine.runtime.latency_stats import LastErrors
 from memsvc.engine.runtime.leader_lease import LeaderElection
+from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.services import IndexServices
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
@@ -38,6 +40,7 @@ class IndexParts(IndexServices):
 
     spaces: EmbeddingSpaces
     last_errors: LastErrors
+    unused_embeddings: UnusedEmbeddings
 
 
 def build_indexing(assembly: Assembly) -> IndexParts:
@@ -72,11 +75,16 @@ def build_indexing(assembly: Assembly) -> IndexParts:
     backfill = TokenBackfill(tokens, feed, assembly.search_priority, _election(backends, "token-backfill"))
     backfill.start()
     stack.callback(backfill.stop)
-    return IndexParts(indexer, reindex, spaces.current.embedding, backfill, performance, spaces, last_errors)
+    embedding, cache = spaces.current.embedding, backends.metadata.embeddings
+    unused = UnusedEmbeddings(embedding, cache, feed, tier, assembly.search_priority)
+    sweeper = EmbeddingSweeper(unused, feed, _election(backends, "embedding-sweep", MaintenanceRunningError))
+    stack.callback(PeriodicTask("embedding-sweep", SWEEP_SECONDS, sweeper.run).stop)
+    stack.callback(sweeper.stop)
+    return IndexParts(indexer, reindex, embedding, backfill, performance, spaces, last_errors, unused)
 
 
-def _election(backends: Backends, work: str) -> LeaderElection:
-    return LeaderElection(backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, (work, ReindexRunningError))
+def _election(backends: Backends, work: str, running_error: type[MemsvcError] = ReindexRunningError) -> LeaderElection:
+    return LeaderElection(backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, (work, running_error))
 
 
 def _spaces(assembly: Assembly, tier: EmbeddingGranularity) -> EmbeddingSpaces:

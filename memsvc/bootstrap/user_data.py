@@ -54,7 +54,7 @@ def build_user_data_services(assembly: Assembly, parts: WriteParts, erased: Eras
     eraser = UserEraser(
         store,
         parts.committer,
-        DerivedIndexes(backends.vectors, backends.lexical, index.indexer, index.reindex, index.embedding, tier),
+        DerivedIndexes(backends.vectors, backends.lexical, index.indexer, index.reindex, index.unused_embeddings),
         _cache_invalidation(parts, erased),
         DataLocations(directory, backups.names, user_blobs, (folder, directory / BLOBS)),
         backends.now,

@@ -194,6 +194,14 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentHistory:
+    """A memory of any status as it would be indexed, and its earlier revisions."""
+
+    document: Document
+    earlier: tuple[Memory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedEntries:
     """Expected entries of one memory in the indexes."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.index_entries import Change, Document, ExpectedEntries
+from memsvc.domain.index_entries import Change, Document, DocumentHistory, ExpectedEntries
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 
@@ -26,6 +26,10 @@ class IndexFeed(Protocol):
 
     def scan(self, *, after_row: int, limit: int) -> list[Document]:
         """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
+        ...
+
+    def histories(self, *, after_row: int, limit: int) -> list[DocumentHistory]:
+        """Return the next *limit* memories of any status by ascending row, with their earlier revisions."""
         ...
 
     def expected_entries(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
@@ -113,6 +117,10 @@ class IndexFeed(Protocol):
         """
         ...
 
+    def has_purges(self, *, after: int, since: datetime) -> bool:
+        """Return whether any kept change after the position *after*, made at *since* or later, purged a memory."""
+        ...
+
     def applied_among(self, positions: Sequence[int]) -> set[int]:
         """Return those of *positions*, which are not beyond the head, that any process has applied."""
         ...
@@ -188,6 +196,18 @@ class EmbeddingCache(Protocol):
 
     def count(self, model: str) -> int:
         """Return how many vectors of *model* are stored."""
+        ...
+
+    def models(self) -> list[str]:
+        """Return the models of which any vector is stored."""
+        ...
+
+    def digests(self, model: str, *, after: bytes, limit: int) -> list[bytes]:
+        """Return the next *limit* digests of *model* after *after*, ascending."""
+        ...
+
+    def remove(self, model: str, digests: Sequence[bytes]) -> int:
+        """Remove vectors of *model* by digest; return how many were stored."""
         ...
 
 

@@ -491,8 +491,15 @@ class ErasureReads(Protocol):
         """
         ...
 
+    def is_quick_to_rewrite(self) -> bool:
+        """Return whether a store without `files` is so small that others may wait for `rewrite`."""
+        ...
+
     def rewrite(self) -> None:
-        """Rewrite the data without removed content; other writers wait."""
+        """Rewrite the data without removed content; other writers wait.
+
+        On a server a part that others use all the time is left as it is, which the log says.
+        """
         ...
 
 
@@ -514,8 +521,8 @@ class ErasureWrites(Protocol):
         """
         ...
 
-    def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
-        """Remove memories of *owner* with all that is stored of them, and embeddings by the digests of their texts.
+    def erase_memories(self, owner: str, rows: Sequence[int]) -> Mapping[str, int]:
+        """Remove memories of *owner* with all that is stored of them, but for embeddings, which name no memory.
 
         The outbox says that they are gone, and no tombstone is left. Returns how much was removed by table.
         """

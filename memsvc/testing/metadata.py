@@ -132,6 +132,22 @@ class MetadataStoreContract(
 
         assert store.embeddings.get("m", [b"a", b"b"]) == {b"a": b"1", b"b": b"3"}
 
+    def test_embeddings_are_listed_and_removed(self, store: MetadataStore) -> None:
+        """By model, in the order of their digests; those of another model stay."""
+        vectors = {bytes([number]): b"v" for number in (0, 200, 7, 255)}
+        store.embeddings.put("模型/1", vectors)
+        store.embeddings.put("a", {b"\x07": b"w"})
+
+        assert sorted(store.embeddings.models()) == ["a", "模型/1"]
+        assert store.embeddings.digests("模型/1", after=b"", limit=3) == [b"\x00", b"\x07", b"\xc8"]
+        assert store.embeddings.digests("模型/1", after=b"\xc8", limit=3) == [b"\xff"]
+        assert store.embeddings.digests("b", after=b"", limit=3) == []
+
+        assert store.embeddings.remove("模型/1", [b"\x07", b"\xff", b"unknown"]) == 2
+        assert store.embeddings.remove("模型/1", []) == 0
+        assert store.embeddings.get("模型/1", list(vectors)) == {b"\x00": b"v", b"\xc8": b"v"}
+        assert store.embeddings.get("a", [b"\x07"]) == {b"\x07": b"w"}
+
     def test_many_embeddings_at_once(self, store: MetadataStore) -> None:
         """One call may ask for thousands of digests."""
         vectors = {number.to_bytes(32, "big"): number.to_bytes(4, "little") for number in range(2000)}

@@ -143,7 +143,7 @@ class StoreQuotasContract(StoreSeams):
         assert _used(store) == Usage(1, 3, 3)
         with store.transaction() as transaction:
             assert transaction.files.delete([file, file]) == 1
-            transaction.erase_memories(second.scope.owner, [second.row], ())
+            transaction.erase_memories(second.scope.owner, [second.row])
         assert _used(store) == Usage()
 
     def test_what_fails_is_not_counted(self, store: MetadataStore) -> None:

@@ -29,13 +29,13 @@ BEGUN = Erasure(owner_digest(OWNER), OWNER, "r", NOW, projects=("", "web"))
 DONE = replace(BEGUN, owner="", projects=(), receipt='{"收据":1}')
 
 
-def erase(store: MetadataStore, owner: str = OWNER, digests: tuple[bytes, ...] = ()) -> dict[str, int]:
+def erase(store: MetadataStore, owner: str = OWNER) -> dict[str, int]:
     """Remove all of an owner, a few rows at a time; return how much was removed."""
     removed: dict[str, int] = {}
     with store.users.snapshot(owner) as snapshot:
         rows = [stored.memory.row for stored in snapshot.memories()]
     with store.transaction() as transaction:
-        removed.update(transaction.erase_memories(owner, rows, digests))
+        removed.update(transaction.erase_memories(owner, rows))
     while True:
         with store.transaction() as transaction:
             part = transaction.erase_rest(owner, limit=1)
@@ -71,7 +71,6 @@ class StoreErasureContract(StoreSeams):
         """Of no table; what others have stays as it is."""
         mine = furnished(store)
         others = furnished(store, "ada2")
-        store.embeddings.put("m", {b"a": b"1", b"b": b"2"})
         own = [stored.row for stored in mine]
         rows = [*own, *(stored.row for stored in others)]
         passages = [
@@ -84,18 +83,11 @@ class StoreErasureContract(StoreSeams):
         before = store.erasures.traces(Scope("ada2").owner)
         assert store.erasures.projects(OWNER) == ["", "web"]
 
-        removed = erase(store, digests=(b"a",))
+        removed = erase(store)
         assert {0} == set(store.erasures.traces(OWNER).values())
-        assert tuple(removed[name] for name in ("memories", "sessions", "tombstones", "requests", "embeddings")) == (
-            3,
-            1,
-            1,
-            1,
-            1,
-        )
+        assert tuple(removed[name] for name in ("memories", "sessions", "tombstones", "requests")) == (3, 1, 1, 1)
         assert (before, []) == (store.erasures.traces(Scope("ada2").owner), store.erasures.projects(OWNER))
         assert len(store.memories.get([memory.id for memory in others], reach=reach_of("ada2"))) == 3
-        assert store.embeddings.get("m", [b"a", b"b"]) == {b"b": b"2"}
         assert removed["passage_tokens"] == 2 * len(own)
         assert store.tokens.digests("m", own) == {}
         assert len(store.tokens.digests("m", rows)) == store.tokens.count("m") == 2 * len(others)
@@ -119,7 +111,7 @@ class StoreErasureContract(StoreSeams):
         """Although they are named."""
         [memory] = insert(store, factories.memory("y", user_id="bob"))
         with store.transaction() as transaction:
-            transaction.erase_memories(OWNER, [memory.row, 77], [])
+            transaction.erase_memories(OWNER, [memory.row, 77])
         assert memory == store.memories.get([memory.id], reach=reach_of("bob"))[memory.id]
 
     @pytest.mark.parametrize("name", sorted(_writes()))

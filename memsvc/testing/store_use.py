@@ -224,7 +224,7 @@ class StoreUseContract(StoreSeams):
         with pytest.raises(ErasureRunningError):
             report(store, (one, USED))
         with store.transaction() as transaction:
-            transaction.erase_memories(OWNER, [one.row], ())
+            transaction.erase_memories(OWNER, [one.row])
         removed: dict[str, int] = {}
         while True:
             with store.transaction() as transaction:

@@ -657,6 +657,15 @@ class Driver(Protocol):
         """
         ...
 
+    def empty_log_soon(self) -> None:
+        """Have the log of changes emptied in the background after text was removed for good, where it is a file."""
+        ...
+
+    @property
+    def rewrite_bytes(self) -> int:
+        """Return the size up to which a database on a server is rewritten after every erasure; 0: none is."""
+        ...
+
     def rewrite(self, connection: sa.Connection) -> None:
         """Rewrite all data without removed content. Outside a transaction."""
         ...

@@ -31,7 +31,6 @@ from memsvc_backends.sql.dialect import (
 from memsvc_backends.sql.row_writer import delete_tokens, insert_many
 from memsvc_backends.sql.tables import (
     FILE_BYTES,
-    embeddings,
     erasures,
     files,
     memories,
@@ -124,8 +123,14 @@ class SqlErasureReads:
         with self._database.maintenance_connection() as connection:
             return self._database.driver.settle(connection)
 
+    def is_quick_to_rewrite(self) -> bool:
+        """Compare the size with the limit of the driver."""
+        driver = self._database.driver
+        with self._database.read_connection() as connection:
+            return driver.storage_bytes(connection) <= driver.rewrite_bytes
+
     def rewrite(self) -> None:
-        """Rewrite the file."""
+        """Rewrite the file, or the tables."""
         with self._database.maintenance_connection() as connection:
             self._database.driver.rewrite(connection)
         self._forget()
@@ -160,13 +165,13 @@ class SqlErasureWrites(WriteSession):
         """Note the end of an erasure."""
         self._note(erasure)
 
-    def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
+    def erase_memories(self, owner: str, rows: Sequence[int]) -> Mapping[str, int]:
         """Remove memories."""
         wanted = {"wanted": list_parameter(rows), "owner": owner}
         mine = list(execute(self._connection, _select_mine(), wanted).scalars())
-        removed = {"embeddings": self._erase_embeddings(digests)}
         if not mine:
-            return removed
+            return {}
+        removed: dict[str, int] = {}
         self._changed.update(mine)
         self._ledger.add(owner, -self._amount_of_rows(mine))
         wanted = {"wanted": list_parameter(mine)}
@@ -194,14 +199,6 @@ class SqlErasureWrites(WriteSession):
     def _amount_of_rows(self, rows: Sequence[int]) -> Usage:
         [found] = execute(self._connection, _select_amounts(), {"wanted": list_parameter(rows)})
         return Usage(*map(int, found))
-
-    def _erase_embeddings(self, digests: Sequence[bytes]) -> int:
-        models = execute(self._connection, _select_models()).scalars() if digests else ()
-        removed = 0
-        for model in models:
-            values = [{"at_model": model, "at_digest": digest} for digest in set(digests)]
-            removed += execute(self._connection, _delete_embedding(), values).rowcount
-        return removed
 
     def _erase_chunks(self, rows: Sequence[int]) -> int:
         removed = 0
@@ -302,17 +299,6 @@ def _delete_rows(table: sa.Table) -> sa.Delete:
 def _delete_chunks() -> sa.Delete:
     entry = memory_chunks.c.entry
     return sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
-
-
-@cached_statement
-def _select_models() -> sa.Select[Any]:
-    return sa.select(embeddings.c.model).distinct()
-
-
-@cached_statement
-def _delete_embedding() -> sa.Delete:
-    at = (embeddings.c.model == sa.bindparam("at_model"), embeddings.c.digest == sa.bindparam("at_digest"))
-    return sa.delete(embeddings).where(*at)
 
 
 @cached_statement

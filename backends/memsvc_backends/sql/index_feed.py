@@ -24,12 +24,13 @@ from memsvc.domain.index_entries import (
     ChangeAction,
     Chunk,
     Document,
+    DocumentHistory,
     ExpectedEntries,
     View,
     entry_id,
     row_of,
 )
-from memsvc.domain.memory import Status
+from memsvc.domain.memory import Memory, Status
 from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.database import Database
@@ -57,6 +58,7 @@ from memsvc_backends.sql.memory_codec import (
     found_in,
     memories_as_json,
     memory_from_row,
+    memory_from_snapshot,
     sole_chunk,
 )
 from memsvc_backends.sql.outbox import (
@@ -82,6 +84,7 @@ from memsvc_backends.sql.tables import (
     memory_vectors,
     outbox,
     passage_tokens,
+    revisions,
 )
 
 _Given: TypeAlias = dict[int, tuple[str, bytes]]
@@ -93,6 +96,8 @@ MOST = 512
 CAPACITY = 8_192
 """An indexer that lags behind by more than this many memories reads those beyond from the database."""
 
+REMOVED_AT_A_TIME = 500
+"""Embeddings that one transaction removes: other writers wait for it."""
 TRIMMED_AT_A_TIME = 10_000
 """Changes that one transaction removes."""
 log = logging.getLogger(__name__)
@@ -126,12 +131,28 @@ class SqlIndexFeed:
             found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in execute(connection, statement)}
             return _documents(connection, found, _vectors(connection, list(found)))
 
+    def histories(self, *, after_row: int, limit: int) -> list[DocumentHistory]:
+        """Return the next memories of any status."""
+        parameters = {"after": after_row, "limit": limit}
+        with self._database.snapshot() as connection:
+            rows = execute(connection, _select_histories(), parameters).all()
+            found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in rows}
+            documents = _documents(connection, found, {})
+            earlier = _earlier(connection, [row for row, (memory, _) in found.items() if memory.revision > 1])
+        return [DocumentHistory(one, tuple(earlier.get(one.memory.row, ()))) for one in documents]
+
     def expected_entries(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
         """Return the expected entries."""
         columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
         with self._database.read_connection() as connection:
             found = execute(connection, _after(sa.select(*columns), after_row, limit)).all()
         return [ExpectedEntries(*row) for row in found]
+
+    def has_purges(self, *, after: int, since: datetime) -> bool:
+        """Look at the changes after a position."""
+        parameters = {"after": after, "since": to_micros(since)}
+        with self._database.read_connection() as connection:
+            return execute(connection, _select_purge(), parameters).first() is not None
 
     def indexable(self) -> int:
         """Count the memories that the indexes should hold."""
@@ -387,6 +408,35 @@ def _after(statement: sa.Select[Any], after_row: int, limit: int) -> sa.Select[A
     return statement.where(memories.c.row > after_row, IS_INDEXED).order_by(memories.c.row).limit(max(0, limit))
 
 
+@cached_statement
+def _select_histories() -> sa.Select[Any]:
+    columns = (*MEMORY_COLUMNS, memories.c.chunk_count)
+    next_rows = sa.select(*columns).where(memories.c.row > sa.bindparam("after", type_=NUMBER))
+    return next_rows.order_by(memories.c.row).limit(sa.bindparam("limit", type_=sa.Integer))
+
+
+def _earlier(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Memory]]:
+    found: dict[int, list[Memory]] = defaultdict(list)
+    if rows:
+        for row, text in execute(connection, _select_earlier(), {"rows": list_parameter(rows)}):
+            found[row].append(memory_from_snapshot(text))
+    return found
+
+
+@cached_statement
+def _select_earlier() -> sa.Select[Any]:
+    columns = (revisions.c.row, revisions.c.snapshot)
+    return sa.select(*columns).where(in_json_list(revisions.c.row, "rows"), revisions.c.snapshot.is_not(None))
+
+
+@cached_statement
+def _select_purge() -> sa.Select[Any]:
+    later = outbox.c.position > sa.bindparam("after", type_=NUMBER)
+    recent = outbox.c.time >= sa.bindparam("since", type_=NUMBER)
+    is_purge = outbox.c.action == sa.literal(ChangeAction.PURGED.value)
+    return sa.select(sa.literal(1)).where(later, recent, is_purge).limit(1)
+
+
 def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     if not rows:
         return {}
@@ -635,6 +685,48 @@ class SqlEmbeddingCache:
         statement = sa.select(sa.func.count()).select_from(embeddings).where(embeddings.c.model == model)
         with self._database.read_connection() as connection:
             return int(execute(connection, statement).scalar_one())
+
+    def models(self) -> list[str]:
+        """Return the models, each found by the next key after those of the one before."""
+        found: list[str] = []
+        with self._database.read_connection() as connection:
+            while model := execute(connection, _select_model(), {"after": found[-1] if found else ""}).scalar():
+                found.append(model)
+        return found
+
+    def digests(self, model: str, *, after: bytes, limit: int) -> list[bytes]:
+        """Return the next digests."""
+        with self._database.read_connection() as connection:
+            found = execute(connection, _select_embedded(), {"model": model, "after": after, "limit": limit})
+            return list(found.scalars())
+
+    def remove(self, model: str, digests: Sequence[bytes]) -> int:
+        """Remove those that exist."""
+        removed = 0
+        ordered = sorted(digests)
+        for start in range(0, len(ordered), REMOVED_AT_A_TIME):
+            wanted = embeddings.c.digest.in_(ordered[start : start + REMOVED_AT_A_TIME])
+            statement = sa.delete(embeddings).where(embeddings.c.model == model, wanted)
+            with self._database.note_transaction() as connection:
+                removed += execute(connection, statement).rowcount
+        if removed:
+            self._database.driver.empty_log_soon()
+        return removed
+
+
+@cached_statement
+def _select_model() -> sa.Select[Any]:
+    return sa.select(sa.func.min(embeddings.c.model)).where(embeddings.c.model > sa.bindparam("after", type_=sa.Text))
+
+
+@cached_statement
+def _select_embedded() -> sa.Select[Any]:
+    place = (
+        embeddings.c.model == sa.bindparam("model"),
+        embeddings.c.digest > sa.bindparam("after", type_=sa.LargeBinary),
+    )
+    ordered = sa.select(embeddings.c.digest).where(*place).order_by(embeddings.c.digest)
+    return ordered.limit(sa.bindparam("limit", type_=sa.Integer))
 
 
 # Token vectors of passages.

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import logging
 import math
 import select
 import time
@@ -58,6 +59,7 @@ from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
 
+_log = logging.getLogger(__name__)
 _NAME = "sql"
 _LOCK = 1_835_363_699
 """The class of our advisory locks ("mems"); the second key is the name of the schema."""
@@ -122,6 +124,8 @@ _NO_LIMITS = (
 _PRESENT = "current_setting('synchronous_commit')"
 _ALWAYS_DURABLE = f"CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END"
 """What the server waits for with a commit, but never nothing."""
+REWRITE_LOCK_MS, REWRITE_ATTEMPTS = 1_000, 5
+"""How long a rewrite waits for the exclusive lock of a table, and how often: others queue behind its request."""
 _TABLES = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
 _SIZE = "SELECT coalesce(sum(pg_total_relation_size(to_regclass(name))), 0) FROM unnest(%s::text[]) AS name"
 
@@ -146,6 +150,8 @@ class PostgresDriver:
         self._engine = sa.create_engine(
             target,
             poolclass=NullPool,
+            # An error that is logged would have content.
+            hide_parameters=True,
             isolation_level="AUTOCOMMIT",
             paramstyle="format",
             use_native_hstore=False,
@@ -161,6 +167,7 @@ class PostgresDriver:
         lock_timeout = math.ceil(settings.wait_seconds * 1000)
         idle_limit = f"SET LOCAL idle_in_transaction_session_timeout = {_PATIENCE_WITH_ONE * lock_timeout}"
         self._begin_write = f"{_BEGIN_NOTE}; {idle_limit}"
+        self.rewrite_bytes = settings.rewrite_bytes
         self._heartbeat = Heartbeat(_NAME, self._watchdog)
         self._limit_idle = f"SET LOCAL idle_in_transaction_session_timeout = {LONGEST_IDLE_SECONDS * 1000}"
         self._usual_limit = f"SET LOCAL lock_timeout = {lock_timeout}"
@@ -351,9 +358,37 @@ class PostgresDriver:
         _say(connection, f"VACUUM {_TABLES}")
         return True
 
+    def empty_log_soon(self) -> None:
+        """Return: the log is the server's own affair."""
+
     def rewrite(self, connection: sa.Connection) -> None:
-        """Rewrite all tables."""
-        _say(connection, f"VACUUM FULL {_TABLES}")
+        """Rewrite the tables one by one; one that others use all the time is left as it is.
+
+        Rows that a transaction under way may still see are kept, too.
+        """
+        _say(connection, f"SET lock_timeout = {REWRITE_LOCK_MS}")
+        try:
+            left = [table.name for table in metadata.sorted_tables if not self._rewrite_table(connection, table.name)]
+        finally:
+            _say(connection, self._usual_limit.replace("SET LOCAL", "SET"))
+        if left:
+            _log.warning(
+                "erased data may remain in pages of tables in use, which were not rewritten: %s", ", ".join(left)
+            )
+
+    @staticmethod
+    def _rewrite_table(connection: sa.Connection, table: str) -> bool:
+        """Return whether the exclusive lock was free in time."""
+        for attempt in range(REWRITE_ATTEMPTS):
+            try:
+                _say(connection, f'VACUUM FULL "{table}"')
+            except sa.exc.DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) != LOCK_NOT_IN_TIME:
+                    raise
+                time.sleep(REWRITE_LOCK_MS / 1000 * (attempt + 1))
+            else:
+                return True
+        return False
 
     def storage_bytes(self, connection: sa.Connection) -> int:
         """Return the size of the tables, with their indexes."""

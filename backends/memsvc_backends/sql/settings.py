@@ -50,6 +50,12 @@ class SqlSettings(BackendSettings):
     statement_seconds: float = Field(default=120.0, ge=0, le=86_400)
     """How long a statement on PostgreSQL may take before its connection is given up; 0: no limit."""
 
+    rewrite_bytes: int = Field(default=128 * 1024 * 1024, ge=0)
+    """Largest size of all tables on PostgreSQL, with their indexes, that an erasure rewrites by VACUUM FULL; 0: never.
+
+    Reads and writes of a table wait while it is rewritten.
+    """
+
     readers: int = Field(default=8, ge=1, le=64)
     """How many reads may run side by side, each on a connection; one more writes. With *url* at least 4."""
 

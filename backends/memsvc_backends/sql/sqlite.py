@@ -26,6 +26,8 @@ ROWS = 2048
 """Rows that are changed before what they wrote to the log is carried over: some 4 MB of an import."""
 LONG_PAGES = 4096
 """Pages of the log, of 4 KiB, from which on a commit checkpoints the rest, so that the log restarts."""
+EMPTY_SECONDS = 0.5
+"""Pause before the next attempt to empty the log."""
 FILE_LOST = (
     "has lost its file, which was removed, moved or replaced while the service ran: stop the service, put the file "
     "back (mount its volume, or restore a backup) and start it again"
@@ -37,12 +39,14 @@ class SqliteDriver:
     """`memsvc_backends.sql.database.Driver`."""
 
     is_shared = False
+    rewrite_bytes = 0
 
     def __init__(self, path: Path, settings: SqlSettings) -> None:
         """Open nothing yet; connections are made when they are first needed."""
         self.path = path
         url = sa.URL.create("sqlite", database=str(path))
-        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        # An error that is logged would have content without hide_parameters.
+        self._engine = sa.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True)
 
         def prepare(connection: Any, _record: object) -> None:
             _prepare(connection, settings)
@@ -170,6 +174,10 @@ class SqliteDriver:
             [(is_busy, _, _)] = execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 
+    def empty_log_soon(self) -> None:
+        """Have the thread that checkpoints empty the log, as soon as no reader needs it."""
+        self._carrier.empty_soon()
+
     def rewrite(self, connection: sa.Connection) -> None:
         """Rewrite the whole file.
 
@@ -214,7 +222,8 @@ def _prepare(connection: Any, settings: SqlSettings) -> None:
         f"synchronous = {synchronous}",
         f"cache_size = -{max(1, settings.cache_bytes // 1000)}",
         "temp_store = MEMORY",
-        # What is purged is to be gone from the file too, not only from its directory of pages.
+        # The space of removed entries is overwritten, not only free. Copies of entries in pages that were divided or
+        # joined before may remain until `rewrite`, and the log has the text until it is emptied: `empty_log_soon`.
         "secure_delete = ON",
         # The carrier sees to the log before; this is for when it cannot.
         f"wal_autocheckpoint = {2 * LONG_PAGES}",
@@ -236,6 +245,9 @@ class WalCheckpointer:
     Without it, the commit that finds the log long carries all of it over, and its writer waits for two more flushes
     of the disk and a thousand pages here and there in the file. The log can restart only once nothing is left in
     it, which never happens with a steady writer; so a commit still does the rest, of which there is little.
+
+    After a removal of text the thread also empties the log, which holds it. It never waits for a lock while it has
+    another one, so that neither readers nor the writer wait for more than its work; it tries again instead.
     """
 
     def __init__(self, connect: Callable[[], sa.Connection]) -> None:
@@ -244,6 +256,7 @@ class WalCheckpointer:
         self._carried = 0
         self._is_due = threading.Event()
         self._is_long = False
+        self._is_to_empty = False
         self._is_closed = False
         self._file = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -256,6 +269,11 @@ class WalCheckpointer:
         elif not 0 <= rows - self._carried < ROWS:
             self._carried = rows
             self._wake()
+
+    def empty_soon(self) -> None:
+        """Empty the log as soon as no reader needs it."""
+        self._is_to_empty = True
+        self._wake()
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -295,23 +313,34 @@ class WalCheckpointer:
                 self._thread = thread
 
     def _run(self) -> None:
+        seconds: float | None = None
         while True:
-            self._is_due.wait()
+            self._is_due.wait(seconds)
             self._is_due.clear()
             if self._is_closed:
                 break
-            self._try()
+            seconds = EMPTY_SECONDS if self._try() else None
         if self._connection is not None:
             self._connection.close()
 
-    def _try(self) -> None:
+    def _try(self) -> bool:
+        """Carry the log over, and empty it if that is wanted; return whether a reader or the writer was in the way."""
+        is_to_empty, self._is_to_empty = self._is_to_empty, False
         try:
             with self._file:
-                self._connection = self._connection or self._connect()
+                if self._connection is None:
+                    self._connection = self._connect()
+                    execute(self._connection, "PRAGMA busy_timeout = 0")
                 pages, _ = _checkpoint(self._connection)
                 self._is_long = pages > LONG_PAGES
+                if is_to_empty:
+                    [(is_busy, _, _)] = execute(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+                    self._is_to_empty = self._is_to_empty or bool(is_busy)
         except (sa.exc.DBAPIError, BackendUnavailableError) as error:
             _log.warning(_FAILED, error)
+            self._is_to_empty = self._is_to_empty or is_to_empty
+            return False
+        return self._is_to_empty
 
 
 def _checkpoint(connection: sa.Connection) -> tuple[int, int]:

@@ -274,6 +274,8 @@ class SqlMetadataStore:
             # Though the commit failed, it may have happened.
             self._memories.forget({*changed, *counted})
             raise
+        if ledger.has_removals:
+            self._database.driver.empty_log_soon()
         self._memories.forget(changed)
         self._memories.recount(counted, version)
         self._memories.keep(inserted, version)

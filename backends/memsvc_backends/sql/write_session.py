@@ -633,6 +633,8 @@ class UsageLedger:
         self._grown: dict[Holder, Usage] = {}
         self._committed: dict[Holder, Usage] = {}
         self.payer: str | None = None
+        self.has_removals = False
+        """Whether memories or bytes of files were removed for good; True may be about a part that was taken back."""
 
     @property
     def state(self) -> Amounts:
@@ -647,6 +649,7 @@ class UsageLedger:
 
     def add(self, owner: str, amount: Usage, *, is_paid: bool = True) -> None:
         """Add to what the tenant of *owner*, and if *is_paid* the key that pays, have stored; `require` checks it."""
+        self.has_removals = self.has_removals or amount.memories < 0 or amount.file_bytes < 0
         tenant = owner.partition(OWNER_SEPARATOR)[0]
         shard = zlib.crc32(owner.encode(errors="surrogatepass")) % self._shards if self._shards > 1 else 0
         self._add(QuotaSubject.TENANT, tenant, shard, amount)

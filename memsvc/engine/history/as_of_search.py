@@ -30,7 +30,7 @@ from memsvc.engine.indexing.vector_entries import (
     lexical_entries,
     passages_of,
 )
-from memsvc.engine.records.memory_builder import chunks_of
+from memsvc.engine.records.memory_builder import document_of
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.question_layer import QuestionLayer
 from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalResult, RetrievalSource, table_terms
@@ -114,7 +114,7 @@ class ChangedMemories:
         before = self._previous_messages(found)
         for memory in found:
             previous = None if memory.previous_row is None else before.get(memory.previous_row)
-            self.documents[memory.row] = Document(memory, chunks_of(memory.content) or _single_chunk(memory), previous)
+            self.documents[memory.row] = document_of(memory, previous)
 
     @property
     def keywords(self) -> frozenset[str]:
@@ -266,10 +266,6 @@ def _keyword_hits(documents: Iterable[Document], terms: Iterable[str]) -> list[H
 
 def _best(hits: Iterable[Hit], limit: int) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
-
-
-def _single_chunk(memory: Memory) -> tuple[Chunk]:
-    return (Chunk(0, memory.content, (), 1, memory.content.count("\n") + 1),)
 
 
 # Vectors of texts that no index contains any longer come from the embedding cache.

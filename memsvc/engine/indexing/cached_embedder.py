@@ -53,8 +53,7 @@ class CachedEmbedder:
         self._recent = _RecentTokens(RECENT_TOKEN_BYTES)
         self._lock = threading.Lock()
         self._single_flight = SingleFlight()
-        self._tracked: AbstractSet[bytes] = frozenset()
-        self._requested: set[bytes] = set()
+        self._requested: set[bytes] | None = None
 
     @property
     def model(self) -> str:
@@ -84,9 +83,8 @@ class CachedEmbedder:
         Raises:
             BackendUnavailableError: The model cannot be reached; vectors embedded before are stored.
         """
-        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
-        if self._tracked:
-            self._requested.update(digest for digest in digests if digest in self._tracked)
+        digests = list(map(text_digest, texts))
+        self._note_requested(digests)
         known = self._cache.get(self.model, digests)
         missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
         while missing:
@@ -157,20 +155,25 @@ class CachedEmbedder:
 
     def store(self, vectors: Mapping[bytes, bytes]) -> None:
         """Store vectors of passages that were embedded elsewhere, by digest; existing ones are kept."""
+        self._note_requested(vectors)
         self._cache.put(self.model, vectors)
 
     @contextmanager
-    def track_requests(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
-        """Yield a set that collects the *digests* whose passages are requested in the context; one tracker at a time.
+    def track_requests(self) -> Iterator[AbstractSet[bytes]]:
+        """Yield a set that collects the digests of passages requested in the context; one tracker at a time.
 
-        Embeddings of them under way are awaited, so that their vectors are stored before tracking begins.
+        Embeddings under way are awaited, so that their vectors are stored before the context begins.
         """
-        self._tracked, self._requested = digests, set()
+        requested = self._requested = set[bytes]()
         try:
-            self._single_flight.wait(digests)
-            yield self._requested
+            self._single_flight.wait_for_acquired()
+            yield requested
         finally:
-            self._tracked = frozenset()
+            self._requested = None
+
+    def _note_requested(self, digests: Iterable[bytes]) -> None:
+        if (requested := self._requested) is not None:
+            requested.update(digests)
 
     def clear_text_caches(self) -> None:
         """Clear the cache of queries, and what the embedder keeps of texts."""
@@ -181,7 +184,7 @@ class CachedEmbedder:
 
     def are_stored(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether its vector is stored."""
-        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        digests = list(map(text_digest, texts))
         stored = self._cache.get(self.model, digests)
         return [digest in stored for digest in digests]
 
@@ -217,6 +220,11 @@ class CachedEmbedder:
     def ping(self) -> None:
         """Return if the model answers, otherwise raise BackendUnavailableError."""
         self._embedder.ping()
+
+
+def text_digest(text: str) -> bytes:
+    """Return the digest that keys the stored embedding of a text."""
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _key(text: str) -> bytes:
@@ -281,3 +289,9 @@ class SingleFlight:
         awaited = set(digests)
         with self._changed:
             self._changed.wait_for(lambda: self._digests.isdisjoint(awaited))
+
+    def wait_for_acquired(self) -> None:
+        """Return once none of the digests that are held now is. Must not be called while holding any."""
+        with self._changed:
+            awaited = set(self._digests)
+        self.wait(awaited)

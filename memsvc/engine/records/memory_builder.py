@@ -14,7 +14,7 @@ import numpy as np
 from memsvc.domain.conflicts import SCHEDULE, Fact, Rule, ValuePart, contradicts
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import union
-from memsvc.domain.index_entries import Chunk
+from memsvc.domain.index_entries import Chunk, Document
 from memsvc.domain.memory import (
     Keyword,
     Kind,
@@ -467,6 +467,12 @@ def chunks_of(content: str) -> tuple[Chunk, ...]:
         Chunk(ordinal, piece.text, piece.heading_path, piece.start_line, piece.end_line)
         for ordinal, piece in enumerate(pieces)
     )
+
+
+def document_of(memory: Memory, previous: Memory | None = None) -> Document:
+    """Return *memory* as it is indexed after the message *previous*, from its content; a given vector is left out."""
+    sole = Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=memory.content.count("\n") + 1)
+    return Document(memory, chunks_of(memory.content) or (sole,), previous)
 
 
 def claims_content(memory: Memory) -> bool:

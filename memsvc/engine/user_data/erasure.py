@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -24,13 +22,11 @@ from memsvc.domain.vault_layout import folder_of_id
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, without_files
-from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
-from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
+from memsvc.engine.indexing.unused_embeddings import UnusedEmbeddings
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.scoring import names_of_speaker
-from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.residue_scan import ResidueScan, search_files
 from memsvc.engine.user_data.schema import zone_name
 from memsvc.ports.blobs import BlobStore
@@ -49,7 +45,6 @@ from memsvc.text.reminder_extraction import cached_completion, cached_schedule_c
 # Records of erasures: a journal while one runs, which survives crashes, then a receipt without user data.
 
 
-DIGEST_BYTES = 32
 QUICK_BYTES = 512 * 1024 * 1024
 """Up to this size the store's files are rewritten after every erasure: writers wait some three seconds."""
 OWNER_BYTES = 8
@@ -64,7 +59,6 @@ MEMORIES_PER_TRANSACTION = 200
 """Memories removed in one transaction."""
 ROWS_PER_TRANSACTION = 2_000
 """Rows of each other table removed in one transaction."""
-DIGESTS = 5_000
 SAMPLES = 8
 """Number of contents, and of ids, to search for in the files afterwards."""
 SAMPLE_CHARS = 40
@@ -81,12 +75,10 @@ class ErasureJournal:
 
     Attributes:
         record_counts: Numbers of records by kind, by store.
-        digests: The digests of all embedded texts.
         samples: Pieces of content to search for in files; *ids* likewise.
     """
 
     record_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    digests: frozenset[bytes] = frozenset()
     samples: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
 
@@ -101,7 +93,7 @@ class ExternalCopies:
     """Removals outside the owner's own records, made or planned.
 
     Attributes:
-        embeddings: The number of removed embeddings.
+        embeddings: The number of removed embeddings that no stored text needs any more, of any user.
         orphans: The number of removed blobs without a file.
         left: The number of remaining unused blobs.
     """
@@ -122,19 +114,17 @@ def with_external_copies(found: Mapping[str, Mapping[str, int]], copies: Externa
 
 def journal_to_json(journal: ErasureJournal) -> str:
     """Return a journal as JSON."""
-    digests = b64encode(b"".join(sorted(journal.digests))).decode()
     found = {name: dict(counts) for name, counts in journal.record_counts.items()}
     samples, ids = (list(map(obfuscate, texts)) for texts in (journal.samples, journal.ids))
-    return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
+    # Earlier versions, one of which may finish the erasure, read "digests".
+    return json.dumps({"found": found, "digests": "", "samples": samples, "ids": ids})
 
 
 def journal_from_json(text: str) -> ErasureJournal:
     """Return the journal that `journal_to_json` wrote."""
     content = json.loads(text)
-    raw = b64decode(content["digests"])
-    digests = (raw[start : start + DIGEST_BYTES] for start in range(0, len(raw), DIGEST_BYTES))
     samples, ids = (tuple(map(deobfuscate, content[name])) for name in ("samples", "ids"))
-    return ErasureJournal(content["found"], frozenset(digests), samples, ids)
+    return ErasureJournal(content["found"], samples, ids)
 
 
 def receipt_to_json(receipt: Receipt, place: int) -> str:
@@ -176,6 +166,9 @@ def receipt_from_json(text: str) -> Receipt:
 class StorageScrubber:
     """A scrubber that removes erased data from files.
 
+    The files of a store on a server are neither searched nor known here: it is rewritten if it is small enough by the
+    settings of its backend. The following is about stores in files of this machine.
+
     A database leaves copies of entries in pages that they were moved from, including entries that were removed long
     before the erasure, which no scan can search for. Only a rewrite is certain to remove them. A large database, whose
     rewrite would block writers for long, is rewritten when the scan finds residue, above all the owner's name, which
@@ -209,7 +202,8 @@ class StorageScrubber:
         own = [needle for needle in needles if not self._is_of_others(needle, owner, journal)]
         search = self._search(own)
         # A match of a name that contains or is part of another user's name can be ambiguous.
-        if search.holding or (is_searchable and owner not in own and not is_rewritten):
+        is_here = bool(self._erasures.files())
+        if is_here and (search.holding or (is_searchable and owner not in own and not is_rewritten)):
             log.warning("files may still hold erased data and are rewritten: %s", ", ".join(search.holding))
             self._erasures.rewrite()
             self.settle()
@@ -225,6 +219,8 @@ class StorageScrubber:
     def _is_due(self, *, is_searchable: bool) -> bool:
         """Return whether the store is rewritten regardless of the scan."""
         files = [path.resolve() for path in self._erasures.files() if path.exists()]
+        if not self._erasures.files():
+            return self._erasures.is_quick_to_rewrite()
         if not files:
             return False
         is_searched = all(path.is_relative_to(self._directory.resolve()) for path in files)
@@ -335,8 +331,7 @@ class DerivedIndexes:
     lexical: LexicalIndex
     indexer: Indexer
     reindex: ReindexService
-    embedding: CachedEmbedder
-    tier: EmbeddingGranularity
+    unused_embeddings: UnusedEmbeddings
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +433,10 @@ class UserEraser:
         removed = self._place.files.remove_orphans(self._removable(orphans), self._require_running)
         for forget in self._blob_guard.forget:
             forget(owner)
-        embeddings = self._clear_derived(owner, journal)
+        if not journal.is_empty:
+            self._clear_indexes()
+        # Also of memories that were purged before, of which nothing is known any more.
+        embeddings = self._indexes.unused_embeddings.remove(self._require_running)
         search = self._clearing.run(owner, journal)
         if search.holding and journal.is_empty:
             # Index files may still hold entries deleted earlier.
@@ -454,7 +452,6 @@ class UserEraser:
         return receipt
 
     def _notes(self, owner: str, projects: Sequence[str]) -> ErasureJournal:
-        digests: set[bytes] = set()
         samples: list[str] = []
         ids: list[str] = []
         with self._store.users.snapshot(owner) as snapshot:
@@ -464,11 +461,10 @@ class UserEraser:
                 pasts = (earlier.memory for earlier in snapshot.earlier(stored.memory))
                 for memory in (stored.memory, *pasts):
                     self._search_priority.yield_to_searches()
-                    digests.update(text_digest(passage.text) for passage in own_passages(memory, self._indexes.tier))
                     samples += _sample(memory.content) if len(samples) < SAMPLES else []
         for text in self._store.files.passages_of_owner(owner, limit=SAMPLES):
             samples += _sample(text)
-        return ErasureJournal(self._find_traces(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
+        return ErasureJournal(self._find_traces(owner, projects), tuple(samples), tuple(ids))
 
     def _remove(self, owner: str) -> set[str]:
         """Remove everything from the stores; return the hashes of the removed blobs."""
@@ -477,27 +473,12 @@ class UserEraser:
             memories = snapshot.memories()
             while part := [stored.memory.row for stored in islice(memories, MEMORIES_PER_TRANSACTION)]:
                 self._require_running()
-                self._committer.submit(_erasure_of(owner, part, ()))
+                self._committer.submit(_erasure_of(owner, part))
         while self._committer.submit(
             lambda transaction: transaction.erase_rest(owner, limit=ROWS_PER_TRANSACTION)
         ).value:
             self._require_running()
         return blobs
-
-    def _clear_derived(self, owner: str, journal: ErasureJournal) -> int:
-        """Clear the indexes, then remove the embeddings not requested by others since; return the number."""
-        with self._indexes.embedding.track_requests(journal.digests) as asked:
-            if not journal.is_empty:
-                self._clear_indexes()
-            return self._remove_embeddings(owner, journal.digests - asked)
-
-    def _remove_embeddings(self, owner: str, digests: AbstractSet[bytes]) -> int:
-        """Remove the embeddings that were not requested by others while the indexes were rewritten."""
-        every, removed = sorted(digests), 0
-        for start in range(0, len(every), DIGESTS):
-            part = _erasure_of(owner, (), every[start : start + DIGESTS])
-            removed += self._committer.submit(part).value.get("embeddings", 0)
-        return removed
 
     def _clear_indexes(self) -> None:
         """Apply the removal to the indexes, and rewrite them, since deleted entries stay in their files."""
@@ -565,10 +546,8 @@ class UserEraser:
             raise BackendUnavailableError("service")
 
 
-def _erasure_of(
-    owner: str, rows: Sequence[int], digests: Sequence[bytes]
-) -> Callable[[Transaction], Mapping[str, int]]:
-    return lambda transaction: transaction.erase_memories(owner, rows, digests)
+def _erasure_of(owner: str, rows: Sequence[int]) -> Callable[[Transaction], Mapping[str, int]]:
+    return lambda transaction: transaction.erase_memories(owner, rows)
 
 
 def _sample(content: str) -> list[str]:

@@ -12,14 +12,14 @@ from datetime import datetime
 from itertools import islice, repeat
 
 from memsvc.domain.errors import LimitExceededError, LimitKind
-from memsvc.domain.index_entries import Chunk, Document, View
+from memsvc.domain.index_entries import View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, StoredMemory
-from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder, text_digest
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, Passage, passages_of
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.records.memory_builder import chunks_of
+from memsvc.engine.records.memory_builder import document_of
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.user_data import encode
 from memsvc.engine.user_data.encode import EncodedLine, Fields, encode_line
@@ -148,17 +148,7 @@ class UserExporter:
 
 def own_passages(memory: Memory, tier: EmbeddingGranularity) -> list[Passage]:
     """Return the passages of a memory that depend on it alone, not on the preceding message."""
-    chunks = chunks_of(memory.content) or (_sole_chunk(memory),)
-    return [one for one in passages_of(Document(memory, chunks), tier) if one.view is not View.WINDOW]
-
-
-def text_digest(text: str) -> bytes:
-    """Return the digest that keys the cached embedding of a text."""
-    return hashlib.sha256(text.encode()).digest()
-
-
-def _sole_chunk(memory: Memory) -> Chunk:
-    return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=memory.content.count("\n") + 1)
+    return [one for one in passages_of(document_of(memory), tier) if one.view is not View.WINDOW]
 
 
 def _parts(lines: Iterable[EncodedLine], total: int) -> Iterator[ExportPart]:

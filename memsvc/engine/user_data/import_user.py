@@ -26,11 +26,11 @@ from memsvc.domain.user_data import (
     said_by,
 )
 from memsvc.engine.commit.group_committer import CommitPipeline, CommitResult, GroupCommitter
-from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder, text_digest
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.records.memory_builder import chunks_of, content_name
 from memsvc.engine.runtime.search_priority import SearchPriority
-from memsvc.engine.user_data.export import own_passages, text_digest
+from memsvc.engine.user_data.export import own_passages
 from memsvc.engine.user_data.id_mapping import IdMapping, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.user_data.parser import ExportParser, ImportBatch, ImportRecord
 from memsvc.ports.metadata import ContentName, RestoredRecord, Transaction

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from traceback import format_tb
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -68,6 +69,12 @@ def is_full(error: OSError) -> bool:
 def reason_of(error: OSError) -> str:
     """Return the reason of an error in the words of the system."""
     return os.strerror(error.errno) if error.errno else type(error).__name__
+
+
+def without_message(error: Exception) -> str:
+    """Return an error for the log with its place in the code, without its message: that may have the path of a note."""
+    reason = f"{type(error).__name__} ({reason_of(error)})" if isinstance(error, OSError) else type(error).__name__
+    return f"{reason}\n{''.join(format_tb(error.__traceback__))}".rstrip()
 
 
 def digest_of(data: bytes) -> str:

@@ -31,6 +31,7 @@ from dulwich.refs import HEADREF, Ref
 from dulwich.repo import Repo
 
 from memsvc.engine.vault.file_status import open_inside
+from memsvc.engine.vault.filesystem import reason_of
 
 MAX_COMMIT_FILES = 2_000
 """Maximum number of files per commit, which bounds how long the index is locked."""
@@ -98,9 +99,13 @@ class GitCommits:
                 except (RepositoryBusyError, RepositoryUnsupportedError) as error:
                     self._postpone(taken, str(error))
                     break
-                except (NotGitRepository, OSError, ValueError, KeyError, AssertionError) as error:
-                    # Dulwich raises these for a damaged repository or an unknown format.
-                    self._postpone(taken, f"{type(error).__name__}: {error}")
+                except OSError as error:
+                    self._postpone(taken, f"{type(error).__name__}: {reason_of(error)}")
+                    break
+                except (NotGitRepository, ValueError, KeyError, AssertionError) as error:
+                    # Dulwich raises these for a damaged repository or an unknown format. Messages may have paths of
+                    # notes, which have titles.
+                    self._postpone(taken, type(error).__name__)
                     break
                 self._trouble = ""
                 done += len(files)

@@ -12,6 +12,7 @@ from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult
 from memsvc.domain.vault_layout import is_said
+from memsvc.engine.vault.filesystem import without_message
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import VaultContext
 from memsvc.engine.vault.transcripts import Transcripts
@@ -185,8 +186,8 @@ class VaultWorker:
                 work()
             except BackendClosedError:
                 return False
-            except Exception:
-                log.exception("the vault could not be brought up to date; retrying")
+            except Exception as error:  # noqa: BLE001 - logged
+                log.error("the vault could not be brought up to date; retrying: %s", without_message(error))  # noqa: TRY400
                 self._stopping.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
             else:

@@ -14,9 +14,9 @@ from memsvc.domain.diagnostics import HealthWarning
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import FileResult, VaultAction
-from memsvc.domain.vault_layout import user_folder
+from memsvc.domain.vault_layout import USERS, user_folder
 from memsvc.engine.vault.file_status import TreeMissingError, scan, scope_of
-from memsvc.engine.vault.filesystem import UNWRITABLE, VaultGoneError
+from memsvc.engine.vault.filesystem import UNWRITABLE, VaultGoneError, digest_of
 from memsvc.engine.vault.git import GitCommits
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import MergeStrategy, NoteImporter, VaultContext, ignore_result
@@ -35,6 +35,8 @@ MAX_NAMED_FILES = 10
 """Maximum number of files named per user."""
 _MILD = NoticeSeverity.INFO
 """An invalid file of one user does not make the service unhealthy."""
+_HASH_CHARS = 12
+"""Characters of the SHA-256 digest of a path in the log."""
 _GONE = "is missing or was replaced by another one, so files of the user may remain: mount it and call again"
 _CODES = {VaultAction.INVALID: "VAULT_FILE_INVALID", VaultAction.CONFLICT: "VAULT_CONFLICT"}
 _ADVICE = {
@@ -181,9 +183,9 @@ class VaultMonitor:
     def note_taken(self, taken: FileResult) -> None:
         """Record the result of an imported file."""
         if self._warnings.note(taken):
-            log.warning("%s of the vault, line %d: %s", taken.path, taken.line, taken.detail)
+            log.warning("%s, line %d: %s", _logged_name(taken), taken.line, _logged_reason(taken))
         elif taken.action not in _QUIET:
-            log.info("%s of the vault: %s", taken.path, taken.action.value.lower())
+            log.info("%s: %s", _logged_name(taken), taken.action.value.lower())
         if self._git is not None and taken.action not in _NOT_OURS:
             self._git.note([taken.path])
 
@@ -215,6 +217,20 @@ class VaultMonitor:
 
 
 # Warnings about the vault's files.
+
+
+def _logged_name(taken: FileResult) -> str:
+    """Return a name of a file for the log without its path: names of notes and folders are made of titles and keys."""
+    if taken.memory_id:
+        return f"note of memory {taken.memory_id}"
+    parts = taken.path.split("/")
+    owner = "/".join(parts[: parts.index(USERS) + 2]) if USERS in parts[:-2] else "."
+    return f"file {digest_of(taken.path.encode())[:_HASH_CHARS]} in {owner}"
+
+
+def _logged_reason(taken: FileResult) -> str:
+    """Return what is wrong with a file, without what the file says; `GetStats` of its user returns all."""
+    return taken.detail if taken.detail.startswith(UNWRITABLE) else f"{taken.action.value.lower()}, see GetStats"
 
 
 class VaultWarnings:
@@ -260,9 +276,7 @@ class VaultWarnings:
         """Return the number of files with warnings over all users, without naming any."""
         actions = [taken.action for taken in self._current()]
         return [
-            HealthWarning(
-                code, f"{count} files of the vault have warnings; the log and GetStats of their users name them.", _MILD
-            )
+            HealthWarning(code, f"{count} files of the vault have warnings; GetStats of their users names them.", _MILD)
             for action, code in _CODES.items()
             if (count := actions.count(action))
         ]

@@ -29,7 +29,7 @@ from memsvc.engine.vault.file_status import (
     scan,
     tree_differences,
 )
-from memsvc.engine.vault.filesystem import VaultGoneError
+from memsvc.engine.vault.filesystem import VaultGoneError, reason_of, without_message
 
 BATCH = 50
 """Files imported per batch; between batches the watcher checks for a stop, and other writers get the lock."""
@@ -138,10 +138,10 @@ class Watcher:
             except BackendClosedError:
                 return
             except OSError as error:
-                log.warning("no file events for the vault (%s): polling every few seconds instead", error)
+                log.warning("no file events for the vault (%s): polling every few seconds instead", reason_of(error))
                 self._mode = WatchMode.POLLING
-            except Exception:
-                log.exception("watching the vault failed; restarting")
+            except Exception as error:  # noqa: BLE001 - logged
+                log.error("watching the vault failed; restarting: %s", without_message(error))  # noqa: TRY400
                 self._stopping.wait(RETRY_SECONDS[0])
 
     def _listen(self) -> None:
@@ -275,8 +275,9 @@ class Watcher:
         except BackendUnavailableError as error:
             log.warning("files of the vault could not be imported and will be retried: %s", error)
             self._retry(paths, now)
-        except Exception:
-            log.exception("one of %d files of the vault could not be imported, the first is %s", len(paths), paths[0])
+        except Exception as error:  # noqa: BLE001 - logged
+            reason = without_message(error)
+            log.error("one of %d files of the vault could not be imported: %s", len(paths), reason)  # noqa: TRY400
             self._part(take, paths)
 
     def _part(self, take: Callable[[Sequence[str]], None], paths: Sequence[str]) -> None:

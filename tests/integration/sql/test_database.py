@@ -331,3 +331,11 @@ def test_a_file_lost_while_it_is_open_is_not_written_to(context: BackendContext,
             store.ping()
             insert(store, factories.memory("Later."))
             assert store.memories.get([memory.id], reach=ADA) == {memory.id: memory}
+
+
+def test_an_error_does_not_name_what_was_to_be_written(store: SqlMetadataStore) -> None:
+    """It comes into the log."""
+    with store._database.read_connection() as connection, pytest.raises(sa.exc.DBAPIError) as caught:
+        connection.execute(sa.text("SELECT nothing FROM memories WHERE content = :secret"), {"secret": "quaggasecret"})
+    assert "nothing" in str(caught.value)
+    assert "quaggasecret" not in str(caught.value)

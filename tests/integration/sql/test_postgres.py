@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,14 +24,14 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of
-from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, postgres
 from memsvc_backends.sql.database import translate
 from memsvc_backends.sql.dialect import list_parameter
 from memsvc_backends.sql.filters import condition, within
 from memsvc_backends.sql.reads import _select_candidates, _select_gathered, _select_next, _select_usage
 from memsvc_backends.sql.settings import Durability
 from memsvc_backends.sql.tables import memories
-from tests.support.postgres_server import database, down, emptied, stopped
+from tests.support.postgres_server import database, down, emptied, server, stopped
 from tests.support.until import until
 
 SECRET = "tell nobody"  # noqa: S105 - of a server that is not there
@@ -65,6 +66,68 @@ def _plan_of_values(store: SqlMetadataStore, statement: sa.Select[Any]) -> str:
         cursor = connection.connection.cursor()
         cursor.execute(f"EXPLAIN {compiled}".replace("%%", "%"))
         return "\n".join(row[0] for row in cursor.fetchall())
+
+
+def _heap_files_with(url: str, words: Sequence[str]) -> set[str]:
+    """Return which of *words* the files of the tables of the schema hold, once all pages are written to them."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        found = connection.execute(
+            "SELECT pg_relation_filepath(oid) FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
+            "AND pg_relation_filepath(oid) IS NOT NULL "
+            "UNION ALL SELECT pg_relation_filepath(reltoastrelid) FROM pg_class "
+            "WHERE relnamespace = current_schema()::regnamespace AND reltoastrelid <> 0"
+        ).fetchall()
+    content = b"".join((Path(server().pgdata) / path).read_bytes() for (path,) in found)
+    return {word for word in words if word.encode() in content}
+
+
+def _erase_ada(store: SqlMetadataStore, words: Sequence[str]) -> None:
+    rows = [memory.row for memory in insert(store, *(factories.memory(word, title=word) for word in words))]
+    with store.transaction() as transaction:
+        transaction.erase_memories(ADA.owner, rows)
+    store.erasures.settle()
+
+
+def test_a_rewrite_leaves_no_page_with_what_was_erased(shared: SqlMetadataStore, url: str) -> None:
+    """A plain VACUUM leaves it in the free space of pages."""
+    words = ["quaggasecret", "斑驴的秘密"]
+    insert(shared, factories.memory("okapi", user_id="ben"))
+    _erase_ada(shared, words)
+    assert _heap_files_with(url, [*words, "okapi"]) == {*words, "okapi"}
+
+    assert shared.erasures.is_quick_to_rewrite()
+    shared.erasures.rewrite()
+
+    assert _heap_files_with(url, [*words, "okapi"]) == {"okapi"}
+
+
+def test_a_table_in_use_is_not_waited_for(
+    shared: SqlMetadataStore, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request of its exclusive lock would hold up all others; the log names the table, and the rest is rewritten."""
+    monkeypatch.setattr(postgres, "REWRITE_LOCK_MS", 50)
+    monkeypatch.setattr(postgres, "REWRITE_ATTEMPTS", 2)
+    _erase_ada(shared, ["quaggasecret"])
+    with psycopg.connect(url) as reader:
+        reader.execute("SELECT count(*) FROM revisions").fetchone()
+        with caplog.at_level(logging.WARNING):
+            shared.erasures.rewrite()
+    assert "revisions" in caplog.text
+    assert "memories" not in caplog.text
+    assert insert(shared, factories.memory("okapi", user_id="ben"))
+
+
+@pytest.mark.parametrize(("rewrite_bytes", "is_quick"), [(0, False), (1, False), (10**9, True)])
+def test_large_tables_are_not_rewritten(
+    url: str,
+    context: BackendContext,
+    rewrite_bytes: int,
+    is_quick: bool,  # noqa: FBT001 - by name
+) -> None:
+    """By the setting; 0 turns it off."""
+    with SQL.open(SqlSettings(url=SecretStr(url), rewrite_bytes=rewrite_bytes), context) as store:
+        assert store.erasures.is_quick_to_rewrite() is is_quick
 
 
 def test_memories_are_found_by_row_and_id_before_there_are_statistics(shared: SqlMetadataStore) -> None:

@@ -6,6 +6,7 @@ import resource
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,9 @@ import sqlalchemy as sa
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.sqlite import ROWS, SqliteDriver, WalCheckpointer
 from tests.support.until import until
+
+LIMIT_SECONDS = 5.0
+"""Half of what a writer waits for a lock: it would wait so long, and fail, beside a checkpoint that waits for a reader."""
 
 
 @pytest.fixture
@@ -95,6 +99,29 @@ def test_log_is_emptied_though_it_is_being_carried_over(driver: SqliteDriver, pa
             write(driver, connection, ROWS)
             assert driver.settle(connection)
             assert path.with_name("a.db-wal").stat().st_size == 0
+
+
+def test_log_is_emptied_soon_after_a_removal(driver: SqliteDriver, path: Path) -> None:
+    """Once no reader needs it; a writer does not wait for that, and no commit is needed."""
+    log = path.with_name("a.db-wal")
+    with closing(driver.connect()) as connection, closing(driver.connect()) as reader:
+        write(driver, connection, 5)
+        driver.begin_snapshot(reader)
+        assert reader.exec_driver_sql("SELECT count(*) FROM t").scalar_one() == 5
+        write(driver, connection, 5)
+
+        driver.empty_log_soon()
+        for _ in range(20):
+            begun = time.monotonic()
+            write(driver, connection, 1)
+            assert time.monotonic() - begun < LIMIT_SECONDS
+        assert log.stat().st_size > 0
+
+        driver.undo(reader)
+        until(lambda: log.stat().st_size == 0)
+        assert rows_without_log(path) == 30
+        write(driver, connection, 1)
+        assert log.stat().st_size > 0
 
 
 def _checkpointers() -> set[threading.Thread]:

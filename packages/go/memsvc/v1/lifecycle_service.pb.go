@@ -4037,12 +4037,12 @@ func (x *ImportIssue) GetBlockingId() string {
 }
 
 // EraseUserRequest selects a user to erase permanently, or to count its data. The erasure covers the memories of all
-// projects and layers with their revisions, keywords, statements, conflicts and vectors, the embeddings of their texts
-// unless others need the same ones, sessions and messages, checkpoints, files, and their bytes unless another user has
-// the same, the tombstones of permanently deleted memories, recorded requests with their responses, and the owner of
-// the changes that watches read; all entries of the indexes, which are then rewritten so that nothing remains in their
-// files; and all caches in memory. It works in parts, each one transaction, while other clients read and write. Backups
-// are not changed; the receipt names them.
+// projects and layers with their revisions, keywords, statements, conflicts and vectors, the embeddings of all texts
+// that no stored memory needs any more, those of permanently deleted memories too, sessions and messages, checkpoints,
+// files, and their bytes unless another user has the same, the tombstones of permanently deleted memories, recorded
+// requests with their responses, and the owner of the changes that watches read; all entries of the indexes, which are
+// then rewritten so that nothing remains in their files; and all caches in memory. It works in parts, each one
+// transaction, while other clients read and write. Backups are not changed; the receipt names them.
 //
 // During the erasure, and afterwards for calls that began before its end, no data of the user can be stored
 // (ERASURE_RUNNING). Afterwards the id is free, as if it had never been used. An interrupted erasure is completed when
@@ -4167,8 +4167,10 @@ type ErasureReceipt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dry_run is true when nothing was changed.
 	DryRun bool `protobuf:"varint,1,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// clean is true when no verification found data of the user afterwards. False in a dry run, and when any
-	// stores[].remaining_count is not 0: then erase again.
+	// clean is true when no verification found data of the user afterwards: in the rows of the metadata store, the
+	// entries of the indexes, the blobs, and the files of the data directory. It does not cover what the service does not
+	// read: backups, and the files, the write-ahead log and the standbys of a PostgreSQL server. False in a dry run, and
+	// when any stores[].remaining_count is not 0: then erase again.
 	Clean bool `protobuf:"varint,2,opt,name=clean,proto3" json:"clean,omitempty"`
 	// start_time is the time at which the erasure began. Always set.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
@@ -4272,8 +4274,8 @@ type ErasedStore struct {
 	// store is the name of the store.
 	Store string `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
 	// removed_counts is the number of objects that were removed, or would be, by type: the table's name in the metadata
-	// store, "entries" in an index, "blobs", and "orphan_blobs" for bytes that no file refers to any more, of any user.
-	// Types with count 0 are left out.
+	// store, "entries" in an index, "blobs", and, of any user, "embeddings" for those that no stored memory needs any
+	// more and "orphan_blobs" for bytes that no file refers to any more. Types with count 0 are left out.
 	RemovedCounts map[string]int32 `protobuf:"bytes,2,rep,name=removed_counts,json=removedCounts,proto3" json:"removed_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// remaining_count is the number of objects that a search of the store found afterwards; of "files", the number of
 	// files that contain any. 0 in a dry run.

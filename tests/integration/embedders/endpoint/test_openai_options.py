@@ -81,7 +81,7 @@ def test_the_key_may_be_in_a_file_and_change(opened: Opener, endpoint: Endpoint,
 def test_the_key_and_the_texts_are_never_logged(
     opened: Opener, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not by us at any level, whatever goes wrong; `memsvc.logging_config` keeps the client's own logs at warnings."""
+    """Not by us at any level, whatever goes wrong; `memsvc.logging_config` keeps the logs of libraries at warnings."""
     endpoint.replies.extend([failed(500), failed(401)])
     with caplog.at_level(logging.DEBUG, logger="memsvc_backends"):
         embedder = opened(api_key="sk-hidden")

@@ -86,7 +86,7 @@ def test_what_the_model_has_in_hand_is_stored_before_it_is_removed(
 
         def look() -> tuple[bool, set[bytes]]:
             watching.set()
-            with embedding.track_requests({digest}) as others:
+            with embedding.track_requests() as others:
                 return digest in embedding.stored_vectors([digest]), set(others)
 
         second = pool.submit(look)

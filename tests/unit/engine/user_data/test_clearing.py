@@ -122,6 +122,36 @@ def test_a_store_that_no_search_reaches_is_written_anew(tmp_path: Path) -> None:
     assert erasures.rewrites == 1
 
 
+class RemoteErasures(Erasures):
+    """A store without files here, of a size that is rewritten or not."""
+
+    def __init__(self, directory: Path, *, is_quick: bool, live: str = "") -> None:
+        super().__init__(directory, live=live)
+        self.is_quick = is_quick
+
+    def files(self) -> Sequence[Path]:
+        return ()
+
+    def is_quick_to_rewrite(self) -> bool:
+        return self.is_quick
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_a_store_on_a_server_is_written_anew_up_to_a_size(tmp_path: Path, is_quick: bool) -> None:  # noqa: FBT001 - by name
+    """No search reaches its files; beyond that size the others would wait for long."""
+    found, empty = (RemoteErasures(tmp_path, is_quick=is_quick) for _ in range(2))
+    assert cleared(found)
+    assert cleared(empty, NOTHING)
+    assert (found.rewrites, empty.rewrites) == (int(is_quick), 0)
+
+
+def test_what_a_search_finds_here_is_no_reason_to_rewrite_a_store_elsewhere(tmp_path: Path) -> None:
+    """It is in other files, and is reported."""
+    erasures = RemoteErasures(tmp_path, is_quick=False, live=OWNER)
+    assert not cleared(erasures)
+    assert erasures.rewrites == 0
+
+
 def test_what_stays_is_told(tmp_path: Path) -> None:
     """Although the store was written anew: a name that nobody else has."""
     erasures = Erasures(tmp_path, live=OWNER)
