@@ -310,7 +310,7 @@ def start_wording() -> Iterator[None]:
     try:
         yield
     except BackendUnavailableError as error:
-        raise error.at_start() from error
+        raise error.at_start() from error.__cause__ or error
 
 
 class WriteConflictError(BackendUnavailableError):

@@ -1724,8 +1724,8 @@ class DeleteMemoriesRequest(_message.Message):
     selection_token: _builtins.str
     """selection_token is SelectionPreview.selection_token of a dry run; all other fields must be those of that dry run."""
     purge: _builtins.bool
-    """purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the filter
-    names that status. False: they become DELETED and can be restored.
+    """purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the
+    filter names that status. False: they become DELETED and can be restored.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:

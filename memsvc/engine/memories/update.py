@@ -458,7 +458,7 @@ class SelectionProgress:
 
 @dataclass(frozen=True, slots=True)
 class _BatchEffects:
-    """What follows from the changes of a batch.
+    """Consequences of the changes of a batch.
 
     Attributes:
         deleted: The softly deleted memories, which summaries must not quote any more.

@@ -2880,8 +2880,8 @@ type DeleteMemoriesRequest struct {
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// selection_token is SelectionPreview.selection_token of a dry run; all other fields must be those of that dry run.
 	SelectionToken string `protobuf:"bytes,4,opt,name=selection_token,json=selectionToken,proto3" json:"selection_token,omitempty"`
-	// purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the filter
-	// names that status. False: they become DELETED and can be restored.
+	// purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the
+	// filter names that status. False: they become DELETED and can be restored.
 	Purge         bool `protobuf:"varint,5,opt,name=purge,proto3" json:"purge,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

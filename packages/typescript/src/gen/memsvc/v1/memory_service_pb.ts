@@ -1436,8 +1436,8 @@ export type DeleteMemoriesRequest = Message<"memsvc.v1.DeleteMemoriesRequest"> &
   selectionToken: string;
 
   /**
-   * purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the filter
-   * names that status. False: they become DELETED and can be restored.
+   * purge permanently deletes the memories, as DeleteMemoryRequest.purge does; DELETED ones are among them if the
+   * filter names that status. False: they become DELETED and can be restored.
    *
    * @generated from field: bool purge = 5;
    */
