@@ -193,7 +193,7 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     assert [change["memoryId"] for response in told for change in response["changes"]] == ids
     assert told[-1]["tallies"][0]["complete"]
     done = run("maintain", user="maintained").splitlines()
-    steps = ["expire", "promote", "archive", "compact", "consolidate", "replay_use"]
+    steps = ["expire", "promote", "archive", "compact", "consolidate", "replay_use", "purge"]
     assert [line.split("\t")[0] for line in done] == ["step", *steps]
     assert all(line.endswith("all done") for line in done[1:])
 
