@@ -637,7 +637,8 @@ class DeleteFileRequest(_message.Message):
     """id is the id of the file."""
     request_id: _builtins.str
     """request_id makes retries idempotent: within 24 hours the same request gets the same response, although the file no
-    longer exists. At most 128 characters. Empty: a repetition fails with NOT_FOUND.
+    longer exists, but for its name and metadata, which are not stored any more. At most 128 characters. Empty: a
+    repetition fails with NOT_FOUND.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,8 @@ from memsvc.engine.commit.idempotency import (
     IdempotentResult,
     RequestResult,
     request_digest,
+    seal,
+    unseal,
 )
 from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.upsert import Upserter, as_rejection
@@ -92,12 +95,15 @@ class CaptureService:
         request = capture_request(_METHOD, scope, request_id, digest)
         repeated = self._writer.find_answer(request)
         if repeated is not None:
-            return self._result(scope, repeated)
+            return self._result(scope, repeated, message.content)
         images = self._writer.extract_images(scope, message.content, field="message.content")
         extraction = self._extract(scope, replace(message, content=images.text), deadline)
         if is_dry_run:
             return self._preview(scope, extraction, labels)
-        return self._result(scope, self._store(scope, extraction, labels, images, request, options.on_conflict))
+        note = _note_from(extraction, message.content)
+        drafts = self._drafts(scope, extraction, labels, images)
+        answer = self._writer.store(scope, drafts, request, note, options.on_conflict)
+        return self._result(scope, answer, message.content)
 
     def _extract(self, scope: Scope, message: ChatMessage, deadline: Deadline) -> Extraction:
         clean, redactions = self._extractor.redact(message.content)
@@ -120,31 +126,26 @@ class CaptureService:
             )
         return CaptureResult(tuple(decisions), extraction.redactions, extraction.decider, extraction.notice, 0)
 
-    def _store(
-        self,
-        scope: Scope,
-        extraction: Extraction,
-        labels: CaptureLabels,
-        images: ExtractedImages,
-        request: IdempotentRequest,
-        on_conflict: ConflictPolicy,
-    ) -> IdempotentResult:
+    @staticmethod
+    def _drafts(scope: Scope, extraction: Extraction, labels: CaptureLabels, images: ExtractedImages) -> list[Draft]:
+        """Return the drafts of the statements to remember; their images are stored."""
         remembered = [
             labels.applied_to(draft_from_statement(extracted))
             for extracted in extraction.statements
             if extracted.verdict.remember
         ]
-        drafts = [store_part_images(images, scope, draft) for draft in remembered]
-        note = _note_from(extraction)
-        return self._writer.store(scope, drafts, request, note, on_conflict)
+        return [store_part_images(images, scope, draft) for draft in remembered]
 
-    def _result(self, scope: Scope, answer: IdempotentResult) -> CaptureResult:
+    def _result(self, scope: Scope, answer: IdempotentResult, content: str) -> CaptureResult:
         note: Any = answer.note
+        # Answers stored by an earlier version have the texts in the decisions.
+        texts = json.loads(unseal(note["texts"], content)) if "texts" in note else None
         known = self._reads.get(
             [one["known"] for one in note["decisions"] if one["known"]], reach=Reach.from_scope(scope)
         )
         results = iter(answer.results)
-        decisions = tuple(_decision(one, results, known) for one in note["decisions"])
+        listed = note["decisions"] if texts is None else map(_with_texts, note["decisions"], texts)
+        decisions = tuple(_decision(one, results, known) for one in listed)
         return CaptureResult(
             decisions,
             redactions_from_json(note["redactions"]),
@@ -154,14 +155,18 @@ class CaptureService:
         )
 
 
-def _note_from(extraction: Extraction) -> Json:
+def _note_from(extraction: Extraction, content: str) -> Json:
+    """Return what `CaptureService._result` reads, stored with the request; no text of *content* can be read in it."""
+    texts = [[extracted.statement.text, extracted.verdict.detail] for extracted in extraction.statements]
     return {
+        "texts": seal(json.dumps(texts), content),
         "decisions": [
             {
-                "text": extracted.statement.text,
+                # Processes of an earlier version read "text" and "detail".
+                "text": "",
                 "remember": extracted.verdict.remember,
                 "reason": extracted.verdict.reason.value,
-                "detail": extracted.verdict.detail,
+                "detail": "",
                 "known": extracted.known.id if extracted.known else "",
             }
             for extracted in extraction.statements
@@ -170,6 +175,11 @@ def _note_from(extraction: Extraction) -> Json:
         "decider": extraction.decider.value,
         "notice": extraction.notice,
     }
+
+
+def _with_texts(one: Mapping[str, Any], texts: Sequence[str]) -> Mapping[str, Any]:
+    text, detail = texts
+    return {**one, "text": text, "detail": detail}
 
 
 def _decision(one: Mapping[str, Any], results: Iterator[RequestResult], known: Mapping[str, Memory]) -> Decision:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from array import array
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
@@ -21,6 +23,7 @@ from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
 RETENTION = timedelta(hours=24)
 """Period for which the answer to a request is stored."""
+_NONCE_BYTES = 16
 RequestResult: TypeAlias = WriteResult | RejectedItem | MemoryNotFoundError
 """One result of a request; the error marks a memory that was purged before the request was repeated."""
 
@@ -195,6 +198,29 @@ def remember_answer(transaction: Transaction, request: IdempotentRequest, answer
     if request.id:
         record = RequestRecord(request.digest, json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
         transaction.remember_request(request.reach.owner, request.method, request.id, record)
+
+
+def seal(text: str, content: str) -> str:
+    """Return *text* in a form that only a caller who has *content*, which is part of the request, can read.
+
+    A stored answer must not keep text of a memory that is purged. A repeated request brings its content again, so an
+    answer need not be readable without it. A guess of the content can be checked, as with the digest of the request.
+    The text is combined (XOR) with bytes of SHAKE-256 of random bytes and the content.
+    """
+    nonce = os.urandom(_NONCE_BYTES)
+    return b64encode(nonce + _combine(text.encode(), nonce, content)).decode()
+
+
+def unseal(sealed: str, content: str) -> str:
+    """Return the text that `seal` was given with the same *content*."""
+    raw = b64decode(sealed)
+    return _combine(raw[_NONCE_BYTES:], raw[:_NONCE_BYTES], content).decode()
+
+
+def _combine(data: bytes, nonce: bytes, content: str) -> bytes:
+    size = len(data)
+    stream = hashlib.shake_256(nonce + content.encode()).digest(size)
+    return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(size, "big")
 
 
 def request_digest(*parts: object) -> str:

@@ -15,7 +15,7 @@ from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, request_digest
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.files.upload import file_as_json, file_from_json
+from memsvc.engine.files.upload import answered_file_as_json, file_from_json
 from memsvc.engine.sessions.serialization import run_once
 from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore
 from memsvc.ports.features import FileReads
@@ -186,7 +186,7 @@ class FileDeleter:
         self._now = now
 
     def delete(self, scope: Scope, file_id: str, request_id: str = "") -> File:
-        """Delete a file and return it.
+        """Delete a file and return it; a repeated request gets it without its name and metadata.
 
         Raises:
             StoredFileNotFoundError: It is not in the scope, or it has expired.
@@ -200,6 +200,8 @@ class FileDeleter:
             return file
 
         request = IdempotentRequest(METHOD, request_id, request_digest(scope, file_id) if request_id else "", reach)
-        deleted = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
+        deleted = run_once(
+            self._committer, request, work, to_json=answered_file_as_json, from_json=file_from_json
+        ).value
         self._blob_guard.try_to_remove_unused([deleted.sha256])
         return deleted

@@ -131,7 +131,12 @@ class FileUploader:
         request = _request(scope, new, new.sha256, request_id)
         committed = self._committer.submit(lambda transaction: recall_answer(transaction, request), owner=scope.owner)
         answer = committed.value
-        return None if answer is None else file_from_json(answer["value"])
+        return None if answer is None else self._with_texts(file_from_json(answer["value"]), new)
+
+    def _with_texts(self, file: File, new: NewFile) -> File:
+        """Return the file of a stored answer with the name and metadata of its request, which no answer has."""
+        name, metadata = self._redactor.text(new.name)[0], self._redactor.json(dict(new.metadata))
+        return replace(file, name=name, metadata=metadata, text=initial_text(file.media_type, name))
 
     @contextmanager
     def begin(self, scope: Scope, new: NewFile, request_id: str) -> Iterator[FileUpload]:
@@ -168,7 +173,13 @@ class FileUploader:
         try:
             with self._blob_guard.lock(sha256):
                 staged.commit(CALL_DEADLINE.get())
-                kept = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
+                kept = run_once(
+                    self._committer,
+                    request,
+                    work,
+                    to_json=answered_file_as_json,
+                    from_json=lambda known: self._with_texts(file_from_json(known), new),
+                ).value
         except (BackendUnavailableError, DeadlineExceededError):
             # The file may be committed yet, and then needs its content; otherwise a sweep removes that.
             is_certain = False
@@ -288,6 +299,11 @@ def file_as_json(file: File) -> dict[str, Any]:
         "expire_time": None if file.expire_time is None else to_micros(file.expire_time),
         "metadata": dict(file.metadata),
     }
+
+
+def answered_file_as_json(file: File) -> dict[str, Any]:
+    """Return a file as JSON for a stored answer, without its name and metadata: it may be deleted before the answer."""
+    return file_as_json(replace(file, name="", metadata={}))
 
 
 def file_from_json(known: Mapping[str, Any]) -> File:

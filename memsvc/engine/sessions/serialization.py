@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -61,8 +61,8 @@ def run_once(
 
 
 def session_as_json(counted: CountedSession) -> dict[str, Any]:
-    """Return a session and its counts as JSON."""
-    session, counts = counted.session, counted.counts
+    """Return a session and its counts as JSON for a stored answer, without its title and metadata, which are stored."""
+    session, counts = replace(counted.session, title="", metadata={}), counted.counts
     return {
         "scope": [getattr(session.scope, name) for name in _SCOPE],
         "times": [_micros(getattr(session, name)) for name in _TIMES],
@@ -75,7 +75,7 @@ def session_as_json(counted: CountedSession) -> dict[str, Any]:
 
 
 def session_from_json(known: Json) -> CountedSession:
-    """Return the session that `session_as_json` encoded."""
+    """Return the session that `session_as_json` encoded, without its title and metadata."""
     times: dict[str, Any] = dict(zip(_TIMES, map(_moment, known["times"]), strict=True))
     session = Session(
         scope=Scope(*known["scope"]),

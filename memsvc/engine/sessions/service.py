@@ -275,7 +275,16 @@ class SessionLifecycle:
             with suppress(OutdatedFlushError):
                 answer = self._requests.run_once_with_note(request, partial(_answer, work=work, end=end))
                 self._flusher.note_duplicates(answer.results)
-        return _change(answer)
+        return self._with_texts(_change(answer))
+
+    def _with_texts(self, change: SessionChange) -> SessionChange:
+        """Return a change with title and metadata of its session, which never change and are in no stored answer."""
+        counted = change.session
+        stored = self._reads.get(counted.session.name)
+        if stored is None:
+            return change
+        session = replace(counted.session, title=stored.title, metadata=stored.metadata)
+        return replace(change, session=replace(counted, session=session))
 
     def _prepare_flushes(
         self, sessions: Sequence[Session], earlier: Mapping[int, SessionFlush | str], deadline: Deadline

@@ -1139,7 +1139,8 @@ type DeleteFileRequest struct {
 	// id is the id of the file.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// request_id makes retries idempotent: within 24 hours the same request gets the same response, although the file no
-	// longer exists. At most 128 characters. Empty: a repetition fails with NOT_FOUND.
+	// longer exists, but for its name and metadata, which are not stored any more. At most 128 characters. Empty: a
+	// repetition fails with NOT_FOUND.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

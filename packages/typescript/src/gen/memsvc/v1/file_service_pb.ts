@@ -586,7 +586,8 @@ export type DeleteFileRequest = Message<"memsvc.v1.DeleteFileRequest"> & {
 
   /**
    * request_id makes retries idempotent: within 24 hours the same request gets the same response, although the file no
-   * longer exists. At most 128 characters. Empty: a repetition fails with NOT_FOUND.
+   * longer exists, but for its name and metadata, which are not stored any more. At most 128 characters. Empty: a
+   * repetition fails with NOT_FOUND.
    *
    * @generated from field: string request_id = 3;
    */
