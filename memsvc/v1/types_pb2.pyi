@@ -485,7 +485,8 @@ class _ConflictPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Confli
     older memory that makes other statements too, in another sentence or on another topic, stays ACTIVE and is found as
     before; its conflict on that topic is opened once, and settled in the same way. The same applies to a global memory
     of the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE, because it
-    remains true for other projects.
+    remains true for other projects. And to a memory that is contradicted by one of less trust from a tool, a document
+    or an import, or one that was derived from such: ResolveConflict and SupersedeMemory can replace it.
     """
     CONFLICT_POLICY_SUPERSEDE: _ConflictPolicy.ValueType  # 2
     """CONFLICT_POLICY_SUPERSEDE makes the newer memory supersede the older one at once. The conflict is CONFIRMED."""
@@ -523,7 +524,8 @@ CONFLICT_POLICY_MARK: ConflictPolicy.ValueType  # 1
 older memory that makes other statements too, in another sentence or on another topic, stays ACTIVE and is found as
 before; its conflict on that topic is opened once, and settled in the same way. The same applies to a global memory
 of the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE, because it
-remains true for other projects.
+remains true for other projects. And to a memory that is contradicted by one of less trust from a tool, a document
+or an import, or one that was derived from such: ResolveConflict and SupersedeMemory can replace it.
 """
 CONFLICT_POLICY_SUPERSEDE: ConflictPolicy.ValueType  # 2
 """CONFLICT_POLICY_SUPERSEDE makes the newer memory supersede the older one at once. The conflict is CONFIRMED."""

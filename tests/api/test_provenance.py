@@ -291,11 +291,11 @@ def test_new_content_under_a_key_has_its_own_provenance(stubs: Stubs, scope: typ
     one = create(stubs, scope, "one", key="k", origin=TOOL)
     same = write(stubs, scope, types_pb.Memory(content="one", key="k"))
     vouched = create(stubs, scope, "one", key="k", origin=USER)
-    new = create(stubs, scope, "two", key="k", origin=TOOL, derived_from_ids=[one.id])
+    new = create(stubs, scope, "two", key="k", derived_from_ids=[one.id])
 
     assert (same.outcome, same.memory.origin) == (types_pb.WRITE_OUTCOME_DUPLICATE, TOOL)
     assert [(m.origin, m.trust, list(m.derived_from_ids)) for m in (vouched, new)] == [
-        (USER, 1.0, []), (TOOL, 0.5, [one.id]),
+        (USER, 1.0, []), (AGENT, 0.8, [one.id]),
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Origin, Status
 from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
@@ -239,10 +239,14 @@ class _UpsertBatch:
     def _change(self, before: Memory, item: PreparedMemory, *, key: str = "") -> ItemResult:
         """Write *item* to *before*, which has its key already or gets *key*."""
         draft, own = item.draft, item.record.memory
-        refusal = _refusal(before, own)
+        is_outranked = before.origin is Origin.USER and self._memory_builder.policy.outranks(before, own)
+        refusal = _refusal(before, own, is_outranked=is_outranked)
         if refusal is not None:
             return refusal
-        values = values_of_draft(draft, own.create_time) | draft_provenance(before, draft, own)
+        if is_outranked and not key:
+            return UpsertResult(before, Outcome.DUPLICATE)
+        provenance = {} if is_outranked else draft_provenance(before, draft, own)
+        values = values_of_draft(draft, own.create_time) | provenance
         if key:
             values["key"] = key
         after = apply_values(before, values, own.create_time, self._memory_builder.reminder_detector)
@@ -293,12 +297,17 @@ class _UpsertBatch:
             self._waiting.clear()
 
 
-def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
-    """Return the reason why the key of *bearer* cannot be written, or None."""
+def _refusal(bearer: Memory, newcomer: Memory, *, is_outranked: bool) -> MemsvcError | None:
+    """Return the reason why the key of *bearer* cannot be written, or None.
+
+    *is_outranked*: *bearer* is the user's and trusted more, so that other content does not replace its own.
+    """
     if not visible(bearer, newcomer.scope):
         return MemoryExistsError(bearer.id, key=bearer.key)
     if bearer.superseded_by_id:
         return MemorySupersededError(bearer.id, bearer.superseded_by_id)
+    if is_outranked and bearer.content_hash != newcomer.content_hash:
+        return MemoryExistsError(bearer.id, key=bearer.key, is_trusted_more=True)
     return None
 
 

@@ -28,7 +28,8 @@ export const file_memsvc_v1_memory_service: GenFile = /*@__PURE__*/
  *
  * Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
  * (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
- * for the key of a superseded memory.
+ * for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
+ * when the content differs and the writer is a less trusted tool, document or import.
  *
  * @generated from message memsvc.v1.CreateMemoryRequest
  */

@@ -1798,7 +1798,8 @@ export enum ConflictPolicy {
    * older memory that makes other statements too, in another sentence or on another topic, stays ACTIVE and is found as
    * before; its conflict on that topic is opened once, and settled in the same way. The same applies to a global memory
    * of the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE, because it
-   * remains true for other projects.
+   * remains true for other projects. And to a memory that is contradicted by one of less trust from a tool, a document
+   * or an import, or one that was derived from such: ResolveConflict and SupersedeMemory can replace it.
    *
    * @generated from enum value: CONFLICT_POLICY_MARK = 1;
    */
