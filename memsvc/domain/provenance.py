@@ -65,7 +65,11 @@ class TrustPolicy:
         It has less trust, and does not speak for the user: it comes from a tool, a document or an import, or was made
         of other memories.
         """
-        return newer.trust < older.trust and not speaks_for_the_user(newer, self.of_origin[Origin.AGENT])
+        return self.is_less(newer, older.trust)
+
+    def is_less(self, memory: Memory, trust: float) -> bool:
+        """Return whether *memory* has less than *trust*, in 0..1, and does not speak for the user."""
+        return memory.trust < trust and not speaks_for_the_user(memory, self.of_origin[Origin.AGENT])
 
 
 def is_withheld(memory: Memory) -> bool:

@@ -104,7 +104,10 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     Storing it again would create a feedback loop.
     """
     CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 18
-    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it."""
+    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+    a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+    says nothing else and is of the same project; otherwise the statement is stored, too.
+    """
     CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 19
     """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
     CAPTURE_REASON_CODE: _CaptureReason.ValueType  # 20
@@ -159,7 +162,10 @@ CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 17
 Storing it again would create a feedback loop.
 """
 CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 18
-"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it."""
+"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+says nothing else and is of the same project; otherwise the statement is stored, too.
+"""
 CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 19
 """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
 CAPTURE_REASON_CODE: CaptureReason.ValueType  # 20

@@ -513,8 +513,9 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: a new memory was stored.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
-	// that had no key and has that of the request now.
+	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+	// had no key and has that of the request now, or that took over what the request states more strongly: see
+	// ON_DUPLICATE_RETURN_EXISTING.
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 2
 	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an
 	// access, and is not changed otherwise.
@@ -627,7 +628,11 @@ type OnDuplicate int32
 const (
 	// ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING.
 	OnDuplicate_ON_DUPLICATE_UNSPECIFIED OnDuplicate = 0
-	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key
+	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE, unless the
+	// request states it more strongly. The memory takes over an origin or trust of the request that gives it more trust,
+	// with sources; and, unless the request is trusted less and is of a tool, a document or an import, a longer lasting
+	// layer (SESSION, SHORT_TERM, LONG_TERM, CORE), a tier that is loaded earlier, and a higher importance. Only fields
+	// that the request sets count. The outcome is UPDATED then. With a key
 	// in the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
 	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays
 	// as it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata

@@ -3654,7 +3654,9 @@ export enum CaptureReason {
   RECALLED = 17,
 
   /**
-   * CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it.
+   * CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+   * a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+   * says nothing else and is of the same project; otherwise the statement is stored, too.
    *
    * @generated from enum value: CAPTURE_REASON_KNOWN = 18;
    */
