@@ -63,7 +63,14 @@ def build_search_services(
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = _search_service(assembly, index.embedding, questions, readers)
     file_searcher = FileSearcher(store.files, backends.now)
-    core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
+    core = CoreMemoryCache(
+        reads,
+        store.feed,
+        backends.now,
+        reminders,
+        least_core_trust=settings.provenance.trust_agent,
+        is_shared=store.is_shared,
+    )
     parts.committer.on_commit(core.note_commit)
     extractions = ExtractionMarkReader(reads, store.sessions, store.statements, backends.now)
     currency = _currency_judge(store, index.embedding, extractions, parts.memory_builder.policy)
