@@ -112,7 +112,7 @@ class SelectionChangedError(MemsvcError):
 
 
 class MemorySupersededError(MemsvcError):
-    """The memory was superseded, so it can neither be restored nor superseded again."""
+    """The memory was superseded or merged, so it can neither be restored, nor changed, nor superseded again."""
 
     reason = "MEMORY_SUPERSEDED"
 

@@ -2373,8 +2373,9 @@ func (x *ListScopesResponse) GetNextPageToken() string {
 // UpdateMemoryRequest holds the changes of a memory.
 //
 // Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when another memory
-// has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
-// status or key of a superseded memory.
+// has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a memory
+// that was superseded or merged, with the id of its successor: searches find that one, so the change would be lost.
+// Only its validity, expiry, source, metadata, origin, trust and derived_from_ids can still be changed.
 type UpdateMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope selects the memories that are visible: see Scope. It does not move the memory.
