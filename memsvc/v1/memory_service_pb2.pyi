@@ -3238,7 +3238,7 @@ class ReviewMemoryRequest(_message.Message):
     """ReviewMemoryRequest holds the decision about a quarantined memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
-    memory does not await a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
+    memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
     taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
