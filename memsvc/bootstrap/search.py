@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.domain.use_feedback import FeedbackRules
@@ -62,10 +63,17 @@ def build_search_services(
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = _search_service(assembly, index.embedding, questions, readers)
     file_searcher = FileSearcher(store.files, backends.now)
-    core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
+    core = CoreMemoryCache(
+        reads,
+        store.feed,
+        backends.now,
+        reminders,
+        least_core_trust=settings.provenance.trust_agent,
+        is_shared=store.is_shared,
+    )
     parts.committer.on_commit(core.note_commit)
     extractions = ExtractionMarkReader(reads, store.sessions, store.statements, backends.now)
-    currency = _currency_judge(store, index.embedding, extractions)
+    currency = _currency_judge(store, index.embedding, extractions, parts.memory_builder.policy)
     evidence = EvidenceSearch(search.search, store.sessions, parts.withheld_messages)
     dependencies = ContextDependencies(
         reads,
@@ -135,9 +143,9 @@ def _when_indexed(assembly: Assembly, index: IndexParts) -> Callable[[str], Futu
 
 
 def _currency_judge(
-    store: MetadataStore, embedding: CachedEmbedder, extractions: ExtractionMarkReader
+    store: MetadataStore, embedding: CachedEmbedder, extractions: ExtractionMarkReader, trust_policy: TrustPolicy
 ) -> CurrencyJudge:
-    conflicts = ConflictMarkReader(store.statements)
+    conflicts = ConflictMarkReader(store.statements, store.memories, trust_policy.outranks)
     return CurrencyJudge(embedding.stored_vectors, lambda: embedding.model, conflicts, extractions)
 
 

@@ -30,6 +30,7 @@ def build_capture_services(assembly: Assembly, parts: WriteParts) -> CaptureServ
         KnownTextFilter(backends.metadata.memories, backends.lexical),
         CaptureDecider(backends.language_model, backends.now, reader, zone=parts.zone),
         EventScopes(backends.metadata.reminders, backends.now, zone=parts.zone),
+        parts.memory_builder.policy,
     )
     writer = CaptureWriter(parts.memory_builder, parts.upserter, parts.requests, parts.accesses)
     flusher = ConversationFlusher(extractor, writer)

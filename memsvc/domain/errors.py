@@ -69,13 +69,17 @@ class MemoryNotFoundError(MemsvcError):
 
 
 class MemoryExistsError(MemsvcError):
-    """The content is stored already and the caller rejects duplicates, or another memory has the key."""
+    """The content is stored already and the caller rejects duplicates, or another memory has the key.
+
+    Or the memory with the key is the user's and *is_trusted_more* than what was to be written under the key.
+    """
 
     reason = "MEMORY_EXISTS"
 
-    def __init__(self, memory_id: str, *, key: str = "") -> None:
+    def __init__(self, memory_id: str, *, key: str = "", is_trusted_more: bool = False) -> None:
         held = f"the key {key!r}" if key else "the same content"
-        super().__init__(f"The memory {memory_id!r} holds {held}.", memory_id=memory_id)
+        rest = " and is the user's, which is trusted more: change it with UpdateMemory" if is_trusted_more else ""
+        super().__init__(f"The memory {memory_id!r} holds {held}{rest}.", memory_id=memory_id)
         self.memory_id = memory_id
 
 
@@ -108,7 +112,7 @@ class SelectionChangedError(MemsvcError):
 
 
 class MemorySupersededError(MemsvcError):
-    """The memory was superseded, so it can neither be restored nor superseded again."""
+    """The memory was superseded or merged, so it can neither be restored, nor changed, nor superseded again."""
 
     reason = "MEMORY_SUPERSEDED"
 

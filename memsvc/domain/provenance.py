@@ -59,6 +59,18 @@ class TrustPolicy:
         """Return whether a memory of this trust must wait for a review, as does what comes from one that waits."""
         return trust < self.quarantine_below or any(is_withheld(source) for source in sources)
 
+    def outranks(self, older: Memory, newer: Memory) -> bool:
+        """Return whether *newer*, which contradicts *older*, must not displace it.
+
+        It has less trust, and does not speak for the user: it comes from a tool, a document or an import, or was made
+        of other memories.
+        """
+        return self.is_less(newer, older.trust)
+
+    def is_less(self, memory: Memory, trust: float) -> bool:
+        """Return whether *memory* has less than *trust*, in 0..1, and does not speak for the user."""
+        return memory.trust < trust and not speaks_for_the_user(memory, self.of_origin[Origin.AGENT])
+
 
 def is_withheld(memory: Memory) -> bool:
     """Return whether a memory waits for a review, or was rejected by one."""

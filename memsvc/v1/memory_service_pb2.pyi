@@ -104,7 +104,10 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     Storing it again would create a feedback loop.
     """
     CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 18
-    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it."""
+    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+    a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+    says nothing else and is of the same project; otherwise the statement is stored, too.
+    """
     CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 19
     """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
     CAPTURE_REASON_CODE: _CaptureReason.ValueType  # 20
@@ -159,7 +162,10 @@ CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 17
 Storing it again would create a feedback loop.
 """
 CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 18
-"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it."""
+"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+says nothing else and is of the same project; otherwise the statement is stored, too.
+"""
 CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 19
 """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
 CAPTURE_REASON_CODE: CaptureReason.ValueType  # 20
@@ -375,7 +381,8 @@ class CreateMemoryRequest(_message.Message):
 
     Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
     (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
-    for the key of a superseded memory.
+    for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
+    when the content differs and the writer is a less trusted tool, document or import.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1397,8 +1404,9 @@ class UpdateMemoryRequest(_message.Message):
     """UpdateMemoryRequest holds the changes of a memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when another memory
-    has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
-    status or key of a superseded memory.
+    has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a memory
+    that was superseded or merged, with the id of its successor: searches find that one, so the change would be lost.
+    Only its validity, expiry, source, metadata, origin, trust and derived_from_ids can still be changed.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3236,7 +3244,7 @@ class ReviewMemoryRequest(_message.Message):
     """ReviewMemoryRequest holds the decision about a quarantined memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
-    memory does not await a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
+    memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
     taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 

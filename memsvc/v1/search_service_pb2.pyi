@@ -2766,7 +2766,9 @@ Global___LoadCoreRequest: _TypeAlias = LoadCoreRequest  # noqa: Y015
 class LoadCoreResponse(_message.Message):
     """LoadCoreResponse holds the memories that an agent loads at its start. Each memory is in one list, the first that it
     matches. All are ACTIVE in status, of another tier than ARCHIVED, not expired, and valid now (see Memory.valid_from
-    and valid_to); other memories use no place in a list. Private memories of sessions are left out. The response
+    and valid_to); other memories use no place in a list. Private memories of sessions are left out. Memories of tools,
+    documents and imports, and derived ones, are only in `reminders`, unless they have at least the trust of an agent, as
+    in contexts: what an agent loads at its start is the word of the user. The response
     includes every write that was acknowledged before the call; access counts may be some seconds old. Loading counts no
     access.
     """
@@ -2781,7 +2783,9 @@ class LoadCoreResponse(_message.Message):
     DUE_FIELD_NUMBER: _builtins.int
     CURRENCIES_FIELD_NUMBER: _builtins.int
     incomplete: _builtins.bool
-    """incomplete is true when a list holds limit memories and more exist."""
+    """incomplete is true when a list holds limit memories and more exist, and when more than 100 memories of one project
+    match a list, of whatever trust: the 100 most important are read.
+    """
     @_builtins.property
     def core(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
         """core are the memories of layer CORE or tier CORE: by descending importance, then by time, oldest first."""

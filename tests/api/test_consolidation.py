@@ -265,3 +265,36 @@ def test_what_no_consolidation_made_is_not_undone(stubs: Stubs, user: str) -> No
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, ("id",)) == (refusal.code, refusal.fields)
     assert grpc.StatusCode.NOT_FOUND == refused(stubs.lifecycle.UndoConsolidation, missing).code
+
+
+@pytest.mark.parametrize(("same", "other", "query"), SAID)
+def test_a_change_of_a_merged_original_is_refused(
+    stubs: Stubs, user: str, same: tuple[str, str], other: str, query: str
+) -> None:
+    """The error names the memory to change; no change, and what belongs to the record alone, is allowed."""
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    original, _ = create_all(stubs, scope, same)
+    [group] = consolidate(stubs, scope).groups
+
+    def change(memory_id: str, **fields: Any) -> memory_pb.UpdateMemoryRequest:
+        request = memory_pb.UpdateMemoryRequest(scope=scope, memory=types_pb.Memory(id=memory_id, **fields))
+        request.update_mask.paths.extend(fields)
+        return request
+
+    lost: tuple[dict[str, Any], ...] = (
+        {"content": other}, {"title": "title"}, {"tags": ["tag"]}, {"importance": 5},
+        {"layer": types_pb.MEMORY_LAYER_CORE}, {"kind": types_pb.MEMORY_KIND_TASK}, {"content": other, "trust": 0.1},
+    )  # fmt: skip
+    for fields in lost:
+        refusal = refused(stubs.memory.UpdateMemory, change(original.id, **fields))
+        assert (refusal.code, refusal.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "MEMORY_SUPERSEDED")
+        assert refusal.metadata == {"memory_id": original.id, "superseded_by_id": group.merged.id}
+    archived = get(stubs, scope, original.id)
+    assert (archived.content, archived.revision) == (original.content, group.originals[0].revision)
+
+    allowed: tuple[dict[str, Any], ...] = ({"content": original.content}, {"trust": 0.2}, {"source": "letter"})
+    for fields in allowed:
+        stubs.memory.UpdateMemory(change(original.id, **fields), timeout=TIMEOUT)
+    assert get(stubs, scope, original.id).trust == 0.2
+    stubs.memory.UpdateMemory(change(group.merged.id, content=other), timeout=TIMEOUT)
+    assert found(stubs, scope, query) == [other]

@@ -291,11 +291,11 @@ def test_new_content_under_a_key_has_its_own_provenance(stubs: Stubs, scope: typ
     one = create(stubs, scope, "one", key="k", origin=TOOL)
     same = write(stubs, scope, types_pb.Memory(content="one", key="k"))
     vouched = create(stubs, scope, "one", key="k", origin=USER)
-    new = create(stubs, scope, "two", key="k", origin=TOOL, derived_from_ids=[one.id])
+    new = create(stubs, scope, "two", key="k", derived_from_ids=[one.id])
 
     assert (same.outcome, same.memory.origin) == (types_pb.WRITE_OUTCOME_DUPLICATE, TOOL)
     assert [(m.origin, m.trust, list(m.derived_from_ids)) for m in (vouched, new)] == [
-        (USER, 1.0, []), (TOOL, 0.5, [one.id]),
+        (USER, 1.0, []), (AGENT, 0.8, [one.id]),
     ]  # fmt: skip
 
 
@@ -314,7 +314,39 @@ def test_a_review_happens_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     assert (stale.code, stale.reason) == (grpc.StatusCode.ABORTED, "REVISION_CONFLICT")
     assert (late.code, late.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "NOT_QUARANTINED")
     assert late.metadata == {"memory_id": one.id, "status": "ACTIVE"}
-    assert (other.reason, gone.reason) == ("REQUEST_ID_REUSED", "MEMORY_NOT_FOUND")
+    assert (other.reason, gone.reason) == ("REQUEST_ID_REUSED", "NOT_QUARANTINED")
+    assert gone.metadata == {"memory_id": held.id, "status": "DELETED"}
+
+
+@pytest.mark.parametrize("content", [EN, ZH])
+@pytest.mark.parametrize("verdict", [APPROVE, REJECT])
+def test_the_second_of_two_reviewers_learns_of_the_rejection(
+    stubs: Stubs, scope: types_pb.Scope, content: str, verdict: int
+) -> None:
+    """Not of what was deleted otherwise, is private to a session, or gone for good."""
+
+    def held(content: str, place: types_pb.Scope = scope, **fields: Any) -> types_pb.Memory:
+        return write(stubs, place, types_pb.Memory(content=content, status=QUARANTINED, **fields)).memory
+
+    def answer(memory: types_pb.Memory, **fields: Any) -> tuple[str, str]:
+        refusal = refused(stubs.memory.ReviewMemory, decision(scope, memory, verdict, **fields))
+        return refusal.reason, refusal.metadata.get("status", "")
+
+    rejected = held(content)
+    review(stubs, scope, rejected, REJECT)
+    assert answer(rejected) == answer(rejected, expected_revision=1) == ("NOT_QUARANTINED", "DELETED")
+
+    deleted = held(content)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=deleted.id), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=rejected.id, purge=True), timeout=TIMEOUT)
+    talk = types_pb.Scope(user_id=scope.user_id, session_id="talk")
+    private = held(content, talk, layer=types_pb.MEMORY_LAYER_SESSION)
+    review(stubs, talk, private, REJECT)
+    other = types_pb.Scope(user_id=scope.user_id, project_id="p")
+    elsewhere = held(content, other)
+    review(stubs, other, elsewhere, REJECT)
+    for memory in (deleted, rejected, private, elsewhere):
+        assert answer(memory) == ("MEMORY_NOT_FOUND", "")
 
 
 def test_what_waited_beyond_its_time_is_found_when_it_is_approved(stubs: Stubs, scope: types_pb.Scope) -> None:

@@ -91,10 +91,10 @@ def test_link_to_elsewhere_stands_when_the_memory_goes_back_to_it(
 ) -> None:
     """Both ends name each other as before, and the call makes one revision."""
     old, new = replaced_in_project(stubs, scope, project)
-    update(stubs, scope, old.id, title="Titled")
+    update(stubs, scope, old.id, source="letter")
     back = rollback(stubs, scope, old.id, 2)
 
-    assert (SUPERSEDED, new.id, "", 4) == (back.status, back.superseded_by_id, back.title, back.revision)
+    assert (SUPERSEDED, new.id, "", 4) == (back.status, back.superseded_by_id, back.source, back.revision)
     after = get(stubs, project, new.id)
     assert (old.id, new.revision) == (after.supersedes_id, after.revision)
 

@@ -10,6 +10,7 @@ from functools import cache
 from memsvc.domain.capture import CONVERSATION, CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Recurrence, Status
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.reminders import OVERDUE_DAYS, windows_since
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.secrets import Redactor
@@ -22,6 +23,7 @@ from memsvc.ports.features import ReminderReads
 from memsvc.text.analysis import simplified_form
 from memsvc.text.capture_rules import title_of
 from memsvc.text.corrections import apply_corrections, find_retracted
+from memsvc.text.recalled_text import normal_text
 from memsvc.text.reminder_extraction import (
     ScheduleChange,
     changed_event,
@@ -43,9 +45,15 @@ class StatementExtractor:
     """All steps of a capture before storage."""
 
     def __init__(
-        self, redactor: Redactor, known_text: KnownTextFilter, decider: CaptureDecider, event_scopes: EventScopes
+        self,
+        redactor: Redactor,
+        known_text: KnownTextFilter,
+        decider: CaptureDecider,
+        event_scopes: EventScopes,
+        trust_policy: TrustPolicy,
     ) -> None:
         """Extract by these parts."""
+        self._trust_policy = trust_policy
         self._redactor = redactor
         self._known_text = known_text
         self._decider = decider
@@ -94,12 +102,21 @@ class StatementExtractor:
         return Extraction(tuple(statements), redactions, judgement.decider, judgement.notice)
 
     def _with_known(self, scope: Scope, judged: StatementDecision, deadline: Deadline) -> ExtractedStatement:
-        """Return the decision, to be ignored if an existing memory states the same."""
+        """Return the decision, to be ignored if an existing memory states the same.
+
+        Not if that memory is of a tool, a document or an import that is trusted less than who states it now. If it says
+        nothing else, in the same project, its content and kind are written again, so that it takes over the provenance.
+        """
         if not judged.verdict.remember:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         known = self._known_text.find_known(scope, judged.content, deadline, speaker=judged.statement.speaker)
         if known is None:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
+        if self._trust_policy.is_less(known, self._trust_policy.trust(ORIGINS[judged.statement.role], None)):
+            project = "" if judged.verdict.is_global else scope.project_id
+            if project != known.scope.project_id or normal_text(judged.content) != normal_text(known.content):
+                return ExtractedStatement(judged.statement, judged.verdict, judged.content)
+            return ExtractedStatement(judged.statement, replace(judged.verdict, kind=known.kind), known.content)
         verdict = CaptureVerdict.ignore(CaptureReason.KNOWN, f"Memory {known.id} states this already.")
         return ExtractedStatement(judged.statement, verdict, judged.content, known)
 

@@ -37,7 +37,7 @@ from memsvc.engine.conflicts.replacement import (
     ReplacementModel,
     StatementReading,
 )
-from memsvc.engine.conflicts.resolution import ConflictMarkReader, ConflictMarks
+from memsvc.engine.conflicts.resolution import ConflictMarkReader, ConflictMarks, Outranks
 from memsvc.engine.runtime.fitted_constants import UnusableConstantsError
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_rules import bid_in
@@ -156,8 +156,9 @@ class CurrencyJudge:
         """Return the marks of the memories that are not current, by id; *others* were not retrieved by the query.
 
         With *valid_time* what replaced a memory only later, or was said later, does not count. Both sides of an open
-        conflict are CONFLICTED; a pair that was decided to stay is not compared. If the embeddings cannot be read,
-        statements alone count, and the log says so.
+        conflict are CONFLICTED; a pair that was decided to stay is not compared. A memory that outranks a newer one is
+        not marked because of it; the newer one is then CONFLICTED. If the embeddings cannot be read, statements alone
+        count, and the log says so.
         """
         memories = [*(hit.memory for hit in hits), *others]
         extractions = self._extractions.read(memories)
@@ -201,7 +202,7 @@ class CurrencyJudge:
         marks |= {one: mark for one, mark in of_messages.items() if mark.currency is Currency.OUTDATED}
         marks |= {one: mark for one, mark in known.open_sides.items() if one not in superseded}
         if similar is not None:
-            marks |= _guesses(similar, marks, known.kept)
+            marks |= _guesses(similar, marks, known.kept, self._conflicts.outranks)
         return marks
 
     def _compare_statements(
@@ -222,13 +223,18 @@ class CurrencyJudge:
                     continue
                 if _is_of_another_speaker(older, newer):
                     continue
+                if self._conflicts.outranks(older, newer):
+                    if not is_loose:
+                        marks.setdefault(newer.id, CurrencyMark(Currency.CONFLICTED))
+                    continue
                 is_sure = is_of_answers and older.kind is Kind.PREFERENCE
                 is_doubted = is_loose and not is_sure and _is_improbable(similar, older, newer)
                 is_of_others = is_loose and known[at][2].is_of_self and known[later][2].is_of_others
                 if is_doubted or is_of_others or (is_loose and _is_about_another(older, newer)):
                     continue
                 marks[older.id] = CurrencyMark(currency, newer.id)
-        marks |= {older.id: CurrencyMark(Currency.OUTDATED, newer.id) for older, newer in _moved_rhythms(ordered, kept)}
+        moved = [pair for pair in _moved_rhythms(ordered, kept) if not self._conflicts.outranks(*pair)]
+        marks |= {older.id: CurrencyMark(Currency.OUTDATED, newer.id) for older, newer in moved}
 
     def _compare_by_similarity(
         self, hits: Sequence[tuple[Memory, float]], others: Sequence[Memory]
@@ -359,7 +365,10 @@ def _is_improbable(similar: _Similarity | None, older: Memory, newer: Memory) ->
 
 
 def _guesses(
-    similar: _Similarity, marks: Mapping[str, CurrencyMark], kept: AbstractSet[tuple[str, str]]
+    similar: _Similarity,
+    marks: Mapping[str, CurrencyMark],
+    kept: AbstractSet[tuple[str, str]],
+    outranks: Outranks,
 ) -> dict[str, CurrencyMark]:
     """Return the marks that similarity gives to memories without one, by id."""
     memories, texts = similar.memories, similar.texts
@@ -372,7 +381,9 @@ def _guesses(
     may_outdate = may_outdate & ~(is_of_self[:, np.newaxis] & is_of_others)
     doubts = np.where((days[:, np.newaxis] < days) & may_outdate, similar.probabilities, 0.0)
     found = find_replaced(texts, doubts, is_taken)
-    while others_meant := [pair for pair in found if _is_about_another(*(memories[at] for at in pair))]:
+    while others_meant := [
+        (row, column) for row, column in found if _is_no_replacement(memories[row], memories[column], outranks)
+    ]:
         # What a newer text is not about leaves it free to replace something else.
         doubts[tuple(zip(*others_meant, strict=True))] = 0.0
         found = find_replaced(texts, doubts, is_taken)
@@ -382,6 +393,10 @@ def _guesses(
         for older, newer in pairs
         if older.id not in marks and (older.id, newer.id) not in kept
     }
+
+
+def _is_no_replacement(older: Memory, newer: Memory, outranks: Outranks) -> bool:
+    return outranks(older, newer) or _is_about_another(older, newer)
 
 
 def _load_model() -> ReplacementModel | None:

@@ -92,6 +92,7 @@ class ConflictDetector:
     def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder) -> None:
         """Take times and ids from *memory_builder*, write by *record_builder*."""
         self._memory_builder = memory_builder
+        self.outranks = memory_builder.policy.outranks
         self.conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
         self.supersession = SupersessionLinks(record_builder, memory_builder.now)
         self.conflict_rollback = ConflictRollback(record_builder, memory_builder.now)
@@ -195,16 +196,43 @@ class ConflictDetector:
         result: DetectionResult,
     ) -> None:
         """Apply the policy to the contradictions of *memory* with older memories, by their ids."""
-        if pairs and policy is ConflictPolicy.MARK:
-            # A memory that states more stays in use as the older side: mark each conflict once.
-            labels = {topic_label(own.topic) for own in outdating_statements(result.current(memory)).values()}
-            for known in transaction.open_conflicts(memory.scope.owner, [memory.id, *pairs]):
-                if known.topic in labels:
-                    pairs.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
-        for older_id, pair in list(pairs.items())[:MOST]:
-            older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
-            if older is not None and self._is_in_use(older):
+        is_open = bool(pairs) and policy is not ConflictPolicy.KEEP_BOTH
+        known = transaction.open_conflicts(memory.scope.owner, [memory.id, *pairs]) if is_open else []
+        labels = {topic_label(own.topic) for own in outdating_statements(result.current(memory)).values()}
+        known = [one for one in known if one.topic in labels]
+        count = 0
+        for older_id, pair in pairs.items():
+            older = transaction.get(older_id, reach=Reach.from_scope(memory.scope)) if count < MOST else None
+            if older is None or self._is_marked(transaction, known, older, memory, policy):
+                continue
+            count += 1
+            if self._is_in_use(older):
                 self._apply(transaction, memory, _Sides(older, result.current(memory), pair), policy, result)
+
+    def _is_marked(
+        self,
+        transaction: Transaction,
+        known: Sequence[Conflict],
+        older: Memory,
+        memory: Memory,
+        policy: ConflictPolicy,
+    ) -> bool:
+        """Return whether one of the *known* open conflicts on a topic makes one of *older* with *memory* redundant.
+
+        A memory that states more, or outranks the other, stays in use as the older side: its conflict is marked once. A
+        conflict with a memory that it outranks does not replace one with a memory that displaces it.
+        """
+        is_outranked = self.outranks(older, memory)
+        if policy is ConflictPolicy.SUPERSEDE and not is_outranked:
+            return False
+        for one in known:
+            if {one.older_id, one.newer_id} == {older.id, memory.id}:
+                return True
+            if one.older_id == older.id:
+                _, newer = (None, None) if is_outranked else self.conflict_states.load_sides(transaction, one)
+                if newer is None or not self.outranks(older, newer):
+                    return True
+        return False
 
     def _apply_late(
         self,
@@ -216,21 +244,22 @@ class ConflictDetector:
     ) -> None:
         """Apply the policy to the contradictions of *memory* with memories that were said later.
 
-        If it stays in use, because it states more, one conflict is marked for each topic.
+        If it stays in use, because it states more or outranks the others, one conflict is marked for each topic.
         """
         is_marking = policy is ConflictPolicy.MARK
         known = transaction.open_conflicts(memory.scope.owner, [memory.id]) if pairs and is_marking else []
         sides = {side for one in known for side in (one.older_id, one.newer_id)}
-        marked = {one.topic for one in known if one.older_id == memory.id}
+        marked = {(one.topic, False) for one in known if one.older_id == memory.id}
         for newer_id, pair in [(one.id, pair) for one, pair in pairs][:MOST]:
             older, topic = result.current(memory), topic_label(pair[1].topic)
             if older.status is not Status.ACTIVE:
                 return
-            if is_marking and (topic in marked or newer_id in sides):
-                continue
             newer = transaction.get(newer_id, reach=Reach.from_scope(memory.scope))
+            mark = topic, newer is not None and self.outranks(older, newer)
+            if (mark in marked and (is_marking or mark[1])) or (is_marking and newer_id in sides):
+                continue
             if newer is not None and self._is_in_use(newer):
-                marked.add(topic)
+                marked.add(mark)
                 self._apply(transaction, memory, _Sides(older, newer, pair, newer.said_time), policy, result)
 
     def compare_stored(
@@ -297,8 +326,8 @@ class ConflictDetector:
     ) -> None:
         """Remove the reminder of what a memory states to be done; only such a statement reads the store.
 
-        Nothing contradicts the earlier memory, which stays in use. The removal is a revision of it, so a rollback of it
-        brings the reminder back.
+        A memory that outranks the statement keeps its reminder. Nothing contradicts the earlier memory, which stays in
+        use. The removal is a revision of it, so a rollback of it brings the reminder back.
         """
         current, detector = result.current(said.memory), self._memory_builder.reminder_detector
         if policy is ConflictPolicy.KEEP_BOTH or not detector.is_on or not self._is_in_use(current):
@@ -308,7 +337,7 @@ class ConflictDetector:
         reminded = [one for one in self._reminded(said) if one.said_time <= said.moment]
         found = find_completed(reminded, current, said.moment.astimezone(detector.zone).date())
         older = None if found is None else transaction.get(found.id, reach=Reach.from_scope(current.scope))
-        if older is not None and self._is_in_use(older):
+        if older is not None and self._is_in_use(older) and not self.outranks(older, current):
             result.memories[older.id] = self.supersession.set_values(transaction, older, {"reminder": None})
 
     def _reminded(self, said: _Said) -> list[Memory]:
@@ -327,12 +356,21 @@ class ConflictDetector:
         policy: ConflictPolicy,
         result: DetectionResult,
     ) -> None:
-        """Apply the policy to a memory with a reminder and the one that moves or calls off its event."""
+        """Apply the policy to a memory with a reminder and the one that moves or calls off its event.
+
+        A memory that outranks the other keeps its reminder, and its conflict is marked once.
+        """
+        is_outranked = self.outranks(sides.older, sides.newer)
+        if is_outranked:
+            label = topic_label(sides.statements[1].topic)
+            marked = transaction.open_conflicts(written.scope.owner, [sides.older.id])
+            if any(one.older_id == sides.older.id and one.topic == label for one in marked):
+                return
         known = result.conflicts.get(written.id, ())
         if all({sides.older.id, sides.newer.id} != {one.id, other.id} for _, one, other in known):
             self._apply(transaction, written, sides, policy, result)
         older = result.current(sides.older)
-        if older.status is Status.ACTIVE:
+        if older.status is Status.ACTIVE and not is_outranked:
             # It stays in use, because it states more; of the day that is no longer right it reminds no more.
             result.memories[older.id] = self.supersession.set_values(transaction, older, {"reminder": None})
 
@@ -357,14 +395,17 @@ class ConflictDetector:
     def _apply(
         self, transaction: Transaction, written: Memory, sides: _Sides, policy: ConflictPolicy, result: DetectionResult
     ) -> None:
-        """Apply the policy to two memories that contradict each other, and store their conflict."""
+        """Apply the policy to two memories that contradict each other, and store their conflict.
+
+        A global memory that one of a project contradicts stays in use, and so does one that outranks the newer one.
+        """
         older, newer = sides.older, sides.newer
         conflict = new_conflict(
             self._memory_builder.new_id(), older, newer, sides.statements, self._memory_builder.now()
         )
-        is_global = differs_in_project(older, newer)
-        if policy is ConflictPolicy.MARK or (is_global and policy is ConflictPolicy.SUPERSEDE):
-            if not (is_global or states_more(older, sides.statements[0])):
+        stays_in_use = differs_in_project(older, newer) or self.outranks(older, newer)
+        if policy is ConflictPolicy.MARK or (stays_in_use and policy is ConflictPolicy.SUPERSEDE):
+            if not (stays_in_use or states_more(older, sides.statements[0])):
                 result.memories[older.id] = self.conflict_states.set_status(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
             superseded, successor = self.supersession.link(transaction, older, newer, moment=sides.moment)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction, Currency, CurrencyMark, Resolution
 from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
@@ -23,7 +24,7 @@ from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.state_updates import IN_USE
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.features import StatementReads
-from memsvc.ports.metadata import MetadataStore, Transaction
+from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction
 
 _STATES = {
     Resolution.CONFIRM: ConflictState.CONFIRMED,
@@ -161,6 +162,8 @@ def _visible_memory(memory: Memory | None, scope: Scope) -> Memory | None:
 # Marks of memories by their stored conflicts.
 
 
+Outranks: TypeAlias = Callable[[Memory, Memory], bool]
+"""Returns whether an older memory outranks a newer one: see `TrustPolicy.outranks`."""
 _KEPT = frozenset({ConflictState.KEPT_BOTH, ConflictState.REJECTED})
 
 
@@ -169,7 +172,8 @@ class ConflictMarks:
     """The stored conflicts of memories that are read together.
 
     Attributes:
-        open_sides: The marks of both sides of open conflicts, by id; that of the older side names the newer one.
+        open_sides: The marks of both sides of open conflicts, by id; that of the older side names the newer one. A
+            memory that outranks the newer side has none.
         kept: The older and the newer memory of the pairs that were decided to stay side by side.
     """
 
@@ -180,14 +184,17 @@ class ConflictMarks:
 class ConflictMarkReader:
     """Looks up the conflicts of memories that are read together. Thread-safe."""
 
-    def __init__(self, statements: StatementReads) -> None:
-        """Read from *statements*."""
+    def __init__(self, statements: StatementReads, memories: MemoryReads, outranks: Outranks) -> None:
+        """Read from *statements*, and from *memories* the newer sides that are not at hand."""
         self._statements = statements
+        self._memories = memories
+        self.outranks = outranks
 
     def read(self, memories: Iterable[Memory]) -> ConflictMarks:
         """Return the marks.
 
         A global memory that a memory of a project contradicts is marked only next to it: in other projects it holds.
+        A memory that outranks the newer one is not marked at all.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -205,9 +212,17 @@ class ConflictMarkReader:
                     continue
                 if _concerns(conflict, own.get(conflict.newer_id), own):
                     found.setdefault(conflict.newer_id, CurrencyMark(Currency.CONFLICTED))
-                if _concerns(conflict, own.get(conflict.older_id), own):
+                if _concerns(conflict, own.get(conflict.older_id), own) and self._may_displace(conflict, own):
                     found[conflict.older_id] = CurrencyMark(Currency.CONFLICTED, conflict.newer_id)
         return ConflictMarks(found, frozenset(kept))
+
+    def _may_displace(self, conflict: Conflict, read: dict[str, Memory]) -> bool:
+        """Return whether the older side, which was read, does not outrank the newer one."""
+        older, newer = read[conflict.older_id], read.get(conflict.newer_id)
+        if newer is None and older.status is Status.ACTIVE:
+            reach = Reach(conflict.owner, (conflict.project_id,))
+            newer = self._memories.get([conflict.newer_id], reach=reach).get(conflict.newer_id)
+        return newer is None or not self.outranks(older, newer)
 
 
 def _concerns(conflict: Conflict, side: Memory | None, read: dict[str, Memory]) -> bool:

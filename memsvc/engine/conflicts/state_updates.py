@@ -28,15 +28,16 @@ class ConflictStateUpdater:
         """Write by *record_builder*; *now* is the clock."""
         self._record_builder = record_builder
         self._now = now
+        self.outranks = record_builder.trust_policy.outranks
 
     def update(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
         """Update the open conflicts of changed memories; return other memories that changed as a result, by id.
 
         A conflict holds while both memories are in use and valid now and contradict each other. The older memory is
-        CONFLICTED, or ACTIVE if it states more than is contradicted, or if it is global and the newer one is not. If
-        the newer memory was superseded, its successor takes its place if it contradicts the older one too. All other
-        conflicts are CLOSED, and an older memory without another open conflict becomes ACTIVE. The memory *gone* counts
-        as purged.
+        CONFLICTED, or ACTIVE if it states more than is contradicted, if it is global and the newer one is not, or if
+        it outranks the newer one. If the newer memory was superseded, its successor takes its place if it contradicts
+        the older one too. All other conflicts are CLOSED, and an older memory without another open conflict becomes
+        ACTIVE. The memory *gone* counts as purged.
         """
         if not changed:
             return {}
@@ -120,7 +121,8 @@ class ConflictStateUpdater:
         found = find_contradiction(older, holder) if is_valid_now(older, now) and is_valid_now(holder, now) else None
         if found is None:
             return None
-        if older.status is Status.ACTIVE and not (differs_in_project(older, holder) or states_more(older, found[0])):
+        stays_in_use = self.outranks(older, holder) or differs_in_project(older, holder)
+        if older.status is Status.ACTIVE and not (stays_in_use or states_more(older, found[0])):
             return None
         return conflict if holder.id == newer.id else _with_newer(conflict, holder, found)
 

@@ -26,6 +26,7 @@ from memsvc.domain.history import is_valid_now
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Layer, Memory, Status
+from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.scope import Reach
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.conflicts.detection import (
@@ -108,8 +109,9 @@ class Foresight:
     the next one.
     """
 
-    def __init__(self, policy: ConflictPolicy) -> None:
+    def __init__(self, policy: ConflictPolicy, trust_policy: TrustPolicy) -> None:
         self._policy = policy
+        self._outranks = trust_policy.outranks
         self._taken = LruCache[str, bool](_REMEMBERED)
 
     def takes(self, found: FoundPair) -> bool:
@@ -119,8 +121,8 @@ class Foresight:
         if any(self._taken.get(one) for one in (partial, whole, found.newer.id)):
             return False
         if self._policy is not ConflictPolicy.KEEP_BOTH:
-            differs = differs_in_project(found.older, found.newer)
-            is_partial = differs or (
+            stays_in_use = differs_in_project(found.older, found.newer) or self._outranks(found.older, found.newer)
+            is_partial = stays_in_use or (
                 self._policy is ConflictPolicy.MARK and states_more(found.older, found.statements[0])
             )
             self._taken.put(partial if is_partial else whole, value=True)
@@ -142,6 +144,7 @@ class ConflictSweep:
         self._store = store
         self._committer = committer
         self._now = memory_builder.now
+        self.trust_policy = memory_builder.policy
         self._detector = ConflictDetector(memory_builder, record_builder)
         self._search_priority = search_priority
 
@@ -160,7 +163,7 @@ class ConflictSweep:
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
-        foresight = Foresight(policy)
+        foresight = Foresight(policy, self.trust_policy)
         examined = count = position = 0
         for page in self._pages(area, selection):
             self._search_priority.yield_to_searches()
@@ -238,7 +241,9 @@ class ConflictSweep:
         conflict = new_conflict("", found.older, found.newer, found.statements, self._now())
         if policy is ConflictPolicy.KEEP_BOTH:
             conflict = self._detector.conflict_states.settle(conflict, ConflictState.KEPT_BOTH)
-        elif policy is ConflictPolicy.SUPERSEDE and not differs_in_project(found.older, found.newer):
+        elif policy is ConflictPolicy.SUPERSEDE and not (
+            differs_in_project(found.older, found.newer) or self._detector.outranks(found.older, found.newer)
+        ):
             conflict = self._detector.conflict_states.settle(conflict, ConflictState.CONFIRMED)
         return Contradiction(conflict, found.older, found.newer)
 

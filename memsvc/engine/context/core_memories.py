@@ -20,6 +20,7 @@ from memsvc.domain.context import (
 )
 from memsvc.domain.filters import And, AnyOf, Begun, Field, Filter, Not, Range
 from memsvc.domain.memory import Layer, Memory, Status, Tier
+from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.reminders import DueReminder, Moment
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, OrderField
@@ -61,12 +62,15 @@ class CoreMemoryCache:
         now: Callable[[], datetime],
         reminders: ReminderService,
         *,
+        least_core_trust: float = 0.0,
         is_shared: bool = False,
     ) -> None:
         """Read from the store; *now* is the clock. Due *reminders* are not cached, because they get acknowledged.
 
-        *is_shared*: other processes may write to the store.
+        *least_core_trust*: see `memsvc.domain.provenance.speaks_for_the_user`. *is_shared*: other processes may write
+        to the store.
         """
+        self._least_core_trust = least_core_trust
         self._reads = reads
         self._feed = feed
         self._is_shared = is_shared
@@ -89,7 +93,8 @@ class CoreMemoryCache:
     def load(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> CoreContext:
         """Return the essentials of the scope's project and the global memories, at most *limit* in each list.
 
-        Reminders without a zone are due by *zone*, or else by the zone of the settings.
+        Only reminders include memories that do not speak for the user: see `memsvc.domain.provenance`. Reminders
+        without a zone are due by *zone*, or else by the zone of the settings.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -98,6 +103,11 @@ class CoreMemoryCache:
         projects = [self._of(scope.owner, project, now) for project in dict.fromkeys(("", scope.project_id))]
         core, active, preferences, reminders = (
             [memory for lists in projects for memory in lists[number] if is_current(memory, now)] for number in range(4)
+        )
+        is_cut = any(len(lists[number]) > LIST for lists in projects for number in range(3))
+        core, active, preferences = (
+            [one for one in part if speaks_for_the_user(one, self._least_core_trust)]
+            for part in (core, active, preferences)
         )
         found = self.due_reminders(scope, limit=limit + 1, zone=zone)
         moments = {one.memory.id: one.occurrence.due_time for one in found}
@@ -112,7 +122,7 @@ class CoreMemoryCache:
             active[:limit],
             preferences[:limit],
             due[:limit],
-            is_incomplete=any(len(part) > limit for part in (core, active, preferences, due, found)),
+            is_incomplete=is_cut or any(len(part) > limit for part in (core, active, preferences, due, found)),
             due=found[:limit],
         )
 

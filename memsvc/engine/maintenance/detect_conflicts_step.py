@@ -49,7 +49,7 @@ class DetectConflictsStep:
         """Find the contradictions of the next memories."""
         foresight = self._foresight.get((area, now))
         if foresight is None or after == BEGINNING:
-            foresight = Foresight(ConflictPolicy.MARK)
+            foresight = Foresight(ConflictPolicy.MARK, self._sweep.trust_policy)
             self._foresight.put((area, now), foresight)
         size = max(1, limit // MOST)
         if area == EVERYBODY:

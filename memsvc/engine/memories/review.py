@@ -50,9 +50,10 @@ class ReviewService:
         Conflicts of an approved memory are detected now: searches see it for the first time.
 
         Raises:
-            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            MemoryNotFoundError: The memory does not exist, is deleted other than by a review, or is private to another
+                session.
             RevisionConflictError: The memory has another revision than expected (0: any).
-            NotQuarantinedError: The memory is not quarantined.
+            NotQuarantinedError: The memory is not quarantined, for instance because another review rejected it.
             MemoryExistsError: Another memory has its key or content, so it cannot be approved.
             RequestIdReusedError: The request_id was used for another request.
         """
@@ -96,8 +97,12 @@ class ReviewService:
 
 def _require_quarantined(transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> Memory:
     memory = transaction.get(memory_id, reach=Reach.from_scope(scope))
-    if memory is None or memory.status is Status.DELETED or not visible(memory, scope):
+    is_rejected = memory is not None and memory.review is Review.REJECTED
+    if memory is None or (memory.status is Status.DELETED and not is_rejected) or not visible(memory, scope):
         raise MemoryNotFoundError(memory_id)
+    if memory.status is Status.DELETED:
+        # Another review rejected it; no read would return the revision to expect.
+        raise NotQuarantinedError(memory.id, memory.status.value)
     if expected_revision not in {0, memory.revision}:
         raise RevisionConflictError(memory.id, expected_revision, memory.revision)
     if memory.status is not Status.QUARANTINED:

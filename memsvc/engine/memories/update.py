@@ -70,6 +70,11 @@ from memsvc.ports.metadata import MetadataStore, Record, SelectedMemory, Transac
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.SUPERSEDED})
 """Statuses from which a restore leads to ACTIVE; SUPERSEDED only without a successor. CONFLICTED needs a resolution."""
+_READ = (
+    "content", "title", "summary", "tags", "keywords", "layer", "kind", "category", "speaker", "importance", "tier",
+    "reminder", "event_time", "confidence", "file_refs", "related_ids", "work_in_progress",
+)  # fmt: skip
+"""Fields that readers see, of which a change of a superseded memory would be lost. Others belong to its record."""
 _CHAIN = 100
 """Limit of the supersession links followed."""
 _ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
@@ -114,6 +119,8 @@ class MemoryUpdater:
             MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
             RevisionConflictError: The memory has another revision than expected (0: any).
             MemoryExistsError: Another memory has the new key or the new content.
+            MemorySupersededError: The memory was superseded or merged, and its status, its key or a field that only
+                readers of its successor would look for is to be changed.
             RequestIdReusedError: The request_id was used for another request.
         """
         _check(patch)
@@ -229,6 +236,8 @@ class MemoryUpdater:
             raise MemorySupersededError(before.id, before.superseded_by_id)
         values = revalue(before, values_of_patch(before, patch), SourceLookup(transaction), self._memory_builder.policy)
         after = apply_values(before, values, self._now(), self._memory_builder.reminder_detector)
+        if before.superseded_by_id and any(getattr(before, name) != getattr(after, name) for name in _READ):
+            raise MemorySupersededError(before.id, before.superseded_by_id)
         require_session(after)
         require_validity(after)
         vector = (

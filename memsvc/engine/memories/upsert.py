@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import UNNAMED, Layer, Memory, Status
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Origin, Status, Tier
 from memsvc.domain.memory_keys import with_convention
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
@@ -34,6 +34,10 @@ UpsertItem: TypeAlias = PreparedMemory | RejectedItem
 ItemResult: TypeAlias = UpsertResult | RejectedItem | MemsvcError
 
 
+_LAYERS = (Layer.SESSION, Layer.SHORT_TERM, Layer.LONG_TERM, Layer.CORE)
+"""The layers, by how long their memories last."""
+_TIERS = (Tier.ARCHIVED, Tier.CONTEXTUAL, Tier.ACTIVE, Tier.CORE)
+"""The tiers, the last loaded first."""
 _KEPT = ("title", "category", "event_time")
 """Fields whose defaults of a key do not replace what a memory has that gets the key."""
 
@@ -223,7 +227,12 @@ class _UpsertBatch:
         if _can_take_key(holder, newcomer):
             named = replace(item, draft=_with_convention(item.draft, holder))
             return self._change(self._as_stored(holder), named, key=newcomer.key)
-        return UpsertResult(holder, Outcome.DUPLICATE)
+        values = _stronger_values(holder, item.draft, newcomer, self._memory_builder.policy)
+        return (
+            self._write(self._as_stored(holder), values, newcomer.create_time)
+            if values
+            else UpsertResult(holder, Outcome.DUPLICATE)
+        )
 
     def _expire(self, holder: Memory, moment: datetime) -> None:
         """Expire *holder*, whose expiry has passed, as maintenance would, which frees its content.
@@ -239,19 +248,27 @@ class _UpsertBatch:
     def _change(self, before: Memory, item: PreparedMemory, *, key: str = "") -> ItemResult:
         """Write *item* to *before*, which has its key already or gets *key*."""
         draft, own = item.draft, item.record.memory
-        refusal = _refusal(before, own)
+        is_outranked = before.origin is Origin.USER and self._memory_builder.policy.outranks(before, own)
+        refusal = _refusal(before, own, is_outranked=is_outranked)
         if refusal is not None:
             return refusal
-        values = values_of_draft(draft, own.create_time) | draft_provenance(before, draft, own)
+        if is_outranked and not key:
+            return UpsertResult(before, Outcome.DUPLICATE)
+        provenance = {} if is_outranked else draft_provenance(before, draft, own)
+        values = values_of_draft(draft, own.create_time) | provenance
         if key:
             values["key"] = key
-        after = apply_values(before, values, own.create_time, self._memory_builder.reminder_detector)
+        return self._write(before, values, own.create_time, item.record.given_vector)
+
+    def _write(self, before: Memory, values: Mapping[str, Any], now: datetime, vector: bytes = b"") -> ItemResult:
+        """Write new *values* of fields, and a given *vector*, to *before*."""
+        after = apply_values(before, values, now, self._memory_builder.reminder_detector)
         try:
             require_session(after)
             require_validity(after)
         except InvalidRequestError as error:
             return error
-        record = self._record_builder.next_record(before, after, item.record.given_vector)
+        record = self._record_builder.next_record(before, after, vector)
         if record is None:
             return UpsertResult(before, Outcome.DUPLICATE)
         self._flush()
@@ -264,7 +281,9 @@ class _UpsertBatch:
         self._update(before, record)
         self._record_builder.update_session_tokens(self._transaction, before, record.memory)
         self.changed[before.id] = None
-        is_new = bool(record.statements) and record.statements != extract_statements(before)
+        # What the user repeats of a tool may contradict what outranked the tool.
+        is_raised = record.memory.trust > before.trust
+        is_new = bool(record.statements) and (is_raised or record.statements != extract_statements(before))
         if is_new or (record.memory.content != before.content and concerns_schedule(record.memory)):
             self.stating[before.id] = None
         return UpsertResult(record.memory, Outcome.UPDATED)
@@ -293,13 +312,40 @@ class _UpsertBatch:
             self._waiting.clear()
 
 
-def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
-    """Return the reason why the key of *bearer* cannot be written, or None."""
+def _refusal(bearer: Memory, newcomer: Memory, *, is_outranked: bool) -> MemsvcError | None:
+    """Return the reason why the key of *bearer* cannot be written, or None.
+
+    *is_outranked*: *bearer* is the user's and trusted more, so that other content does not replace its own.
+    """
     if not visible(bearer, newcomer.scope):
         return MemoryExistsError(bearer.id, key=bearer.key)
     if bearer.superseded_by_id:
         return MemorySupersededError(bearer.id, bearer.superseded_by_id)
+    if is_outranked and bearer.content_hash != newcomer.content_hash:
+        return MemoryExistsError(bearer.id, key=bearer.key, is_trusted_more=True)
     return None
+
+
+def _stronger_values(holder: Memory, draft: Draft, newcomer: Memory, policy: TrustPolicy) -> dict[str, Any]:
+    """Return what a *draft*, prepared as *newcomer*, gives to *holder*, which has its content.
+
+    Its provenance, if it names one with more trust; a longer lasting layer, a tier that is loaded earlier, and a higher
+    importance, if it names them and *holder* does not outrank it.
+    """
+    values: dict[str, Any] = {}
+    if newcomer.trust > holder.trust:
+        values |= draft_provenance(holder, draft, newcomer)
+        if values and draft.source is not None:
+            values["source"] = draft.source
+    if policy.outranks(holder, newcomer):
+        return values
+    if draft.layer is not None and _LAYERS.index(draft.layer) > _LAYERS.index(holder.layer):
+        values["layer"] = draft.layer
+    if draft.tier is not None and _TIERS.index(draft.tier) > _TIERS.index(holder.tier):
+        values["tier"] = draft.tier
+    if draft.importance is not None and draft.importance > holder.importance:
+        values["importance"] = draft.importance
+    return values
 
 
 def _can_take_key(holder: Memory, newcomer: Memory) -> bool:

@@ -374,6 +374,11 @@ class RecordBuilder:
         self._feed = feed
         self._count = count
 
+    @property
+    def trust_policy(self) -> TrustPolicy:
+        """The policy by which memories are trusted."""
+        return self._memory_builder.policy
+
     def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
         """Return the record of *after*, without a claim on its content.
 

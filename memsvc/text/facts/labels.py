@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from memsvc.domain.conflicts import (
     ABLE,
@@ -28,7 +29,7 @@ from memsvc.domain.conflicts import (
     Fact,
     Rule,
 )
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Origin
 from memsvc.text.analysis import is_han
 from memsvc.text.facts import chinese_lexicon
 from memsvc.text.facts.english_lexicon import KIN
@@ -260,8 +261,8 @@ _MONTHS = (
 def conflict_question(contradiction: Contradiction) -> str:
     """Return a question to put to the user, such as "You said … (3 May) and later … (9 June). Which is right now?".
 
-    What was said first comes first. A side that is not visible is asked for by its value alone. The days are those of
-    UTC.
+    What was said first comes first. What a tool, a document or an import says, and is trusted less, comes last and is
+    introduced as such. A side that is not visible is asked for by its value alone. The days are those of UTC.
     """
     conflict, older, newer = contradiction.conflict, contradiction.older, contradiction.newer
     in_chinese = is_han(newer.content if newer is not None else f"{conflict.newer_value} {conflict.topic}")
@@ -271,9 +272,11 @@ def conflict_question(contradiction: Contradiction) -> str:
         return f"About {conflict.topic}: is it now “{conflict.newer_value}” or “{conflict.older_value}”?"
     said = older.said_time, _newer_said_time(conflict, older, newer)
     sides = [(older, conflict.older_value, said[0]), (newer, conflict.newer_value, said[1])]
-    sides.sort(key=lambda side: side[2])
+    source = _less_trusted_source(older, newer)
+    if source is None:
+        sides.sort(key=lambda side: side[2])
     days = _days(*(moment for _, _, moment in sides), in_chinese=in_chinese)
-    is_home = conflict.rule is Rule.LOCATION and conflict.topic in _HOMES
+    is_home = conflict.rule is Rule.LOCATION and conflict.topic in _HOMES and source is None
     if is_home and is_han(older.content) == in_chinese and not (older.speaker or newer.speaker):
         places = [_as_written(value, memory) for memory, value, _ in sides]
         if in_chinese:
@@ -281,9 +284,40 @@ def conflict_question(contradiction: Contradiction) -> str:
         return f"You said you live in {places[0]}{days[0]} and later in {places[1]}{days[1]}. Which is right now?"
     quotes = [_quote(memory, value) for memory, value, _ in sides]
     before, after = _introductions(older, newer, in_chinese=in_chinese)
+    link = "，" if in_chinese else " and "
+    if source is not None:
+        before = _introduction(older, in_chinese=in_chinese)
+        link, after = ("，但", f"{source.chinese}说") if in_chinese else (", but ", f"{source.english} says")
     if in_chinese:
-        return f"{before}“{quotes[0]}”{days[0]}，{after}“{quotes[1]}”{days[1]}。现在哪个是对的？"
-    return f"{before} “{quotes[0]}”{days[0]} and {after} “{quotes[1]}”{days[1]}. Which is right now?"
+        return f"{before}“{quotes[0]}”{days[0]}{link}{after}“{quotes[1]}”{days[1]}。现在哪个是对的？"
+    return f"{before} “{quotes[0]}”{days[0]}{link}{after} “{quotes[1]}”{days[1]}. Which is right now?"
+
+
+class _SourceName(NamedTuple):
+    """The name of a class of sources in both languages."""
+
+    english: str
+    chinese: str
+
+
+_SOURCES = {
+    Origin.TOOL: _SourceName("a tool", "一个工具"),
+    Origin.DOCUMENT: _SourceName("a document", "一份文档"),
+    Origin.IMPORT: _SourceName("an import", "导入的资料"),
+}
+
+
+def _less_trusted_source(older: Memory, newer: Memory) -> _SourceName | None:
+    """Return the class of sources of *newer* if it is none of the user or an agent, and trusted less than *older*."""
+    return _SOURCES.get(newer.origin) if newer.trust < older.trust else None
+
+
+def _introduction(memory: Memory, *, in_chinese: bool) -> str:
+    """Return the words before the quotation of a memory that is trusted more than the other one."""
+    who = memory.speaker or (("你" if in_chinese else "You") if memory.origin is Origin.USER else "")
+    if in_chinese:
+        return f"{who}说过" if who else "之前记录的是"
+    return f"{who} said" if who else "It was noted that"
 
 
 def _newer_said_time(conflict: Conflict, older: Memory, newer: Memory) -> datetime:

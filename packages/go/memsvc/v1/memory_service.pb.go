@@ -125,7 +125,9 @@ const (
 	// CAPTURE_REASON_RECALLED: recalled text: it carries a citation, or is part of a memory that the same text cites.
 	// Storing it again would create a feedback loop.
 	CaptureReason_CAPTURE_REASON_RECALLED CaptureReason = 17
-	// CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it.
+	// CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+	// a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+	// says nothing else and is of the same project; otherwise the statement is stored, too.
 	CaptureReason_CAPTURE_REASON_KNOWN CaptureReason = 18
 	// CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole.
 	CaptureReason_CAPTURE_REASON_ROLE CaptureReason = 19
@@ -576,7 +578,8 @@ func (RevisionAction) EnumDescriptor() ([]byte, []int) {
 //
 // Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
 // (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
-// for the key of a superseded memory.
+// for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
+// when the content differs and the writer is a less trusted tool, document or import.
 type CreateMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is the owner and the location of the memory: see Scope.
@@ -2370,8 +2373,9 @@ func (x *ListScopesResponse) GetNextPageToken() string {
 // UpdateMemoryRequest holds the changes of a memory.
 //
 // Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when another memory
-// has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
-// status or key of a superseded memory.
+// has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a memory
+// that was superseded or merged, with the id of its successor: searches find that one, so the change would be lost.
+// Only its validity, expiry, source, metadata, origin, trust and derived_from_ids can still be changed.
 type UpdateMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope selects the memories that are visible: see Scope. It does not move the memory.
@@ -5768,7 +5772,7 @@ func (x *ListQuarantinedResponse) GetNextPageToken() string {
 // ReviewMemoryRequest holds the decision about a quarantined memory.
 //
 // Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
-// memory does not await a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
+// memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
 // taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
 type ReviewMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -4898,7 +4898,9 @@ func (x *LoadCoreRequest) GetTimeZone() string {
 
 // LoadCoreResponse holds the memories that an agent loads at its start. Each memory is in one list, the first that it
 // matches. All are ACTIVE in status, of another tier than ARCHIVED, not expired, and valid now (see Memory.valid_from
-// and valid_to); other memories use no place in a list. Private memories of sessions are left out. The response
+// and valid_to); other memories use no place in a list. Private memories of sessions are left out. Memories of tools,
+// documents and imports, and derived ones, are only in `reminders`, unless they have at least the trust of an agent, as
+// in contexts: what an agent loads at its start is the word of the user. The response
 // includes every write that was acknowledged before the call; access counts may be some seconds old. Loading counts no
 // access.
 type LoadCoreResponse struct {
@@ -4913,7 +4915,8 @@ type LoadCoreResponse struct {
 	// one the tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time is between 24 hours ago and
 	// 24 hours from now; the earliest first.
 	Reminders []*Memory `protobuf:"bytes,4,rep,name=reminders,proto3" json:"reminders,omitempty"`
-	// incomplete is true when a list holds limit memories and more exist.
+	// incomplete is true when a list holds limit memories and more exist, and when more than 100 memories of one project
+	// match a list, of whatever trust: the 100 most important are read.
 	Incomplete bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	// due holds the occurrences of the memories with a Memory.reminder, in whichever list they are, for
 	// AcknowledgeReminder. They are returned again until they are acknowledged.

@@ -513,8 +513,9 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: a new memory was stored.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
-	// that had no key and has that of the request now.
+	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
+	// had no key and has that of the request now, or that took over what the request states more strongly: see
+	// ON_DUPLICATE_RETURN_EXISTING.
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 2
 	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an
 	// access, and is not changed otherwise.
@@ -627,7 +628,11 @@ type OnDuplicate int32
 const (
 	// ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING.
 	OnDuplicate_ON_DUPLICATE_UNSPECIFIED OnDuplicate = 0
-	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. With a key
+	// ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE, unless the
+	// request states it more strongly. The memory takes over an origin or trust of the request that gives it more trust,
+	// with sources; and, unless the request is trusted less and is of a tool, a document or an import, a longer lasting
+	// layer (SESSION, SHORT_TERM, LONG_TERM, CORE), a tier that is loaded earlier, and a higher importance. Only fields
+	// that the request sets count. The outcome is UPDATED then. With a key
 	// in the request, an existing memory without a key gets it and is updated as if it had it before, with the outcome
 	// UPDATED. One that keeps another key, or that is outside of sessions while the request is for layer SESSION, stays
 	// as it is: `notice` in the responses that have it, `unstored_keys` of ImportMemories, and the trailing metadata
@@ -786,7 +791,8 @@ const (
 	// older memory that makes other statements too, in another sentence or on another topic, stays ACTIVE and is found as
 	// before; its conflict on that topic is opened once, and settled in the same way. The same applies to a global memory
 	// of the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE, because it
-	// remains true for other projects.
+	// remains true for other projects. And to a memory that is contradicted by one of less trust from a tool, a document
+	// or an import, or one that was derived from such: ResolveConflict and SupersedeMemory can replace it.
 	ConflictPolicy_CONFLICT_POLICY_MARK ConflictPolicy = 1
 	// CONFLICT_POLICY_SUPERSEDE makes the newer memory supersede the older one at once. The conflict is CONFIRMED.
 	ConflictPolicy_CONFLICT_POLICY_SUPERSEDE ConflictPolicy = 2

@@ -28,7 +28,8 @@ export const file_memsvc_v1_memory_service: GenFile = /*@__PURE__*/
  *
  * Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
  * (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
- * for the key of a superseded memory.
+ * for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
+ * when the content differs and the writer is a less trusted tool, document or import.
  *
  * @generated from message memsvc.v1.CreateMemoryRequest
  */
@@ -1099,8 +1100,9 @@ export const ListScopesResponseSchema: GenMessage<ListScopesResponse> = /*@__PUR
  * UpdateMemoryRequest holds the changes of a memory.
  *
  * Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when another memory
- * has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
- * status or key of a superseded memory.
+ * has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a memory
+ * that was superseded or merged, with the id of its successor: searches find that one, so the change would be lost.
+ * Only its validity, expiry, source, metadata, origin, trust and derived_from_ids can still be changed.
  *
  * @generated from message memsvc.v1.UpdateMemoryRequest
  */
@@ -3112,7 +3114,7 @@ export const ListQuarantinedResponseSchema: GenMessage<ListQuarantinedResponse> 
  * ReviewMemoryRequest holds the decision about a quarantined memory.
  *
  * Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
- * memory does not await a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
+ * memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
  * taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
  *
  * @generated from message memsvc.v1.ReviewMemoryRequest
@@ -3661,7 +3663,9 @@ export enum CaptureReason {
   RECALLED = 17,
 
   /**
-   * CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it.
+   * CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
+   * a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
+   * says nothing else and is of the same project; otherwise the statement is stored, too.
    *
    * @generated from enum value: CAPTURE_REASON_KNOWN = 18;
    */

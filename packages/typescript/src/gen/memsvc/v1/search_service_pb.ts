@@ -2405,7 +2405,9 @@ export const LoadCoreRequestSchema: GenMessage<LoadCoreRequest> = /*@__PURE__*/
 /**
  * LoadCoreResponse holds the memories that an agent loads at its start. Each memory is in one list, the first that it
  * matches. All are ACTIVE in status, of another tier than ARCHIVED, not expired, and valid now (see Memory.valid_from
- * and valid_to); other memories use no place in a list. Private memories of sessions are left out. The response
+ * and valid_to); other memories use no place in a list. Private memories of sessions are left out. Memories of tools,
+ * documents and imports, and derived ones, are only in `reminders`, unless they have at least the trust of an agent, as
+ * in contexts: what an agent loads at its start is the word of the user. The response
  * includes every write that was acknowledged before the call; access counts may be some seconds old. Loading counts no
  * access.
  *
@@ -2443,7 +2445,8 @@ export type LoadCoreResponse = Message<"memsvc.v1.LoadCoreResponse"> & {
   reminders: Memory[];
 
   /**
-   * incomplete is true when a list holds limit memories and more exist.
+   * incomplete is true when a list holds limit memories and more exist, and when more than 100 memories of one project
+   * match a list, of whatever trust: the 100 most important are read.
    *
    * @generated from field: bool incomplete = 5;
    */
