@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from base64 import b64decode
-from binascii import Error
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -254,11 +253,19 @@ def _strings(value: Json | Mapping[str, Json]) -> Iterator[str]:
 
 
 MARK = "](data:image/"
+_SIZE = r"=(?:\d{1,5}%?x|x\d)[\d%]{0,6}"
 _IMAGE = re.compile(
     r"(?<=!\[)(?P<alt>[^\[\]\n]{0,512})\]\("
     r"(?P<uri>data:(?P<type>image/[a-z0-9][a-z0-9.+-]{0,63})(?:;[a-z0-9-]{1,32}=[\w.-]{0,64})?;base64,"
-    r"(?P<data>[A-Za-z0-9+/=]*))(?=[)\s])"
+    r"""(?P<data>[^()\[\]<>"'`]*+))"""
+    r"""(?:(?<=\s)(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|\([^()]*+\))\s*+"""
+    rf"(?:{_SIZE}\s*+)?)?\)",
+    re.DOTALL,
 )
+"""The data ends before the closing bracket or a title; data in lines, and a size after it, are within."""
+_SIZE_CHARS = 16
+_SIZE_AFTER = re.compile(rf"\s{_SIZE}\Z")
+_BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +283,7 @@ def inline_images(text: str) -> list[InlineImage]:
     """Return the images in *text*, in order, but for those in blocks of code, which are examples."""
     if MARK not in text:
         return []
-    found = list(_IMAGE.finditer(text))
+    found = [one for one in _IMAGE.finditer(text) if not _BLANK_LINE.search(one["data"])]
     spans = [(block.start, block.end) for block in blocks(text) if block.kind is BlockKind.CODE] if found else []
     starts = [start for start, _ in spans]
 
@@ -284,17 +291,23 @@ def inline_images(text: str) -> list[InlineImage]:
         at = bisect_right(starts, place) - 1
         return at >= 0 and place < spans[at][1]
 
-    return [
-        InlineImage(one["type"], one["alt"], _decode(one["data"]), *one.span("uri"))
-        for one in found
-        if not is_code(one.start())
-    ]
+    return [_image(one) for one in found if not is_code(one.start())]
+
+
+def _image(match: re.Match[str]) -> InlineImage:
+    data = match["data"].rstrip()
+    # A size after the target is an extension of Markdown, as in `(target =200x100)`.
+    if size := _SIZE_AFTER.search(data, max(0, len(data) - _SIZE_CHARS)):
+        data = data[: size.start()].rstrip()
+    return InlineImage(match["type"], match["alt"], _decode(data), match.start("uri"), match.start("data") + len(data))
 
 
 def _decode(data: str) -> bytes | None:
+    """Return the bytes of base64, which may be wrapped: white space in it counts for nothing."""
     try:
-        return b64decode(data, validate=True) or None
-    except Error:
+        return b64decode("".join(data.split()), validate=True) or None
+    except ValueError:
+        # Also what is no ASCII.
         return None
 
 

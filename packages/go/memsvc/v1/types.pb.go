@@ -1626,9 +1626,10 @@ type Memory struct {
 	//
 	// A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
 	// ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
-	// target becomes a reference to it. At most 16 in one content, each within the settings files.max_bytes and
-	// files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
-	// file. Images in blocks of code, other media types and other encodings are not changed.
+	// target becomes a reference to it. The base64 may be wrapped in lines. At most 16 in one content, each within the
+	// settings files.max_bytes and files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal
+	// images in one project are one file. Images in blocks of code, other media types and other encodings are not changed,
+	// nor is what has no closing bracket.
 	Content string `protobuf:"bytes,9,opt,name=content,proto3" json:"content,omitempty"`
 	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
 	// find the memory by the words of its summary, too. A write that changes the content and gives no summary removes it
