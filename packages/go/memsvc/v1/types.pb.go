@@ -1628,8 +1628,8 @@ type Memory struct {
 	// ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
 	// target becomes a reference to it. The base64 may be wrapped in lines. At most 16 in one content, each within the
 	// settings files.max_bytes and files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal
-	// images in one project are one file. Images in blocks of code, other media types and other encodings are not changed,
-	// nor is what has no closing bracket.
+	// images in one project are one file. Images in blocks of code and in code spans, other media types and other
+	// encodings are not changed, nor is what has no closing bracket.
 	Content string `protobuf:"bytes,9,opt,name=content,proto3" json:"content,omitempty"`
 	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
 	// find the memory by the words of its summary, too. A write that changes the content and gives no summary removes it
@@ -1648,9 +1648,10 @@ type Memory struct {
 	RelatedIds []string `protobuf:"bytes,13,rep,name=related_ids,json=relatedIds,proto3" json:"related_ids,omitempty"`
 	// file_refs are the files that this memory refers to. At most 64. Repeated references are kept once, in order. Every
 	// write appends the references in the content, see FileRef, to the given ones; references beyond 64 remain in the
-	// content only. When only the content changes, the references of the old content are replaced by those of the new
-	// one, and given ones stay. Given again, they replace all references that are not in the content. The service does
-	// not check that the files exist: CheckIntegrity reports those that do not.
+	// content only, but those of extracted images come before others. When only the content changes, the references of
+	// the old content are replaced by those of the new one, and given ones stay. Given again, they replace all references
+	// that are not in the content. The service does not check that the files exist: CheckIntegrity reports those that do
+	// not.
 	FileRefs []*FileRef `protobuf:"bytes,14,rep,name=file_refs,json=fileRefs,proto3" json:"file_refs,omitempty"`
 	// importance is 1 (least) to 5 (most). 0 means 3. Anything else is INVALID_ARGUMENT.
 	Importance int32 `protobuf:"varint,15,opt,name=importance,proto3" json:"importance,omitempty"`

@@ -214,8 +214,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
    * ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
    * target becomes a reference to it. The base64 may be wrapped in lines. At most 16 in one content, each within the
    * settings files.max_bytes and files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal
-   * images in one project are one file. Images in blocks of code, other media types and other encodings are not changed,
-   * nor is what has no closing bracket.
+   * images in one project are one file. Images in blocks of code and in code spans, other media types and other
+   * encodings are not changed, nor is what has no closing bracket.
    *
    * @generated from field: string content = 9;
    */
@@ -259,9 +259,10 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   /**
    * file_refs are the files that this memory refers to. At most 64. Repeated references are kept once, in order. Every
    * write appends the references in the content, see FileRef, to the given ones; references beyond 64 remain in the
-   * content only. When only the content changes, the references of the old content are replaced by those of the new
-   * one, and given ones stay. Given again, they replace all references that are not in the content. The service does
-   * not check that the files exist: CheckIntegrity reports those that do not.
+   * content only, but those of extracted images come before others. When only the content changes, the references of
+   * the old content are replaced by those of the new one, and given ones stay. Given again, they replace all references
+   * that are not in the content. The service does not check that the files exist: CheckIntegrity reports those that do
+   * not.
    *
    * @generated from field: repeated memsvc.v1.FileRef file_refs = 14;
    */
