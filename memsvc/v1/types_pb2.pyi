@@ -1125,8 +1125,9 @@ class Memory(_message.Message):
     """
     title: _builtins.str
     """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
-    that changes the content and gives no title keeps it, unless it was the first sentence of the content, as in
-    memories that were extracted from a conversation: then that of the new content becomes the title.
+    that changes the content and gives no title keeps it, unless it was the first sentence of the content, with or
+    without its end mark, as in memories that were extracted from a conversation: then that of the new content becomes
+    the title, with its end mark if the old title had one.
     """
     content: _builtins.str
     """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not

@@ -1617,8 +1617,9 @@ type Memory struct {
 	// conversation that is stored as such has the kind MESSAGE.
 	Speaker string `protobuf:"bytes,7,opt,name=speaker,proto3" json:"speaker,omitempty"`
 	// title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
-	// that changes the content and gives no title keeps it, unless it was the first sentence of the content, as in
-	// memories that were extracted from a conversation: then that of the new content becomes the title.
+	// that changes the content and gives no title keeps it, unless it was the first sentence of the content, with or
+	// without its end mark, as in memories that were extracted from a conversation: then that of the new content becomes
+	// the title, with its end mark if the old title had one.
 	Title string `protobuf:"bytes,8,opt,name=title,proto3" json:"title,omitempty"`
 	// content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not
 	// only white space. The service keeps it exactly as sent, except for redacted secrets and extracted images. A long

@@ -198,8 +198,9 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
 
   /**
    * title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
-   * that changes the content and gives no title keeps it, unless it was the first sentence of the content, as in
-   * memories that were extracted from a conversation: then that of the new content becomes the title.
+   * that changes the content and gives no title keeps it, unless it was the first sentence of the content, with or
+   * without its end mark, as in memories that were extracted from a conversation: then that of the new content becomes
+   * the title, with its end mark if the old title had one.
    *
    * @generated from field: string title = 8;
    */
