@@ -162,9 +162,26 @@ def test_limits_themselves_are_allowed() -> None:
 
 def test_output_only_fields_of_a_new_memory_are_ignored() -> None:
     """What the service sets may be sent back without harm."""
-    memory = types_pb.Memory(content="x", id="no uuid", status=types_pb.MEMORY_STATUS_DELETED, revision=-5)
+    memory = types_pb.Memory(content="x", id="no uuid", status=types_pb.MEMORY_STATUS_ACTIVE, revision=-5)
 
     check(create(memory))
+
+
+@pytest.mark.parametrize("status", [number for number in (*types_pb.MemoryStatus.values(), 99, -1) if number])
+def test_a_new_memory_is_active_or_quarantined(status: int) -> None:
+    """Any other status is refused, in a batch for its item alone."""
+    memory = types_pb.Memory(content="x", status=status)  # type: ignore[arg-type] # unknown numbers, too
+    is_allowed = status in {types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_QUARANTINED}
+
+    item = requests.batch_memory(memory_pb.BatchMemory(memory=memory), SCOPE, dimension=DIMENSION)
+
+    assert isinstance(item, Draft) is is_allowed
+    if isinstance(item, RejectedItem):
+        assert [one.field for one in item.violations] == ["memory.status"]
+    if is_allowed:
+        check(create(memory))
+    else:
+        assert violations(lambda: check(create(memory))) == ["memory.status"]
 
 
 def test_a_tiny_vector_is_allowed() -> None:

@@ -291,9 +291,9 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   confidence?: number | undefined;
 
   /**
-   * status is the state in the lifecycle. Output only, except that a creating write may set QUARANTINED, and
-   * UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value there is INVALID_ARGUMENT, as is any change from
-   * QUARANTINED: use ReviewMemory.
+   * status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
+   * QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as is
+   * any change from QUARANTINED: use ReviewMemory.
    *
    * @generated from field: memsvc.v1.MemoryStatus status = 18;
    */
