@@ -189,6 +189,22 @@ def test_a_tiny_vector_is_allowed() -> None:
     check(create(vector=[1e-38, 0.0, 0.0]))
 
 
+@pytest.mark.parametrize(
+    ("ids", "keys", "field"),
+    [(0, 0, "ids"), (1_000, 1, "keys"), (1, 1_000, "keys"), (0, 1_001, "keys"), (1_001, 0, "ids")],
+)
+def test_a_read_of_many_counts_ids_and_keys_together(ids: int, keys: int, field: str) -> None:
+    """The error says so; 1 000 in all are allowed."""
+    request = memory_pb.BatchGetMemoriesRequest(scope=SCOPE, ids=[ID] * ids, keys=["k"] * keys)
+    with pytest.raises(InvalidRequestError) as caught:
+        requests.batch_get_memories_request(request)
+
+    [violation] = caught.value.violations
+    assert (violation.field, violation.description) == (field, "ids and keys together must hold 1 to 1000 values")
+    allowed = memory_pb.BatchGetMemoriesRequest(scope=SCOPE, ids=[ID] * 999, keys=["k"])
+    assert requests.batch_get_memories_request(allowed)[1:] == ((ID,), ("k",))
+
+
 @pytest.mark.parametrize("count", [0, 1_001])
 def test_a_batch_holds_1_to_1000_memories(count: int) -> None:
     """An empty batch and one that is too large are refused as a whole."""
