@@ -1154,8 +1154,8 @@ class Memory(_message.Message):
     """confidence is the certainty of the statement: 0 (not at all) to 1 (certain). Absent: 1. Always set in responses."""
     status: Global___MemoryStatus.ValueType
     """status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
-    QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as is
-    any change from QUARANTINED: use ReviewMemory.
+    QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as
+    is any change from QUARANTINED: use ReviewMemory.
     """
     access_count: _builtins.int
     """access_count is the number of times that the memory was returned by a get or a search, or found as a duplicate; at

@@ -1661,8 +1661,8 @@ type Memory struct {
 	// confidence is the certainty of the statement: 0 (not at all) to 1 (certain). Absent: 1. Always set in responses.
 	Confidence *float64 `protobuf:"fixed64,17,opt,name=confidence,proto3,oneof" json:"confidence,omitempty"`
 	// status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
-	// QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as is
-	// any change from QUARANTINED: use ReviewMemory.
+	// QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as
+	// is any change from QUARANTINED: use ReviewMemory.
 	Status MemoryStatus `protobuf:"varint,18,opt,name=status,proto3,enum=memsvc.v1.MemoryStatus" json:"status,omitempty"`
 	// access_count is the number of times that the memory was returned by a get or a search, or found as a duplicate; at
 	// most one access an hour counts. It is written with a delay of some seconds.

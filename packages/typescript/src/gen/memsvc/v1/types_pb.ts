@@ -292,8 +292,8 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
 
   /**
    * status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
-   * QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as is
-   * any change from QUARANTINED: use ReviewMemory.
+   * QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as
+   * is any change from QUARANTINED: use ReviewMemory.
    *
    * @generated from field: memsvc.v1.MemoryStatus status = 18;
    */
