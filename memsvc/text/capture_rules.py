@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, product
 
+from memsvc.domain import limits
 from memsvc.domain.capture import CaptureReason, CaptureVerdict
 from memsvc.domain.memory import Kind, Layer, Recurrence
 from memsvc.domain.sessions import Role
@@ -290,15 +291,35 @@ def _of_material(text: str) -> CaptureVerdict | None:
 
 def title_of(text: str) -> str:
     """Return a heading for a statement: its first sentence without the words that introduce it, cut at a word."""
-    flat = " ".join(text.split())
-    bare = _LEAD.sub("", flat) or flat
-    end = _SENTENCE_END.search(bare, 1)
-    first = (bare[: end.start()] if end else bare).strip(" ,，:：-*#>")
+    first = _first_sentence(text, keep_lead=False, keep_end=False)
     if len(first) <= TITLE_CHARS:
         return first
     cut = first[:TITLE_CHARS]
     head, space, _ = cut.rpartition(" ")
     return f"{head if space and len(head) > TITLE_CHARS // 2 else cut}…"
+
+
+def title_after(title: str, before: str, content: str) -> str | None:
+    """Return the title of a new *content* if *title* was made of the one *before*, in the same way; otherwise None.
+
+    It was made of it if it is `title_of` it, or its whole first sentence, with or without the end mark and the words
+    that introduce it.
+    """
+    if not title or title == title_of(before):
+        return title_of(content) if title else None
+    for keep_lead, keep_end in product((False, True), repeat=2):
+        if title == _first_sentence(before, keep_lead=keep_lead, keep_end=keep_end):
+            following = _first_sentence(content, keep_lead=keep_lead, keep_end=keep_end)
+            return following if len(following) <= limits.TITLE else title_of(content)
+    return None
+
+
+def _first_sentence(text: str, *, keep_lead: bool, keep_end: bool) -> str:
+    flat = " ".join(text.split())
+    bare = flat if keep_lead else _LEAD.sub("", flat) or flat
+    end = _SENTENCE_END.search(bare, 1)
+    first = bare if end is None else bare[: end.end() if keep_end else end.start()]
+    return first.strip(" ,，:：-*#>")
 
 
 def _of_agent(text: str) -> CaptureVerdict:

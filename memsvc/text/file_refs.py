@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from base64 import b64decode
-from binascii import Error
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from memsvc.domain.files import FILE_CATEGORIES, REF, File, FileCategory, format
 from memsvc.domain.memory import FileRef, Json
 from memsvc.text.analysis import is_han, terms
 from memsvc.text.bm25 import K1, length_norm, saturation
-from memsvc.text.chunking import BlockKind, blocks
+from memsvc.text.chunking import Block, BlockKind, blocks
 
 PIECE_CHARS = 4_000
 READ_CHARS = 64_000
@@ -54,10 +53,23 @@ P = TypeVar("P", bound=Span)
 def refs_in(text: str) -> tuple[FileRef, ...]:
     """Return the references in *text*, each once, in the order of their places; at most as many as a memory may have.
 
-    A reference in a block of code is an example, and ignored.
+    A reference in a block of code is an example, and ignored. That of an extracted image is always returned.
     """
     if ":" not in text or not any(mark in text for mark in _MARKS) or not _CANDIDATE.search(f" {text} "):
         return ()
+    return with_image_refs(text, _read_pieces(text)[: limits.FILE_REFS])
+
+
+def with_image_refs(text: str, refs: Sequence[FileRef]) -> tuple[FileRef, ...]:
+    """Return *refs* with those of the images that were extracted from *text*, which take the places of the last ones.
+
+    At most as many as a memory may have: a file without a reference would outlast the memory.
+    """
+    missing = [ref for ref in _image_refs(text) if ref not in refs]
+    return (*refs[: max(0, limits.FILE_REFS - len(missing))], *missing)[: limits.FILE_REFS]
+
+
+def _read_pieces(text: str) -> tuple[FileRef, ...]:
     found: dict[FileRef, None] = {}
     left = READ_CHARS
     for piece in _pieces(text):
@@ -67,7 +79,7 @@ def refs_in(text: str) -> tuple[FileRef, ...]:
         if candidates - {None} - found.keys():
             left -= len(piece)
             found.update(dict.fromkeys(_read(piece)))
-    return tuple(found)[: limits.FILE_REFS]
+    return tuple(found)
 
 
 def refs_given_apart(content: str, refs: Sequence[FileRef]) -> tuple[FileRef, ...]:
@@ -254,11 +266,24 @@ def _strings(value: Json | Mapping[str, Json]) -> Iterator[str]:
 
 
 MARK = "](data:image/"
+_REF_MARK = "](memory:"
+_IMAGE_REF = re.compile(
+    r"(?<=!\[)[^\[\]\n]{0,512}\]\((?P<uri>memory:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})(?=[)\s])"
+)
+_BACKTICKS = re.compile(r"(?<!\\)(?P<escape>\\*+)(?P<run>`++)")
+_SIZE = r"=(?:\d{1,5}%?x|x\d)[\d%]{0,6}"
 _IMAGE = re.compile(
     r"(?<=!\[)(?P<alt>[^\[\]\n]{0,512})\]\("
     r"(?P<uri>data:(?P<type>image/[a-z0-9][a-z0-9.+-]{0,63})(?:;[a-z0-9-]{1,32}=[\w.-]{0,64})?;base64,"
-    r"(?P<data>[A-Za-z0-9+/=]*))(?=[)\s])"
+    r"""(?P<data>[^()\[\]<>"'`]*+))"""
+    r"""(?:(?<=\s)(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|\([^()]*+\))\s*+"""
+    rf"(?:{_SIZE}\s*+)?)?\)",
+    re.DOTALL,
 )
+"""The data ends before the closing bracket or a title; data in lines, and a size after it, are within."""
+_SIZE_CHARS = 16
+_SIZE_AFTER = re.compile(rf"\s{_SIZE}\Z")
+_BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,28 +298,78 @@ class InlineImage:
 
 
 def inline_images(text: str) -> list[InlineImage]:
-    """Return the images in *text*, in order, but for those in blocks of code, which are examples."""
+    """Return the images in *text*, in order, but for those in blocks of code and code spans, which are examples."""
     if MARK not in text:
         return []
-    found = list(_IMAGE.finditer(text))
-    spans = [(block.start, block.end) for block in blocks(text) if block.kind is BlockKind.CODE] if found else []
-    starts = [start for start, _ in spans]
+    found = [one for one in _IMAGE.finditer(text) if not _BLANK_LINE.search(one["data"])]
+    return [_image(one) for one in _outside_code(text, found)]
+
+
+def _image_refs(text: str) -> tuple[FileRef, ...]:
+    """Return the references that took the place of images in *text*, wherever `inline_images` finds one."""
+    if _REF_MARK not in text:
+        return ()
+    refs = (ref_from(one["uri"]) for one in _outside_code(text, list(_IMAGE_REF.finditer(text))))
+    return tuple(dict.fromkeys(ref for ref in refs if ref is not None))
+
+
+def _outside_code(text: str, places: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Return those of *places* whose `uri` is neither in a top-level block of code nor in a code span."""
+    if not places:
+        return []
+    extents: list[tuple[int, int]] = []
+    for block in blocks(text):
+        if block.kind is BlockKind.CODE:
+            extents.append((block.start, block.end))
+        else:
+            extents += _code_spans(text, block)
+    starts = [start for start, _ in extents]
 
     def is_code(place: int) -> bool:
         at = bisect_right(starts, place) - 1
-        return at >= 0 and place < spans[at][1]
+        return at >= 0 and place < extents[at][1]
 
-    return [
-        InlineImage(one["type"], one["alt"], _decode(one["data"]), *one.span("uri"))
-        for one in found
-        if not is_code(one.start())
-    ]
+    return [one for one in places if not is_code(one.start("uri"))]
+
+
+def _code_spans(text: str, block: Block) -> Iterator[tuple[int, int]]:
+    """Yield the extents of the code spans in *block*; none goes past a nested block or a blank line."""
+    ends = block.cuts or tuple(one.end() for one in _BLANK_LINE.finditer(text, block.start, block.end))
+    for start, end in pairwise((block.start, *ends, block.end)):
+        runs = list(_BACKTICKS.finditer(text, start, end))
+        # The places of the runs of each length, the last first: those before a span are dropped once.
+        places: dict[int, list[int]] = {}
+        for run in reversed(runs):
+            places.setdefault(len(run["run"]), []).append(run.start("run"))
+        past = start
+        for run in runs:
+            # A backslash makes the first backtick a character.
+            opening = run.start("run") + len(run["escape"]) % 2
+            length = run.end() - opening
+            if opening < past or not length:
+                continue
+            closing = places.get(length, [])
+            while closing and closing[-1] < run.end():
+                closing.pop()
+            if closing:
+                past = closing[-1] + length
+                yield opening, past
+
+
+def _image(match: re.Match[str]) -> InlineImage:
+    data = match["data"].rstrip()
+    # A size after the target is an extension of Markdown, as in `(target =200x100)`.
+    if size := _SIZE_AFTER.search(data, max(0, len(data) - _SIZE_CHARS)):
+        data = data[: size.start()].rstrip()
+    return InlineImage(match["type"], match["alt"], _decode(data), match.start("uri"), match.start("data") + len(data))
 
 
 def _decode(data: str) -> bytes | None:
+    """Return the bytes of base64, which may be wrapped: white space in it counts for nothing."""
     try:
-        return b64decode(data, validate=True) or None
-    except Error:
+        return b64decode("".join(data.split()), validate=True) or None
+    except ValueError:
+        # Also what is no ASCII.
         return None
 
 

@@ -1323,9 +1323,10 @@ Global___ListDueRemindersRequest: _TypeAlias = ListDueRemindersRequest  # noqa: 
 
 @_typing.final
 class ListDueRemindersResponse(_message.Message):
-    """ListDueRemindersResponse is one page of reminders. Recurring reminders come first, then one-time ones, by date, the
-    longest overdue first; with days_ahead all are ordered by the date of their occurrence. On the same date the memory
-    that was written first comes first. A page may hold fewer than page_size and still not be the last.
+    """ListDueRemindersResponse is one page of reminders. Recurring reminders come first: weekly, then monthly, yearly and
+    lunisolar ones, each by day; then one-time ones, by date, the longest overdue first. With days_ahead all are ordered
+    by the date of their occurrence. Of the same kind and day the memory that was written first comes first. A page may
+    hold fewer than page_size and still not be the last.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -382,7 +382,8 @@ class CreateMemoryRequest(_message.Message):
     Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
     (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
     for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
-    when the content differs and the writer is a less trusted tool, document or import.
+    when the content differs and the writer is a less trusted tool, document or import; NOT_FOUND (MEMORY_NOT_FOUND) when
+    a request_id is repeated whose memory was permanently deleted since.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -614,7 +615,8 @@ class BatchCreateResult(_message.Message):
     @_builtins.property
     def status(self) -> _errors_pb2.ItemStatus:
         """status is the status of the item; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS
-        (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED).
+        (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED), NOT_FOUND (MEMORY_NOT_FOUND) when a request_id is
+        repeated whose memory was permanently deleted since.
         """
 
     @_builtins.property
@@ -3491,7 +3493,7 @@ class RollbackMemoryRequest(_message.Message):
     """
     key: _builtins.str
     """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
-    project_id, the global memories.
+    project_id, the global memories. If no memory holds the key, it selects the DELETED memory that was changed last.
     """
     revision: _builtins.int
     """revision is the revision to restore: 1 or more. All fields that a client can set, the status and the links of a

@@ -314,8 +314,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RestoreMemory(self, request, context):
-        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-        merged originals, is as before, too.
+        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+        SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

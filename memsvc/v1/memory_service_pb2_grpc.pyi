@@ -112,8 +112,8 @@ class MemoryServiceStub:
     interruptions are as in DeleteMemories.
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
-    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-    merged originals, is as before, too.
+    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+    SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
     """
     SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]
     """SupersedeMemory replaces an old memory with a new one or with an existing one."""
@@ -236,8 +236,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     interruptions are as in DeleteMemories.
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
-    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-    merged originals, is as before, too.
+    """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+    SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
     """
     SupersedeMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
     """SupersedeMemory replaces an old memory with a new one or with an existing one."""
@@ -429,8 +429,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.RestoreMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
-        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-        merged originals, is as before, too.
+        """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+        SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
         """
 
     @_abc_1.abstractmethod

@@ -868,9 +868,9 @@ Global___Reranking: _TypeAlias = Reranking  # noqa: Y015
 class SearchRequest(_message.Message):
     """SearchRequest holds one search. It requires at least one of query, vector and keywords, and the inputs of the mode.
 
-    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token or a consistency_token of another
-    service, and for a consistency_token that is newer than the store, as after a restore; DEADLINE_EXCEEDED when the
-    consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
+    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token of another request, and for a
+    consistency_token that is newer than the store, as after a restore or from another service; DEADLINE_EXCEEDED when
+    the consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
     (BACKEND_UNAVAILABLE) when every retriever failed; UNIMPLEMENTED (CAPABILITY_MISSING).
     """
 
@@ -1350,8 +1350,8 @@ class StageTiming(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "refine", "hydrate", "total".
-    More stages may be added; those that did not run are left out.
+    """stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "late_interaction", "boost", "refine",
+    "hydrate", "archive", "total". More stages may be added; those that did not run are left out.
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
@@ -1996,10 +1996,11 @@ Global___ContextOptions: _TypeAlias = ContextOptions  # noqa: Y015
 class BuildContextRequest(_message.Message):
     """BuildContextRequest holds the input of a context stream.
 
-    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token of another service or newer
-    than the store, and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from
-    before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the consistency_token is not reached in
-    time. A failure of retrieval is not an error but a warning: the other sections are complete.
+    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token that is newer than the store,
+    as after a restore or from another service, and for a cursor or an earlier_cursor that is unknown, older than an
+    hour, of another scope, or from before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the
+    consistency_token is not reached in time. A failure of retrieval is not an error but a warning: the other sections
+    are complete.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

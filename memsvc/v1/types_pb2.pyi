@@ -1137,8 +1137,9 @@ class Memory(_message.Message):
     """
     title: _builtins.str
     """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
-    that changes the content and gives no title keeps it, unless it was the first sentence of the content, as in
-    memories that were extracted from a conversation: then that of the new content becomes the title.
+    that changes the content and gives no title keeps it, unless it was the first sentence of the content, with or
+    without its end mark, as in memories that were extracted from a conversation: then that of the new content becomes
+    the title, with its end mark if the old title had one.
     """
     content: _builtins.str
     """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not
@@ -1147,9 +1148,10 @@ class Memory(_message.Message):
 
     A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
     ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
-    target becomes a reference to it. At most 16 in one content, each within the settings files.max_bytes and
-    files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
-    file. Images in blocks of code, other media types and other encodings are not changed.
+    target becomes a reference to it. The base64 may be wrapped in lines. At most 16 in one content, each within the
+    settings files.max_bytes and files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal
+    images in one project are one file. Images in blocks of code and in code spans, other media types and other
+    encodings are not changed, nor is what has no closing bracket.
     """
     summary: _builtins.str
     """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
@@ -1163,9 +1165,9 @@ class Memory(_message.Message):
     confidence: _builtins.float
     """confidence is the certainty of the statement: 0 (not at all) to 1 (certain). Absent: 1. Always set in responses."""
     status: Global___MemoryStatus.ValueType
-    """status is the state in the lifecycle. Output only, except that a creating write may set QUARANTINED, and
-    UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value there is INVALID_ARGUMENT, as is any change from
-    QUARANTINED: use ReviewMemory.
+    """status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
+    QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as
+    is any change from QUARANTINED: use ReviewMemory.
     """
     access_count: _builtins.int
     """access_count is the number of times that the memory was returned by a get or a search, or found as a duplicate; at
@@ -1232,9 +1234,10 @@ class Memory(_message.Message):
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
         """file_refs are the files that this memory refers to. At most 64. Repeated references are kept once, in order. Every
         write appends the references in the content, see FileRef, to the given ones; references beyond 64 remain in the
-        content only. When only the content changes, the references of the old content are replaced by those of the new
-        one, and given ones stay. Given again, they replace all references that are not in the content. The service does
-        not check that the files exist: CheckIntegrity reports those that do not.
+        content only, but those of extracted images come before others. When only the content changes, the references of
+        the old content are replaced by those of the new one, and given ones stay. Given again, they replace all references
+        that are not in the content. The service does not check that the files exist: CheckIntegrity reports those that do
+        not.
         """
 
     @_builtins.property

@@ -83,6 +83,9 @@ def test_same_is_found_once_and_comes_back(
         assert (plain(before), before.revision + 2) == (plain(after), after.revision)
     assert set(same) <= set(found(stubs, scope, query))
     assert [] == list(consolidate(stubs, scope).groups)
+    for memory_id in (group.merged.id, *(one.id for one in originals)):
+        request = lifecycle_pb.UndoConsolidationRequest(scope=scope, id=memory_id)
+        assert "undone already" in str(refused(stubs.lifecycle.UndoConsolidation, request))
 
 
 def test_requests_are_done_once(stubs: Stubs, user: str) -> None:

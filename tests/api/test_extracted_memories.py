@@ -16,7 +16,7 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.api.test_contexts import render
-from tests.support.rpc import TIMEOUT, at_rest, create
+from tests.support.rpc import TIMEOUT, at_rest, create, get
 from tests.support.server_process import Stubs
 from tests.support.sessions import ASSISTANT, USER
 from tests.support.sessions import say as message_of
@@ -416,6 +416,26 @@ def test_a_successor_does_not_have_the_title_of_what_it_supersedes(
     assert captured.title
     assert successor(captured, changed).title == changed.rstrip(".。")
     assert successor(titled, f"{changed} (2)").title == "Home 住址"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("The cat is named Tom.", "The cat is named Max."), ("小猫叫汤姆。", "小猫叫麦克斯。")]
+)
+def test_a_title_with_its_end_mark_follows_the_content(stubs: Stubs, user: str, old: str, new: str) -> None:
+    """On an update, on a write by the key and in a successor."""
+    scope = scope_of(user)
+    before = create(stubs, scope, f"{old} One.", title=old)
+    update(stubs, before, content=f"{new} One.")
+    updated = get(stubs, scope, before.id)
+    create(stubs, scope, f"{old} Two.", title=old, key="two")
+    keyed = create(stubs, scope, f"{new} Two.", key="two")
+    content = types_pb.Memory(content=f"{new} Three.")
+    request = memory_pb.SupersedeMemoryRequest(
+        scope=scope, id=create(stubs, scope, f"{old} Three.", title=old).id, memory=content
+    )
+    superseding = stubs.memory.SupersedeMemory(request, timeout=TIMEOUT).memory
+
+    assert [one.title for one in (updated, keyed, superseding)] == [new] * 3
 
 
 @pytest.mark.parametrize(

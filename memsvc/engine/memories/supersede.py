@@ -18,7 +18,7 @@ from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import MemoryReads, Transaction
-from memsvc.text.capture_rules import title_of
+from memsvc.text.capture_rules import title_after
 
 _INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier")
 """Fields that a new memory takes from the old one unless it sets them."""
@@ -148,7 +148,7 @@ def _require_reviewed(old: Memory) -> None:
 
 def _with_inherited(draft: Draft, old: Memory) -> Draft:
     inherited = {name: getattr(old, name) for name in _INHERITED if getattr(draft, name) is None}
-    if "title" in inherited and old.title == title_of(old.content):
-        inherited["title"] = title_of(draft.content or "")
+    if "title" in inherited and (title := title_after(old.title, old.content, draft.content or "")) is not None:
+        inherited["title"] = title
     project = old.scope.project_id if draft.project_id is None else draft.project_id
     return replace(draft, **inherited, project_id=project)

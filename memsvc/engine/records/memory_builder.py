@@ -42,7 +42,7 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import ContentName, Record, Transaction
 from memsvc.text.chunking import chunk, count_tokens
 from memsvc.text.facts import USER, facts_in, is_choice_of_liked
-from memsvc.text.file_refs import refs_in
+from memsvc.text.file_refs import refs_in, with_image_refs
 from memsvc.text.passages import memory_keywords
 from memsvc.text.ranking_cues import pack_cues
 from memsvc.text.reminder_extraction import (
@@ -343,7 +343,7 @@ class MemoryBuilder:
             tags=draft.tags or (),
             keywords=normal_keywords(given) if given else keywords_from_texts(title, summary, draft.content),
             related_ids=draft.related_ids or (),
-            file_refs=union(draft.file_refs or (), refs_in(draft.content)),
+            file_refs=with_image_refs(draft.content, union(draft.file_refs or (), refs_in(draft.content))),
             importance=draft.importance or 3,
             tier=draft.tier or Tier.CONTEXTUAL,
             confidence=1.0 if draft.confidence is None else draft.confidence,

@@ -30,8 +30,8 @@ from memsvc.domain.reminders import short_term_end
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.records.memory_builder import STATEMENT_KINDS, ReminderDetector, keywords_from_texts
 from memsvc.text.analysis import query_terms, terms
-from memsvc.text.capture_rules import title_of
-from memsvc.text.file_refs import refs_in
+from memsvc.text.capture_rules import title_after
+from memsvc.text.file_refs import refs_in, with_image_refs
 from memsvc.text.passages import are_extracted
 
 _DRAFT_FIELDS = (
@@ -139,11 +139,13 @@ def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
     """Make file references follow the content; newly given references replace the earlier given ones."""
     if "file_refs" not in wanted and "content" not in wanted:
         return
-    found = refs_in(wanted.get("content", before.content))
+    content = wanted.get("content", before.content)
+    found = refs_in(content)
     if "file_refs" in wanted:
-        wanted["file_refs"] = union(wanted["file_refs"], found)
+        wanted["file_refs"] = with_image_refs(content, union(wanted["file_refs"], found))
     elif found or before.file_refs:
-        wanted["file_refs"] = refs_after_change(before.file_refs, refs_in(before.content), found)
+        refs = refs_after_change(before.file_refs, refs_in(before.content), found)
+        wanted["file_refs"] = with_image_refs(content, refs)
 
 
 def _follow_content(before: Memory, differing: dict[str, Any], now: datetime, *, given: AbstractSet[str]) -> None:
@@ -165,8 +167,8 @@ def _headings_of(before: Memory, content: str, given: AbstractSet[str]) -> dict[
     A title that was made of the content is made of the new one; a summary that names what is not there any more goes.
     """
     found = {}
-    if "title" not in given and before.title and before.title == title_of(before.content):
-        found["title"] = title_of(content)
+    if "title" not in given and (title := title_after(before.title, before.content, content)) is not None:
+        found["title"] = title
     if "summary" not in given and before.summary:
         removed = set(terms(before.content)).difference(terms(content))
         if not removed.isdisjoint(query_terms(before.summary)):

@@ -198,10 +198,12 @@ def batch_get_memories_request(
     """Return the scope, and the ids and keys of the memories to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    if not (message.ids or message.keys):
-        decoder.count("ids", message.ids, least=1, most=limits.BATCH)
-    ids = decoder.uuids("ids", message.ids, count=limits.BATCH)
-    decoder.count("keys", message.keys, most=max(0, limits.BATCH - len(message.ids)))
+    if not 1 <= len(message.ids) + len(message.keys) <= limits.BATCH:
+        decoder.add(
+            "ids" if len(message.ids) > limits.BATCH or not message.keys else "keys",
+            f"ids and keys together must hold 1 to {limits.BATCH} values",
+        )
+    ids = decoder.uuids("ids", message.ids[: limits.BATCH], count=limits.BATCH)
     for index, key in enumerate(message.keys[: limits.BATCH]):
         decoder.name(f"keys[{index}]", key, most=limits.KEY, least=1)
     decoder.read_mask(message.read_mask)

@@ -35,6 +35,9 @@ DEFAULT_IMPORTANCE = 3
 DOCUMENT_KINDS = frozenset(
     {types_pb.MEMORY_KIND_UNSPECIFIED, types_pb.MEMORY_KIND_DOCUMENT, types_pb.MEMORY_KIND_SKILL}
 )
+_NEW_STATUSES = frozenset(
+    {types_pb.MEMORY_STATUS_UNSPECIFIED, types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_QUARANTINED}
+)
 UPDATABLE_STATUSES = frozenset(
     {types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_ARCHIVED, types_pb.MEMORY_STATUS_QUARANTINED}
 )
@@ -267,6 +270,12 @@ def _status(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> Sta
     return STATUS.from_proto[memory.status]
 
 
+def _new_status(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> Status | None:
+    if memory.status not in _NEW_STATUSES:
+        decoder.add(field, "can only be QUARANTINED, ACTIVE or left out in a new memory")
+    return Status.QUARANTINED if memory.status == types_pb.MEMORY_STATUS_QUARANTINED else None
+
+
 def _valid_to(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> datetime | None:
     if not memory.HasField("valid_to") or not decoder.is_time(field, memory.valid_to):
         return None
@@ -347,8 +356,7 @@ _DECODERS: Mapping[str, FieldDecoder] = {
 
 _NEW_DECODERS: Mapping[str, FieldDecoder] = {
     **_DECODERS,
-    # The only status that a new memory can ask for; any other is output of an earlier reply.
-    "status": lambda _, __, memory: Status.QUARANTINED if memory.status == types_pb.MEMORY_STATUS_QUARANTINED else None,
+    "status": _new_status,
     "ttl": _new_ttl,
     "metadata": lambda decoder, field, memory: decoder.metadata(field, memory.metadata) or None,
 }

@@ -15,7 +15,7 @@ import pytest
 from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
-from memsvc.text.capture_rules import is_courtesy, judge, judge_day_ahead, title_of
+from memsvc.text.capture_rules import is_courtesy, judge, judge_day_ahead, title_after, title_of
 from memsvc.text.reminder_extraction import reminder_in
 from memsvc.text.statement_split import statements
 
@@ -389,6 +389,36 @@ def test_fenced_code_is_no_statement() -> None:
 def test_titles_are_short_and_bare(text: str, title: str) -> None:
     """The heading is the first sentence without the words that introduce it, cut at a word."""
     assert title_of(text) == title
+
+
+LONG = "The cat that lives with my grandmother in the old house at the harbour is named Tom"
+
+
+@pytest.mark.parametrize(
+    ("title", "before", "content", "expected"),
+    [
+        ("The cat is named Tom.", "The cat is named Tom. He sleeps.", "The cat is named Max. He runs.", "The cat is named Max."),
+        ("The cat is named Tom", "The cat is named Tom. He sleeps.", "The cat is named Max. He runs.", "The cat is named Max"),
+        ("The cat is named Tom.", "The cat is named Tom.", "The cat is named Max", "The cat is named Max"),
+        ("小猫叫汤姆。", "小猫叫汤姆。它在睡觉。", "小猫叫麦克斯。它在跑。", "小猫叫麦克斯。"),
+        ("小猫叫汤姆", "小猫叫汤姆。它在睡觉。", "小猫叫麦克斯。它在跑。", "小猫叫麦克斯"),
+        ("Note that Tom sleeps!", "Note that Tom sleeps! Yes.", "Note that Max sleeps! No.", "Note that Max sleeps!"),
+        (f"{LONG}.", f"{LONG}. Yes.", "Max. No.", "Max."),
+        ("Tom.", "Tom. Yes.", f"{'x' * 512}. No.", f"{'x' * 60}…"),
+        ("", "Tom. Yes.", "Max. No.", None),
+        ("Cats.", "Tom. Yes.", "Max. No.", None),
+        ("Tom!", "Tom. Yes.", "Max. No.", None),
+        ("Tom。", "Tom. Yes.", "Max. No.", None),
+        ("Tom. Yes", "Tom. Yes.", "Max. No.", None),
+        ("Yes.", "Tom. Yes.", "Max. No.", None),
+        ("The cat", "The cat is named Tom.", "The cat is named Max.", None),
+    ],
+)  # fmt: skip
+def test_a_title_that_was_made_of_the_content_is_made_of_the_new_one(
+    title: str, before: str, content: str, expected: str | None
+) -> None:
+    """In the same style; a title of its own, or that is another part of the content, is none."""
+    assert title_after(title, before, content) == expected
 
 
 @pytest.mark.parametrize(

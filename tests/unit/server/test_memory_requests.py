@@ -162,14 +162,47 @@ def test_limits_themselves_are_allowed() -> None:
 
 def test_output_only_fields_of_a_new_memory_are_ignored() -> None:
     """What the service sets may be sent back without harm."""
-    memory = types_pb.Memory(content="x", id="no uuid", status=types_pb.MEMORY_STATUS_DELETED, revision=-5)
+    memory = types_pb.Memory(content="x", id="no uuid", status=types_pb.MEMORY_STATUS_ACTIVE, revision=-5)
 
     check(create(memory))
+
+
+@pytest.mark.parametrize("status", [number for number in (*types_pb.MemoryStatus.values(), 99, -1) if number])
+def test_a_new_memory_is_active_or_quarantined(status: int) -> None:
+    """Any other status is refused, in a batch for its item alone."""
+    memory = types_pb.Memory(content="x", status=status)  # type: ignore[arg-type] # unknown numbers, too
+    is_allowed = status in {types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_QUARANTINED}
+
+    item = requests.batch_memory(memory_pb.BatchMemory(memory=memory), SCOPE, dimension=DIMENSION)
+
+    assert isinstance(item, Draft) is is_allowed
+    if isinstance(item, RejectedItem):
+        assert [one.field for one in item.violations] == ["memory.status"]
+    if is_allowed:
+        check(create(memory))
+    else:
+        assert violations(lambda: check(create(memory))) == ["memory.status"]
 
 
 def test_a_tiny_vector_is_allowed() -> None:
     """Any length but zero will do."""
     check(create(vector=[1e-38, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("ids", "keys", "field"),
+    [(0, 0, "ids"), (1_000, 1, "keys"), (1, 1_000, "keys"), (0, 1_001, "keys"), (1_001, 0, "ids")],
+)
+def test_a_read_of_many_counts_ids_and_keys_together(ids: int, keys: int, field: str) -> None:
+    """The error says so; 1 000 in all are allowed."""
+    request = memory_pb.BatchGetMemoriesRequest(scope=SCOPE, ids=[ID] * ids, keys=["k"] * keys)
+    with pytest.raises(InvalidRequestError) as caught:
+        requests.batch_get_memories_request(request)
+
+    [violation] = caught.value.violations
+    assert (violation.field, violation.description) == (field, "ids and keys together must hold 1 to 1000 values")
+    allowed = memory_pb.BatchGetMemoriesRequest(scope=SCOPE, ids=[ID] * 999, keys=["k"])
+    assert requests.batch_get_memories_request(allowed)[1:] == ((ID,), ("k",))
 
 
 @pytest.mark.parametrize("count", [0, 1_001])

@@ -579,7 +579,8 @@ func (RevisionAction) EnumDescriptor() ([]byte, []int) {
 // Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
 // (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
 // for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
-// when the content differs and the writer is a less trusted tool, document or import.
+// when the content differs and the writer is a less trusted tool, document or import; NOT_FOUND (MEMORY_NOT_FOUND) when
+// a request_id is repeated whose memory was permanently deleted since.
 type CreateMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is the owner and the location of the memory: see Scope.
@@ -943,7 +944,8 @@ type BatchCreateResult struct {
 	// outcome is the effect of the write. UNSPECIFIED when the item failed.
 	Outcome WriteOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=memsvc.v1.WriteOutcome" json:"outcome,omitempty"`
 	// status is the status of the item; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS
-	// (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED).
+	// (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED), NOT_FOUND (MEMORY_NOT_FOUND) when a request_id is
+	// repeated whose memory was permanently deleted since.
 	Status *ItemStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// conflicts are the contradictions with other memories, including earlier items; as in
 	// CreateMemoryResponse.conflicts.
@@ -6377,7 +6379,7 @@ type RollbackMemoryRequest_Id struct {
 
 type RollbackMemoryRequest_Key struct {
 	// key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
-	// project_id, the global memories.
+	// project_id, the global memories. If no memory holds the key, it selects the DELETED memory that was changed last.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3,oneof"`
 }
 

@@ -119,8 +119,8 @@ type MemoryServiceClient interface {
 	// UpdateMemories changes fields of the memories that match a filter, each as by UpdateMemory. Dry run, batches and
 	// interruptions are as in DeleteMemories.
 	UpdateMemories(ctx context.Context, in *UpdateMemoriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UpdateMemoriesResponse], error)
-	// RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-	// merged originals, is as before, too.
+	// RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+	// SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
 	RestoreMemory(ctx context.Context, in *RestoreMemoryRequest, opts ...grpc.CallOption) (*RestoreMemoryResponse, error)
 	// SupersedeMemory replaces an old memory with a new one or with an existing one.
 	SupersedeMemory(ctx context.Context, in *SupersedeMemoryRequest, opts ...grpc.CallOption) (*SupersedeMemoryResponse, error)
@@ -509,8 +509,8 @@ type MemoryServiceServer interface {
 	// UpdateMemories changes fields of the memories that match a filter, each as by UpdateMemory. Dry run, batches and
 	// interruptions are as in DeleteMemories.
 	UpdateMemories(*UpdateMemoriesRequest, grpc.ServerStreamingServer[UpdateMemoriesResponse]) error
-	// RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-	// merged originals, is as before, too.
+	// RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+	// SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
 	RestoreMemory(context.Context, *RestoreMemoryRequest) (*RestoreMemoryResponse, error)
 	// SupersedeMemory replaces an old memory with a new one or with an existing one.
 	SupersedeMemory(context.Context, *SupersedeMemoryRequest) (*SupersedeMemoryResponse, error)

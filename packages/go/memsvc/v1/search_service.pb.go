@@ -1380,9 +1380,9 @@ func (x *Reranking) GetDepth() int32 {
 
 // SearchRequest holds one search. It requires at least one of query, vector and keywords, and the inputs of the mode.
 //
-// Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token or a consistency_token of another
-// service, and for a consistency_token that is newer than the store, as after a restore; DEADLINE_EXCEEDED when the
-// consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
+// Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token of another request, and for a
+// consistency_token that is newer than the store, as after a restore or from another service; DEADLINE_EXCEEDED when
+// the consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
 // (BACKEND_UNAVAILABLE) when every retriever failed; UNIMPLEMENTED (CAPABILITY_MISSING).
 type SearchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2202,8 +2202,8 @@ func (x *DegradedRetriever) GetMessage() string {
 // StageTiming is the duration of one stage of a search. Stages that run in parallel overlap.
 type StageTiming struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "refine", "hydrate", "total".
-	// More stages may be added; those that did not run are left out.
+	// stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "late_interaction", "boost", "refine",
+	// "hydrate", "archive", "total". More stages may be added; those that did not run are left out.
 	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
 	// duration is the duration of the stage.
 	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
@@ -3406,10 +3406,11 @@ func (x *ContextOptions) GetUseFeedback() bool {
 
 // BuildContextRequest holds the input of a context stream.
 //
-// Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token of another service or newer
-// than the store, and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from
-// before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the consistency_token is not reached in
-// time. A failure of retrieval is not an error but a warning: the other sections are complete.
+// Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token that is newer than the store,
+// as after a restore or from another service, and for a cursor or an earlier_cursor that is unknown, older than an
+// hour, of another scope, or from before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the
+// consistency_token is not reached in time. A failure of retrieval is not an error but a warning: the other sections
+// are complete.
 type BuildContextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope is the scope of the context. Its project and its session determine the sections.

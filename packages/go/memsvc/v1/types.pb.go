@@ -1623,8 +1623,9 @@ type Memory struct {
 	// conversation that is stored as such has the kind MESSAGE.
 	Speaker string `protobuf:"bytes,7,opt,name=speaker,proto3" json:"speaker,omitempty"`
 	// title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
-	// that changes the content and gives no title keeps it, unless it was the first sentence of the content, as in
-	// memories that were extracted from a conversation: then that of the new content becomes the title.
+	// that changes the content and gives no title keeps it, unless it was the first sentence of the content, with or
+	// without its end mark, as in memories that were extracted from a conversation: then that of the new content becomes
+	// the title, with its end mark if the old title had one.
 	Title string `protobuf:"bytes,8,opt,name=title,proto3" json:"title,omitempty"`
 	// content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL, not
 	// only white space. The service keeps it exactly as sent, except for redacted secrets and extracted images. A long
@@ -1632,9 +1633,10 @@ type Memory struct {
 	//
 	// A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
 	// ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
-	// target becomes a reference to it. At most 16 in one content, each within the settings files.max_bytes and
-	// files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
-	// file. Images in blocks of code, other media types and other encodings are not changed.
+	// target becomes a reference to it. The base64 may be wrapped in lines. At most 16 in one content, each within the
+	// settings files.max_bytes and files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal
+	// images in one project are one file. Images in blocks of code and in code spans, other media types and other
+	// encodings are not changed, nor is what has no closing bracket.
 	Content string `protobuf:"bytes,9,opt,name=content,proto3" json:"content,omitempty"`
 	// summary is a shorter text that represents the content. At most 16 384 characters. Empty: none. Searches by words
 	// find the memory by the words of its summary, too. A write that changes the content and gives no summary removes it
@@ -1653,9 +1655,10 @@ type Memory struct {
 	RelatedIds []string `protobuf:"bytes,13,rep,name=related_ids,json=relatedIds,proto3" json:"related_ids,omitempty"`
 	// file_refs are the files that this memory refers to. At most 64. Repeated references are kept once, in order. Every
 	// write appends the references in the content, see FileRef, to the given ones; references beyond 64 remain in the
-	// content only. When only the content changes, the references of the old content are replaced by those of the new
-	// one, and given ones stay. Given again, they replace all references that are not in the content. The service does
-	// not check that the files exist: CheckIntegrity reports those that do not.
+	// content only, but those of extracted images come before others. When only the content changes, the references of
+	// the old content are replaced by those of the new one, and given ones stay. Given again, they replace all references
+	// that are not in the content. The service does not check that the files exist: CheckIntegrity reports those that do
+	// not.
 	FileRefs []*FileRef `protobuf:"bytes,14,rep,name=file_refs,json=fileRefs,proto3" json:"file_refs,omitempty"`
 	// importance is 1 (least) to 5 (most). 0 means 3. Anything else is INVALID_ARGUMENT.
 	Importance int32 `protobuf:"varint,15,opt,name=importance,proto3" json:"importance,omitempty"`
@@ -1663,9 +1666,9 @@ type Memory struct {
 	Tier MemoryTier `protobuf:"varint,16,opt,name=tier,proto3,enum=memsvc.v1.MemoryTier" json:"tier,omitempty"`
 	// confidence is the certainty of the statement: 0 (not at all) to 1 (certain). Absent: 1. Always set in responses.
 	Confidence *float64 `protobuf:"fixed64,17,opt,name=confidence,proto3,oneof" json:"confidence,omitempty"`
-	// status is the state in the lifecycle. Output only, except that a creating write may set QUARANTINED, and
-	// UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value there is INVALID_ARGUMENT, as is any change from
-	// QUARANTINED: use ReviewMemory.
+	// status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
+	// QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as
+	// is any change from QUARANTINED: use ReviewMemory.
 	Status MemoryStatus `protobuf:"varint,18,opt,name=status,proto3,enum=memsvc.v1.MemoryStatus" json:"status,omitempty"`
 	// access_count is the number of times that the memory was returned by a get or a search, or found as a duplicate; at
 	// most one access an hour counts. It is written with a delay of some seconds.

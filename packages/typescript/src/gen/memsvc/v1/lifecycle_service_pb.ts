@@ -1137,9 +1137,10 @@ export const ListDueRemindersRequestSchema: GenMessage<ListDueRemindersRequest> 
   messageDesc(file_memsvc_v1_lifecycle_service, 17);
 
 /**
- * ListDueRemindersResponse is one page of reminders. Recurring reminders come first, then one-time ones, by date, the
- * longest overdue first; with days_ahead all are ordered by the date of their occurrence. On the same date the memory
- * that was written first comes first. A page may hold fewer than page_size and still not be the last.
+ * ListDueRemindersResponse is one page of reminders. Recurring reminders come first: weekly, then monthly, yearly and
+ * lunisolar ones, each by day; then one-time ones, by date, the longest overdue first. With days_ahead all are ordered
+ * by the date of their occurrence. Of the same kind and day the memory that was written first comes first. A page may
+ * hold fewer than page_size and still not be the last.
  *
  * @generated from message memsvc.v1.ListDueRemindersResponse
  */

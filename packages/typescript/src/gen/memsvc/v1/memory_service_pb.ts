@@ -29,7 +29,8 @@ export const file_memsvc_v1_memory_service: GenFile = /*@__PURE__*/
  * Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
  * (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
  * for the key of a superseded memory; ALREADY_EXISTS (MEMORY_EXISTS) for the key of a memory of the user (origin USER)
- * when the content differs and the writer is a less trusted tool, document or import.
+ * when the content differs and the writer is a less trusted tool, document or import; NOT_FOUND (MEMORY_NOT_FOUND) when
+ * a request_id is repeated whose memory was permanently deleted since.
  *
  * @generated from message memsvc.v1.CreateMemoryRequest
  */
@@ -272,7 +273,8 @@ export type BatchCreateResult = Message<"memsvc.v1.BatchCreateResult"> & {
 
   /**
    * status is the status of the item; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS
-   * (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED).
+   * (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED), NOT_FOUND (MEMORY_NOT_FOUND) when a request_id is
+   * repeated whose memory was permanently deleted since.
    *
    * @generated from field: memsvc.v1.ItemStatus status = 3;
    */
@@ -3408,7 +3410,7 @@ export type RollbackMemoryRequest = Message<"memsvc.v1.RollbackMemoryRequest"> &
   } | {
     /**
      * key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
-     * project_id, the global memories.
+     * project_id, the global memories. If no memory holds the key, it selects the DELETED memory that was changed last.
      *
      * @generated from field: string key = 3;
      */
@@ -4127,8 +4129,8 @@ export const MemoryService: GenService<{
     output: typeof UpdateMemoriesResponseSchema;
   },
   /**
-   * RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again. What was deleted with it, summaries and
-   * merged originals, is as before, too.
+   * RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again; one that another memory supersedes becomes
+   * SUPERSEDED. What was deleted with it, summaries and merged originals, is as before, too.
    *
    * @generated from rpc memsvc.v1.MemoryService.RestoreMemory
    */

@@ -256,9 +256,9 @@ export const RerankingSchema: GenMessage<Reranking> = /*@__PURE__*/
 /**
  * SearchRequest holds one search. It requires at least one of query, vector and keywords, and the inputs of the mode.
  *
- * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token or a consistency_token of another
- * service, and for a consistency_token that is newer than the store, as after a restore; DEADLINE_EXCEEDED when the
- * consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
+ * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a page_token of another request, and for a
+ * consistency_token that is newer than the store, as after a restore or from another service; DEADLINE_EXCEEDED when
+ * the consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or
  * (BACKEND_UNAVAILABLE) when every retriever failed; UNIMPLEMENTED (CAPABILITY_MISSING).
  *
  * @generated from message memsvc.v1.SearchRequest
@@ -808,8 +808,8 @@ export const DegradedRetrieverSchema: GenMessage<DegradedRetriever> = /*@__PURE_
  */
 export type StageTiming = Message<"memsvc.v1.StageTiming"> & {
   /**
-   * stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "refine", "hydrate", "total".
-   * More stages may be added; those that did not run are left out.
+   * stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "late_interaction", "boost", "refine",
+   * "hydrate", "archive", "total". More stages may be added; those that did not run are left out.
    *
    * @generated from field: string stage = 1;
    */
@@ -1513,10 +1513,11 @@ export const ContextOptionsSchema: GenMessage<ContextOptions> = /*@__PURE__*/
 /**
  * BuildContextRequest holds the input of a context stream.
  *
- * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token of another service or newer
- * than the store, and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from
- * before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the consistency_token is not reached in
- * time. A failure of retrieval is not an error but a warning: the other sections are complete.
+ * Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token that is newer than the store,
+ * as after a restore or from another service, and for a cursor or an earlier_cursor that is unknown, older than an
+ * hour, of another scope, or from before a restart: then build the context from scratch; DEADLINE_EXCEEDED when the
+ * consistency_token is not reached in time. A failure of retrieval is not an error but a warning: the other sections
+ * are complete.
  *
  * @generated from message memsvc.v1.BuildContextRequest
  */

@@ -198,8 +198,9 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
 
   /**
    * title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none. A write
-   * that changes the content and gives no title keeps it, unless it was the first sentence of the content, as in
-   * memories that were extracted from a conversation: then that of the new content becomes the title.
+   * that changes the content and gives no title keeps it, unless it was the first sentence of the content, with or
+   * without its end mark, as in memories that were extracted from a conversation: then that of the new content becomes
+   * the title, with its end mark if the old title had one.
    *
    * @generated from field: string title = 8;
    */
@@ -212,9 +213,10 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
    *
    * A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
    * ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
-   * target becomes a reference to it. At most 16 in one content, each within the settings files.max_bytes and
-   * files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
-   * file. Images in blocks of code, other media types and other encodings are not changed.
+   * target becomes a reference to it. The base64 may be wrapped in lines. At most 16 in one content, each within the
+   * settings files.max_bytes and files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal
+   * images in one project are one file. Images in blocks of code and in code spans, other media types and other
+   * encodings are not changed, nor is what has no closing bracket.
    *
    * @generated from field: string content = 9;
    */
@@ -258,9 +260,10 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   /**
    * file_refs are the files that this memory refers to. At most 64. Repeated references are kept once, in order. Every
    * write appends the references in the content, see FileRef, to the given ones; references beyond 64 remain in the
-   * content only. When only the content changes, the references of the old content are replaced by those of the new
-   * one, and given ones stay. Given again, they replace all references that are not in the content. The service does
-   * not check that the files exist: CheckIntegrity reports those that do not.
+   * content only, but those of extracted images come before others. When only the content changes, the references of
+   * the old content are replaced by those of the new one, and given ones stay. Given again, they replace all references
+   * that are not in the content. The service does not check that the files exist: CheckIntegrity reports those that do
+   * not.
    *
    * @generated from field: repeated memsvc.v1.FileRef file_refs = 14;
    */
@@ -288,9 +291,9 @@ export type Memory = Message<"memsvc.v1.Memory"> & {
   confidence?: number | undefined;
 
   /**
-   * status is the state in the lifecycle. Output only, except that a creating write may set QUARANTINED, and
-   * UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value there is INVALID_ARGUMENT, as is any change from
-   * QUARANTINED: use ReviewMemory.
+   * status is the state in the lifecycle. Output only, except that a creating write may set ACTIVE, the default, or
+   * QUARANTINED, and UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value in a write is INVALID_ARGUMENT, as
+   * is any change from QUARANTINED: use ReviewMemory.
    *
    * @generated from field: memsvc.v1.MemoryStatus status = 18;
    */
