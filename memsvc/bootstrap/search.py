@@ -63,14 +63,7 @@ def build_search_services(
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = _search_service(assembly, index.embedding, questions, readers)
     file_searcher = FileSearcher(store.files, backends.now)
-    core = CoreMemoryCache(
-        reads,
-        store.feed,
-        backends.now,
-        reminders,
-        least_core_trust=settings.provenance.trust_agent,
-        is_shared=store.is_shared,
-    )
+    core = _core_memory_cache(assembly, reminders)
     parts.committer.on_commit(core.note_commit)
     extractions = ExtractionMarkReader(reads, store.sessions, store.statements, backends.now)
     currency = _currency_judge(store, index.embedding, extractions, parts.memory_builder.policy)
@@ -105,6 +98,18 @@ def build_search_services(
         UseReporter(parts.requests, reads, backends.now, parts.memory_builder.redactor),
         UseReader(store.uses, reads, rules),
         steps=(ReplayUseStep(store.uses, replayer, parts.committer, rules),),
+    )
+
+
+def _core_memory_cache(assembly: Assembly, reminders: ReminderService) -> CoreMemoryCache:
+    backends, store = assembly.backends, assembly.backends.metadata
+    return CoreMemoryCache(
+        store.memories,
+        store.feed,
+        backends.now,
+        reminders,
+        least_core_trust=assembly.settings.provenance.trust_agent,
+        is_shared=store.is_shared,
     )
 
 

@@ -104,9 +104,9 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     Storing it again would create a feedback loop.
     """
     CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 18
-    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
-    a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
-    says nothing else and is of the same project; otherwise the statement is stored, too.
+    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a
+    tool, a document or an import that is trusted less than the speaker does not count: it takes over the provenance if
+    it says nothing else and is of the same project; otherwise the statement is stored, too.
     """
     CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 19
     """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
@@ -162,9 +162,9 @@ CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 17
 Storing it again would create a feedback loop.
 """
 CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 18
-"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
-a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
-says nothing else and is of the same project; otherwise the statement is stored, too.
+"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a
+tool, a document or an import that is trusted less than the speaker does not count: it takes over the provenance if
+it says nothing else and is of the same project; otherwise the statement is stored, too.
 """
 CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 19
 """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
@@ -3246,8 +3246,9 @@ class ReviewMemoryRequest(_message.Message):
     """ReviewMemoryRequest holds the decision about a quarantined memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
-    memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
-    taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS
+    (MEMORY_EXISTS) when it cannot be approved because another memory has taken its key or content; ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -331,8 +331,8 @@ class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOut
     WRITE_OUTCOME_CREATED: _WriteOutcome.ValueType  # 1
     """WRITE_OUTCOME_CREATED: a new memory was stored."""
     WRITE_OUTCOME_UPDATED: _WriteOutcome.ValueType  # 2
-    """WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-    had no key and has that of the request now, or that took over what the request states more strongly: see
+    """WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+    that had no key and has that of the request now, or that took over what the request states more strongly: see
     ON_DUPLICATE_RETURN_EXISTING.
     """
     WRITE_OUTCOME_DUPLICATE: _WriteOutcome.ValueType  # 3
@@ -348,8 +348,8 @@ WRITE_OUTCOME_UNSPECIFIED: WriteOutcome.ValueType  # 0
 WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 """WRITE_OUTCOME_CREATED: a new memory was stored."""
 WRITE_OUTCOME_UPDATED: WriteOutcome.ValueType  # 2
-"""WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-had no key and has that of the request now, or that took over what the request states more strongly: see
+"""WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+that had no key and has that of the request now, or that took over what the request states more strongly: see
 ON_DUPLICATE_RETURN_EXISTING.
 """
 WRITE_OUTCOME_DUPLICATE: WriteOutcome.ValueType  # 3

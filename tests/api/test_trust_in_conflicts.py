@@ -7,10 +7,12 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, refused, search, write
+from tests.support.fixtures import batch, header
+from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
 
 USER, AGENT, TOOL = types_pb.MEMORY_ORIGIN_USER, types_pb.MEMORY_ORIGIN_AGENT, types_pb.MEMORY_ORIGIN_TOOL
@@ -254,3 +256,31 @@ def test_a_tool_writes_the_keys_of_tools_and_agents(
 
     assert (after.outcome, after.memory.id) == (types_pb.WRITE_OUTCOME_UPDATED, before.id)
     assert (after.memory.content, after.memory.trust) == (second, 0.5)
+
+
+@TEXTS
+@pytest.mark.parametrize("policy", [MARK, SUPERSEDE])
+def test_detection_among_stored_memories_displaces_no_more(
+    stubs: Stubs, scope: types_pb.Scope, texts: list[str], policy: Any
+) -> None:
+    """A rehearsal lists what a run stores; the user's own later statement is found despite the tools'."""
+    imported = [said(texts[MONDAY], USER), said(texts[FRIDAY], TOOL), said(texts[SUNDAY], TOOL)]
+    list(stubs.memory.ImportMemories(iter([header(scope), batch(0, imported)]), timeout=TIMEOUT))
+
+    def detected(*, dry_run: bool) -> list[tuple[str, str, int]]:
+        request = lifecycle_pb.DetectConflictsRequest(scope=scope, conflict_policy=policy, dry_run=dry_run)
+        parts = list(stubs.lifecycle.DetectConflicts(request, timeout=TIMEOUT))
+        return [
+            (one.older_memory.content, one.newer_memory.content, one.state) for part in parts for one in part.conflicts
+        ]
+
+    rehearsed = detected(dry_run=True)
+    assert (texts[MONDAY], texts[FRIDAY], OPEN) in rehearsed
+    assert detected(dry_run=False) == rehearsed
+    assert detected(dry_run=True) == detected(dry_run=False) == []
+    assert {one.content for one in list_all(stubs, scope)} >= {texts[MONDAY], texts[SUNDAY]}
+
+    later = texts[MONDAY].replace("Monday", "Wednesday").replace("周一", "周三")
+    list(stubs.memory.ImportMemories(iter([header(scope), batch(0, [said(later, USER)])]), timeout=TIMEOUT))
+    assert texts[MONDAY] in {older for older, _, _ in detected(dry_run=False)}
+    assert texts[MONDAY] not in found(stubs, scope, QUERY, mode=KEYWORD)

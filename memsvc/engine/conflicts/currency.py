@@ -229,7 +229,7 @@ class CurrencyJudge:
                     continue
                 is_sure = is_of_answers and older.kind is Kind.PREFERENCE
                 is_doubted = is_loose and not is_sure and _is_improbable(similar, older, newer)
-                is_of_others = is_loose and known[at][2].is_of_self and known[later][2].is_of_others
+                is_of_others = is_loose and _is_of_others(older.content.lower(), known[at][2], known[later][2])
                 if is_doubted or is_of_others or (is_loose and _is_about_another(older, newer)):
                     continue
                 marks[older.id] = CurrencyMark(currency, newer.id)
@@ -376,10 +376,14 @@ def _guesses(
     taken = {mark.newer_id for mark in marks.values()}
     is_taken = np.array([memory.id in taken for memory in memories])
     may_outdate = np.array([not text.cues.is_denial for text in texts])
-    is_of_self = np.array([text.cues.is_of_self for text in texts])
-    is_of_others = np.array([text.cues.is_of_others for text in texts])
-    may_outdate = may_outdate & ~(is_of_self[:, np.newaxis] & is_of_others)
-    doubts = np.where((days[:, np.newaxis] < days) & may_outdate, similar.probabilities, 0.0)
+    contents = [memory.content.lower() for memory in memories]
+    concerns = np.array(
+        [
+            [not _is_of_others(said, one.cues, other.cues) for other in texts]
+            for said, one in zip(contents, texts, strict=True)
+        ]
+    )
+    doubts = np.where((days[:, np.newaxis] < days) & may_outdate & concerns, similar.probabilities, 0.0)
     found = find_replaced(texts, doubts, is_taken)
     while others_meant := [
         (row, column) for row, column in found if _is_no_replacement(memories[row], memories[column], outranks)
@@ -397,6 +401,14 @@ def _guesses(
 
 def _is_no_replacement(older: Memory, newer: Memory, outranks: Outranks) -> bool:
     return outranks(older, newer) or _is_about_another(older, newer)
+
+
+def _is_of_others(older: str, said: ChangeCues, newer: ChangeCues) -> bool:
+    """Return whether a newer text speaks of persons alone whom the *older* text, in small letters, does not name.
+
+    The older one, with the signs *said*, is about the user.
+    """
+    return said.is_of_self and newer.is_of_others and not any(person in older for person in newer.persons)
 
 
 def _load_model() -> ReplacementModel | None:

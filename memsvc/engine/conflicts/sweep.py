@@ -118,14 +118,17 @@ class Foresight:
         """Record a pair and return True, or return False when an earlier pair precludes it."""
         topic = topic_label(found.statements[1].topic)
         partial, whole = f"{found.older.id} {topic}", found.older.id
-        if any(self._taken.get(one) for one in (partial, whole, found.newer.id)):
+        is_outranked = self._outranks(found.older, found.newer)
+        of_outranked = f"{partial} outranked"
+        precluding = (partial, whole, found.newer.id, *((of_outranked,) if is_outranked else ()))
+        if any(self._taken.get(one) for one in precluding):
             return False
         if self._policy is not ConflictPolicy.KEEP_BOTH:
-            stays_in_use = differs_in_project(found.older, found.newer) or self._outranks(found.older, found.newer)
-            is_partial = stays_in_use or (
+            is_partial = differs_in_project(found.older, found.newer) or (
                 self._policy is ConflictPolicy.MARK and states_more(found.older, found.statements[0])
             )
-            self._taken.put(partial if is_partial else whole, value=True)
+            taken = partial if is_partial else whole
+            self._taken.put(of_outranked if is_outranked else taken, value=True)
         return True
 
 
@@ -234,8 +237,28 @@ class ConflictSweep:
             if earlier is None or not _is_comparable(earlier, now, before):
                 continue
             found = _pair_of(earlier, later, statements)
-            if found is not None and not is_known_pair(known, earlier, later) and not _is_marked(known, found, policy):
+            if found is None or is_known_pair(known, earlier, later):
+                continue
+            if not self._is_marked(known, found, policy):
                 yield found
+
+    def _is_marked(self, known: Sequence[Conflict], found: FoundPair, policy: ConflictPolicy) -> bool:
+        """Return whether an older memory that stays in use has an open conflict on the topic: it is marked once.
+
+        A conflict with a memory that it outranks does not replace one with a memory that displaces it.
+        """
+        outranks = self._detector.outranks
+        is_outranked = outranks(found.older, found.newer)
+        if not (policy is ConflictPolicy.MARK or (policy is ConflictPolicy.SUPERSEDE and is_outranked)):
+            return False
+        topic = topic_label(found.statements[1].topic)
+        for one in known:
+            if one.state is ConflictState.OPEN and one.older_id == found.older.id and one.topic == topic:
+                reach = Reach(one.owner, (one.project_id,))
+                newer = self._store.memories.get([one.newer_id], reach=reach).get(one.newer_id)
+                if is_outranked or newer is None or not outranks(found.older, newer):
+                    return True
+        return False
 
     def _preview(self, found: FoundPair, policy: ConflictPolicy) -> Contradiction:
         conflict = new_conflict("", found.older, found.newer, found.statements, self._now())
@@ -317,11 +340,3 @@ def _pair_of(earlier: Memory, later: Memory, statements: Sequence[tuple[Fact, Fa
 def _is_comparable(memory: Memory, now: datetime, before: datetime | None) -> bool:
     is_settled = before is None or memory.update_time < before
     return memory.status is Status.ACTIVE and is_valid_now(memory, now) and is_settled and not memory.is_expired(now)
-
-
-def _is_marked(known: Sequence[Conflict], found: FoundPair, policy: ConflictPolicy) -> bool:
-    """Return whether an older memory that stays in use has an open conflict on the topic: it is marked once."""
-    topic = topic_label(found.statements[1].topic)
-    return policy is ConflictPolicy.MARK and any(
-        one.state is ConflictState.OPEN and one.older_id == found.older.id and one.topic == topic for one in known
-    )

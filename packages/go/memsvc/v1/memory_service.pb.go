@@ -125,9 +125,9 @@ const (
 	// CAPTURE_REASON_RECALLED: recalled text: it carries a citation, or is part of a memory that the same text cites.
 	// Storing it again would create a feedback loop.
 	CaptureReason_CAPTURE_REASON_RECALLED CaptureReason = 17
-	// CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
-	// a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
-	// says nothing else and is of the same project; otherwise the statement is stored, too.
+	// CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a
+	// tool, a document or an import that is trusted less than the speaker does not count: it takes over the provenance if
+	// it says nothing else and is of the same project; otherwise the statement is stored, too.
 	CaptureReason_CAPTURE_REASON_KNOWN CaptureReason = 18
 	// CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole.
 	CaptureReason_CAPTURE_REASON_ROLE CaptureReason = 19
@@ -5774,8 +5774,9 @@ func (x *ListQuarantinedResponse) GetNextPageToken() string {
 // ReviewMemoryRequest holds the decision about a quarantined memory.
 //
 // Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
-// memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
-// taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
+// memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS
+// (MEMORY_EXISTS) when it cannot be approved because another memory has taken its key or content; ALREADY_EXISTS
+// (REQUEST_ID_REUSED).
 type ReviewMemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// scope selects the memories that are visible: see Scope.

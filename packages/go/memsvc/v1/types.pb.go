@@ -513,8 +513,8 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: a new memory was stored.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-	// had no key and has that of the request now, or that took over what the request states more strongly: see
+	// WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+	// that had no key and has that of the request now, or that took over what the request states more strongly: see
 	// ON_DUPLICATE_RETURN_EXISTING.
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 2
 	// WRITE_OUTCOME_DUPLICATE: a memory with equal content, kind and speaker exists; it is returned, which counts as an

@@ -3116,8 +3116,9 @@ export const ListQuarantinedResponseSchema: GenMessage<ListQuarantinedResponse> 
  * ReviewMemoryRequest holds the decision about a quarantined memory.
  *
  * Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
- * memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
- * taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
+ * memory does not await a review, with the status DELETED when another review rejected it; ALREADY_EXISTS
+ * (MEMORY_EXISTS) when it cannot be approved because another memory has taken its key or content; ALREADY_EXISTS
+ * (REQUEST_ID_REUSED).
  *
  * @generated from message memsvc.v1.ReviewMemoryRequest
  */
@@ -3665,9 +3666,9 @@ export enum CaptureReason {
   RECALLED = 17,
 
   /**
-   * CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a tool,
-   * a document or an import that is trusted less than the speaker does not count: it takes over the provenance if it
-   * says nothing else and is of the same project; otherwise the statement is stored, too.
+   * CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it. A memory of a
+   * tool, a document or an import that is trusted less than the speaker does not count: it takes over the provenance if
+   * it says nothing else and is of the same project; otherwise the statement is stored, too.
    *
    * @generated from enum value: CAPTURE_REASON_KNOWN = 18;
    */

@@ -1588,8 +1588,8 @@ export enum WriteOutcome {
   CREATED = 1,
 
   /**
-   * WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content that
-   * had no key and has that of the request now, or that took over what the request states more strongly: see
+   * WRITE_OUTCOME_UPDATED: an existing memory was changed: the one with the same key, or the one with equal content
+   * that had no key and has that of the request now, or that took over what the request states more strongly: see
    * ON_DUPLICATE_RETURN_EXISTING.
    *
    * @generated from enum value: WRITE_OUTCOME_UPDATED = 2;
