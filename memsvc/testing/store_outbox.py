@@ -261,6 +261,31 @@ class StoreFeedContract(StoreSeams):
         assert found == [memory.row for memory in written if memory is not written[2]]
         assert store.feed.scan(after_row=0, limit=0) == []
 
+    def test_histories_are_of_memories_of_any_status(self, store: MetadataStore) -> None:
+        """With their earlier revisions and the message before them, by ascending row."""
+        first, second, third = insert(store, *(factories.memory(name, user_id=name) for name in ("ada", "bob", "甲")))
+        changed = revise(store, first, content="later")
+        deleted = _delete(store, second)
+
+        page = store.feed.histories(after_row=0, limit=2)
+        assert [one.document.memory for one in page] == [changed, deleted]
+        assert [[memory.content for memory in one.earlier] for one in page] == [["ada"], ["bob"]]
+        [last] = store.feed.histories(after_row=second.row, limit=2)
+        assert (last.document.memory, last.earlier) == (third, ())
+        assert store.feed.histories(after_row=third.row, limit=2) == []
+
+    def test_purges_are_known(self, store: MetadataStore) -> None:
+        """Since a moment, and after a position."""
+        kept, gone = insert(store, factories.memory("kept"), factories.memory("gone"))
+        _delete(store, kept)
+        before = store.feed.head_position()
+        assert not store.feed.has_purges(after=0, since=NOW - timedelta(days=1))
+
+        purge(store, gone)
+        assert store.feed.has_purges(after=before, since=NOW)
+        assert not store.feed.has_purges(after=before, since=NOW + timedelta(seconds=1))
+        assert not store.feed.has_purges(after=store.feed.head_position(), since=NOW)
+
     def test_expected_entries(self, store: MetadataStore) -> None:
         """Of each memory that is not deleted: its row, its fingerprint as of now, and the number of its chunks."""
         one, two, three = insert(store, *(factories.memory(f"{n}") for n in range(3)))
