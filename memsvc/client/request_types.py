@@ -59,6 +59,7 @@ MaintenanceStep = Literal[
     "CHECK_REFERENCES",
     "COMPARE_INDEXES",
     "REPLAY_USE",
+    "PURGE",
 ]
 UseOutcome = Literal["USED", "IGNORED", "WRONG"]
 

@@ -69,7 +69,7 @@ async def remember(asked: ToolCall, given: Remember) -> Reply:
         return await _supersede(asked, given, fields)
     reply = await asked.link.call(lambda: client.create(given.content, request_id=asked.request_id, **fields))
     outcome = types_pb.WriteOutcome.Name(reply.outcome).removeprefix("WRITE_OUTCOME_")
-    unchanged = list(_unchanged(reply.memory, given, asked.link.place)) if outcome == "DUPLICATE" else []
+    unchanged = list(_unchanged(reply.memory, given, asked.link.place)) if outcome != "CREATED" else []
     return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions), unchanged)
 
 

@@ -301,8 +301,8 @@ def test_another_process_does_not_know_the_handles_of_an_earlier_one(server: Ser
 
 
 def test_what_was_remembered_already_says_what_it_does_not_change(bridge: Bridge) -> None:
-    """The kind, layer, importance, tags and key of the first time hold."""
-    bridge.done("remember", content="Answer with metric units.", key="measures")
+    """The kind, tags and key of the first time hold; a stronger layer and a higher importance are taken over."""
+    first = bridge.done("remember", content="Answer with metric units.", key="measures")
     again = bridge.said(
         "remember",
         content="Answer with metric units.",
@@ -312,9 +312,13 @@ def test_what_was_remembered_already_says_what_it_does_not_change(bridge: Bridge
         key="units",
         happened="2026-01-02",
     )
-    same = bridge.said("remember", content="Answer with metric units.", layer="LONG_TERM")
+    weaker = bridge.said("remember", content="Answer with metric units.", layer="LONG_TERM")
+    same = bridge.said("remember", content="Answer with metric units.", layer="CORE")
 
-    assert "Not changed: its layer, importance, tags, key, happened. To change that, call update_memory." in again
+    assert "Not changed: its tags, key, happened. To change that, call update_memory." in again
+    stored = bridge.done("get_memory", id=first["id"])
+    assert (stored["layer"], stored["importance"]) == ("CORE", 5)
+    assert "Not changed: its layer." in weaker
     assert "Not changed" not in same
 
 

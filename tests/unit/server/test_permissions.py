@@ -32,6 +32,7 @@ READING = (
 READING_TOO = {"ExportUser", "DownloadFile", "ResolveCitations", "ResolveFileRefs"}
 CHANGES_NOTHING = {
     "CheckIntegrity": {"all", "ignore_files"},
+    "DeleteMemories": {"purge"},
     "RunMaintenance": {"all"},
     "SyncVault": {"all", "rewrite_all"},
 }

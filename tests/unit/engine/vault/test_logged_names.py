@@ -20,7 +20,7 @@ TITLES = ["quaggasecret since 2019", "斑驴病的秘密"]
 def logged(bench: Bench, path: str, caplog: pytest.LogCaptureFixture) -> str:
     """Import a file, and return what the log says of it."""
     caplog.clear()
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="memsvc"):
         _monitor(bench).note_taken(bench.took(path))
     return caplog.text
 
