@@ -103,7 +103,7 @@ class Faults(grpc.ServerInterceptor):  # type: ignore[misc]  # Untyped.
             if fault is None:
                 return handler.unary_unary(request, context)
             if fault.release is not None:
-                fault.release.wait(60)
+                fault.release.wait(600)
             reply = handler.unary_unary(request, context) if fault.is_done or fault.code is None else None
             if fault.code is not None:
                 context.abort(fault.code, fault.words)
