@@ -234,8 +234,9 @@ def test_a_tool_does_not_write_the_key_of_the_user(stubs: Stubs, scope: types_pb
     assert refusal.metadata["memory_id"] == user.id
     assert "trusted more" in refusal.message
     same = write(stubs, scope, said(mine, TOOL, key="rules/branch", importance=1))
-    assert (same.outcome, same.memory) == (types_pb.WRITE_OUTCOME_DUPLICATE, get(stubs, scope, user.id))
-    assert (same.memory.content, same.memory.origin, same.memory.importance) == (mine, USER, 5)
+    assert (same.outcome, same.memory.id) == (types_pb.WRITE_OUTCOME_DUPLICATE, user.id)
+    for memory in (same.memory, get(stubs, scope, user.id)):
+        assert (memory.content, memory.origin, memory.importance, memory.revision) == (mine, USER, 5, user.revision)
 
     change = memory_pb.UpdateMemoryRequest(scope=scope, memory=said(other, TOOL, id=user.id))
     change.update_mask.paths.append("content")
