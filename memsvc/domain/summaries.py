@@ -19,7 +19,7 @@ SUMMARY = "summary/"
 COMPACTION, PERIOD = "compaction", "period summary"
 """What `Memory.source` says of a summary of a daily log, and of one of a period or topic."""
 MADE_SUMMARIES = frozenset({SOURCE, PERIOD, COMPACTION})
-"""What `Memory.source` says of summaries that the service makes; the first are those of trimmed messages."""
+"""What `Memory.source` says of summaries that the service makes: of trimmed messages, of periods, of daily logs."""
 CATEGORY = "summary"
 SUMMARY_SHARE = 4
 """A summary of messages has at most a quarter of their tokens."""

@@ -108,7 +108,7 @@ class ExtractionMarkReader:
         for summary in summaries:
             if summary.source == SOURCE:
                 sources = [
-                    SourceLine(SummaryLine(one.speaker, one.memory.content), states.marks.get(one.memory.id))
+                    _SourceLine(SummaryLine(one.speaker, one.memory.content), states.marks.get(one.memory.id))
                     for one in summed_up.get(summary.id, ())
                 ]
             else:
@@ -117,15 +117,15 @@ class ExtractionMarkReader:
                 marks[summary.id] = mark
         return marks
 
-    def _sources_of(self, summary: Memory) -> list[SourceLine]:
+    def _sources_of(self, summary: Memory) -> list[_SourceLine]:
         """Return the memories that a summary was made of; one that changed since may be what the summary quotes."""
         found = self._memories.get(summary.derived_from_ids, reach=Reach.from_scope(summary.scope))
-        sources: list[SourceLine] = []
+        sources: list[_SourceLine] = []
         for one in found.values():
             is_superseded = one.status is Status.SUPERSEDED
             newer = CurrencyMark(Currency.OUTDATED, one.superseded_by_id) if is_superseded else None
             changed_id = one.id if one.update_time > summary.update_time and one.status in _IN_USE else ""
-            sources.append(SourceLine(SummaryLine("", one.content), newer, changed_id))
+            sources.append(_SourceLine(SummaryLine("", one.content), newer, changed_id))
         return sources
 
     def _lines(self, reach: Reach, ids: Sequence[str]) -> dict[str, Memory]:
@@ -151,7 +151,7 @@ def rejected_ids(statements: StatementReads, owner: str, archived: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLine:
+class _SourceLine:
     """A source of a summary.
 
     Attributes:
@@ -164,7 +164,7 @@ class SourceLine:
     changed_id: str = ""
 
 
-def _mark_of_lines(summary: Memory, sources: Sequence[SourceLine]) -> CurrencyMark | None:
+def _mark_of_lines(summary: Memory, sources: Sequence[_SourceLine]) -> CurrencyMark | None:
     """Return the mark of a summary: surely outdated if no line holds any more.
 
     A line that no source says is outdated if other lines are quotations and a source was changed: it was its line.

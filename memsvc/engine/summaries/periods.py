@@ -46,6 +46,7 @@ from memsvc.ports.metadata import MemoryReads, Transaction
 from memsvc.ports.operations import IntegrityReads, RowCursor
 from memsvc.text.analysis import fold, query_terms, terms
 from memsvc.text.context_phrases import day_text
+from memsvc.text.extractive_summary import SummaryLine, quoted_by
 
 METHOD = "SummarizePeriod"
 MOST = 1_000
@@ -197,9 +198,8 @@ def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summary: Su
 
 def _most_relevant(sources: Sequence[Memory], summary: str) -> list[Memory]:
     """Return the sources of a summary: quoted ones first, then by importance, then the latest."""
-    lines = summary.splitlines()
-    flat = {memory.id: " ".join(memory.content.split()) for memory in sources}
-    quoted = {name for name, text in flat.items() if any(line.rstrip("…") in text for line in lines if line.strip())}
+    lines = quoted_by(summary, [SummaryLine("", memory.content) for memory in sources])
+    quoted = {sources[place].id for _, places in lines for place in places}
     ordered = sorted(sources, key=lambda one: (one.id in quoted, one.importance, one.moment), reverse=True)
     return sorted(ordered[:DERIVED_FROM], key=lambda one: (one.moment, one.row))
 
